@@ -3,9 +3,10 @@
     python -m benchmarks.file_deletion [--files N] [--rate FILES] [--json FILE]
 
 A real broker, a coordinator process with one metadata partition, a store in a local folder. The same number of objects is deleted with the
-store alone first, as many calls at a time as a node makes. Then so many files are committed, their objects made, and commits measured at a
-fixed rate: while nothing is deleted, from the deletion of their topic on until the last object is gone, and afterwards again. The last
-rows are the medians of the windows of each kind: those of one run compare, those of different hours do not.
+store alone first, as many calls at a time as a node makes. Then so many files are committed, their objects made, and their topic deleted
+without commits. The same again with commits at a fixed rate, which are measured while nothing is deleted, from the deletion of the topic on
+until the last object is gone, and afterwards again. The last rows are the medians of the windows of each kind: those of one run compare,
+those of different hours do not.
 """
 
 from __future__ import annotations
@@ -18,20 +19,22 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 from benchmarks.bed import Row, broker, own_process, say, service, table, wait_for, write_json
 from cli.bench.counters import thread_cpu
 from cli.bench.generator import Load, run_load
 from cli.bench.targets import create_targets, delete_topic
 from cli.bench.workload import Shape
+from cli.dev.coordinator import CoordinatorProcess
 from coordinator.adapters.objectstore import open_store
 from coordinator.client.client import DisklessClient
 from coordinator.runtime.files.objects import CALLS_AT_ONCE_MAX, KEYS_PER_CALL_MAX
 
-BATCHES_A_FILE = 10
 PARTITIONS = 100
+SHAPE = Shape(batches_per_file=10, partitions=PARTITIONS)
 CONNECTIONS = 16
 ALONE = "commits alone"
 BESIDE = "commits beside deletions"
@@ -106,27 +109,48 @@ class Emptying:
         return self.last_s - self.first_s
 
 
+class Doomed(NamedTuple):
+    """A topic whose files have objects: `wal` is their folder, with so many in it."""
+
+    name: str
+    wal: Path
+    objects: int
+
+
+def make_doomed(node: CoordinatorProcess, objects: Path, pool: ProcessPoolExecutor, name: str, files: int) -> Doomed:
+    """Commit so many files of a topic and make their objects."""
+    targets = asyncio.run(create_targets(node.address, name, PARTITIONS, CONNECTIONS))
+    before = set(asyncio.run(keys_of_files([node.address])))
+    fill = Load(shape=SHAPE, targets=targets, window_s=files / FILL_RATE, rate=FILL_RATE, warm_up_s=0.0)
+    pool.submit(run_load, fill).result()
+    made = [key for key in asyncio.run(keys_of_files([node.address])) if key not in before]
+    make(objects, made)
+    return Doomed(name, (objects / made[0]).parent, len(made))
+
+
+def delete(node: CoordinatorProcess, doomed: Doomed) -> Emptying:
+    """Delete a topic and watch its objects go."""
+    emptying = Emptying(doomed.wal, doomed.objects)
+    asyncio.run(delete_topic(node.address, doomed.name))
+    return emptying
+
+
 def measure(files: int, rate: float) -> list[Row]:
-    """See the module's text; one row of raw deletes, one of commits alone, one for each window of commits beside deletions."""
+    """See the module's text; a row for each kind of deletion, and one for each window of commits."""
     with tempfile.TemporaryDirectory(prefix="diskless-raw-") as raw:
         keys = [f"wal/{number}" for number in range(files)]
         make(Path(raw), keys)
         rows: list[Row] = [{"what": "raw deletes", "objects_per_s": files / asyncio.run(delete_raw(Path(raw), keys))}]
     with broker() as kafka, service(kafka, **AGES) as running, own_process() as pool:
-        node = running.nodes[1]
-        folder = running.folder / "objects"
-        shape = Shape(batches_per_file=BATCHES_A_FILE, partitions=PARTITIONS)
-        doomed = asyncio.run(create_targets(node.address, "doomed", PARTITIONS, CONNECTIONS))
+        node, objects = running.nodes[1], running.folder / "objects"
+        first = make_doomed(node, objects, pool, "first", files)
+        rows.append({"what": "deletions without commits", "objects_per_s": first.objects / delete(node, first).seconds})
+        doomed = make_doomed(node, objects, pool, "doomed", files)
         kept = asyncio.run(create_targets(node.address, "kept", PARTITIONS, CONNECTIONS))
-        fill = Load(shape=shape, targets=doomed, window_s=files / FILL_RATE, rate=FILL_RATE, warm_up_s=0.0)
-        pool.submit(run_load, fill).result()
-        made = asyncio.run(keys_of_files([node.address]))
-        make(folder, made)
-        wal = (folder / made[0]).parent
 
         def commits(what: str) -> Row:
             before = thread_cpu(node.pid)
-            wanted = Load(shape=shape, targets=kept, window_s=WINDOW_S, rate=rate, warm_up_s=1.0)
+            wanted = Load(shape=SHAPE, targets=kept, window_s=WINDOW_S, rate=rate, warm_up_s=1.0)
             measured = pool.submit(run_load, wanted).result()
             cpu = thread_cpu(node.pid).since(before)
             return {
@@ -139,12 +163,10 @@ def measure(files: int, rate: float) -> list[Row]:
             }
 
         alone = [commits(ALONE) for _ in range(WINDOWS_ALONE)]
-        emptying = Emptying(wal, len(made))
-        asyncio.run(delete_topic(node.address, "doomed"))
-        beside = []
+        emptying, beside = delete(node, doomed), []
         while not emptying.is_over:
             beside.append(commits(BESIDE))
-        rows += [*alone, *beside, {"what": "deletions", "objects_per_s": len(made) / emptying.seconds}]
+        rows += [*alone, *beside, {"what": "deletions beside commits", "objects_per_s": doomed.objects / emptying.seconds}]
         after = [commits(ALONE) for _ in range(WINDOWS_ALONE)]
     return [*rows, *after, medians(f"median of {ALONE}", alone + after), medians(f"median of {BESIDE}", beside)]
 

@@ -19,10 +19,12 @@ from coordinator.core.commands import RegisterNode
 from coordinator.core.directory.content import Restoration
 from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.core.leadership.states import State
+from coordinator.core.state.replica_state import TRIM_BATCHES
 from coordinator.kafka.names import topic_id_text
 from coordinator.protocol.messages import DescribeNodeResponse
 from coordinator.runtime.abstention import Abstention
 from coordinator.runtime.accusations import Accusations
+from coordinator.runtime.background_pace import BackgroundPace
 from coordinator.runtime.cluster_view import ClusterView
 from coordinator.runtime.directories.reporting import DirectoryReports, log_dirs
 from coordinator.runtime.directory_worker import DirectoryWorker
@@ -180,12 +182,14 @@ class Node:
             replicas=self.replicas, view=self.view, router=self.router, rules=config.retention, clock_ms=clock_ms
         )
         self.owners_asked = OwnersAsked(replicas=self.replicas, view=self.view, peers=ports.peers)
+        self._pace = BackgroundPace(self.replicas)
         self.files = FileCleaner(
             replicas=self.replicas,
             view=self.view,
             asked=self.owners_asked,
             remover=_remover(ports, config, rng),
             rules=config.files,
+            pace=self._pace,
             rng=rng,
             clock_ms=clock_ms,
             spawn=self._spawn,
@@ -404,6 +408,7 @@ class Node:
         loop = asyncio.get_running_loop()
         while True:
             began_s = loop.time()
+            self._pace.look(began_s)
             is_busy = False
             self.keeper.deliver()
             for replica in list(self.replicas.values()):
@@ -418,7 +423,7 @@ class Node:
             self._load_log.look(loop.time())
             self._note_round("tick")
             ended_s = loop.time()
-            pause_s = BUSY_TICK_S if is_busy else self._pause_to_tick(ended_s)
+            pause_s = max(BUSY_TICK_S, self._pace.seconds_for_batches(TRIM_BATCHES)) if is_busy else self._pause_to_tick(ended_s)
             await asyncio.sleep(pause_s)
             # A tick keeps the loop itself, from all that waits for it.
             self._ports.telemetry.ticked(max(ended_s - began_s, loop.time() - ended_s - pause_s))

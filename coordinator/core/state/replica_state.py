@@ -53,6 +53,8 @@ from records.model import (
 OFFSET_END = (1 << 63) - 1
 """An offset behind every other."""
 
+TRIM_BATCHES = 1_000
+"""Deleted batches that one step counts out of their files, which takes less than a millisecond."""
 TRIM_PARTITION_COST = 10
 """The cost of looking at a partition, in batches counted out."""
 EMPTY_FILES_KEPT_MAX = 4096
@@ -470,8 +472,8 @@ class ShardState:
 
     # ---- housekeeping
 
-    def trim_step(self, rows_max: int = 1_000) -> bool:
-        """Count some deleted batches out of their files, which takes less than a millisecond; returns whether there is more to do.
+    def trim_step(self, rows_max: int = TRIM_BATCHES) -> bool:
+        """Count some deleted batches out of their files; returns whether there is more to do.
 
         Partitions take turns, a run or a few at a time. A file has batches of many partitions that were written together: when they go
         together, too, the count of the file is written once and not once for each of its partitions.

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 
 from coordinator.core.directory.directory import DIRECTORY_PARTITION
+from coordinator.runtime.background_pace import BackgroundPace
 from coordinator.runtime.cluster_view import ClusterView
 from coordinator.runtime.failures import NotReadable
 from coordinator.runtime.files.asking import OwnersAsked
@@ -37,6 +38,7 @@ class FileCleaner:
         asked: OwnersAsked,
         remover: ObjectRemover | None,
         rules: FileRules,
+        pace: BackgroundPace,
         rng: random.Random,
         clock_ms: Callable[[], int],
         spawn: Callable[[Coroutine[None, None, None], str], None],
@@ -46,6 +48,7 @@ class FileCleaner:
         self._asked = asked
         self._remover = remover
         self._rules = rules
+        self._pace = pace
         self._rng = rng
         self._clock_ms = clock_ms
         self._spawn = spawn
@@ -62,6 +65,7 @@ class FileCleaner:
             asked=self._asked,
             remover=self._remover,
             rules=self._rules,
+            pace=self._pace,
             clock_ms=self._clock_ms,
             log_turn=self._log_turn,
             on_handed_over=self.hurry,

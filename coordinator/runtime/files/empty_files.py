@@ -20,6 +20,7 @@ from coordinator.core.reads.file_life import ends_ms
 from coordinator.core.tables.stored_rows import EmptyFilesPage, FileRow
 from coordinator.core.view import ShardView
 from coordinator.kafka.errors import ErrorCode
+from coordinator.runtime.background_pace import BackgroundPace
 from coordinator.runtime.files.asking import OwnersAsked
 from coordinator.runtime.files.objects import ObjectRemover
 from coordinator.runtime.files.pieces import in_pieces, pieces_of
@@ -34,13 +35,16 @@ ROWS_PER_PIECE = 25
 """Reading rows, and finding out what is next for them, holds the event loop; so many take it for a fraction of a millisecond."""
 PIECE_PAUSE_S = 0.001
 """The pause behind each piece that was read, so that commits find the event loop free most of the time."""
-FILES_AT_ONCE = 4_000
-"""Files that are asked about and deleted side by side: no more than the state keeps (`EMPTY_FILES_KEPT_MAX`)."""
+FILES_AT_ONCE = (1_000, 4_000)
+"""Files that are asked about and deleted side by side, while commits come and without: no more than the state keeps
+(`EMPTY_FILES_KEPT_MAX`)."""
+READING_SHARE = 0.1
+"""While commits come, so much of the time that a removal is to take passes with reading files, the rest with entries."""
 KEYS_PER_ENTRY = 50
 """Deciding on a key and applying that takes the event loop some microseconds, and commits wait meanwhile: a fraction of a millisecond."""
 LOG_TIMEOUT_MS = 5_000
 LOG_PAUSE_S = (0.002, 0.1)
-"""Bounds of the rest behind each entry, which is as long as the entry was on its way: commits come first, however many files there are."""
+"""Bounds of the rest behind each entry, which is as long as the entry was on its way. While commits come, it may be longer."""
 
 
 class CleanerCounts(NamedTuple):
@@ -118,6 +122,7 @@ class EmptyFiles:
         asked: OwnersAsked,
         remover: ObjectRemover,
         rules: FileRules,
+        pace: BackgroundPace,
         clock_ms: Callable[[], int],
         log_turn: asyncio.Lock,
         on_handed_over: Callable[[int], None],
@@ -128,6 +133,7 @@ class EmptyFiles:
         self._asked = asked
         self._remover = remover
         self._rules = rules
+        self._pace = pace
         self._clock_ms = clock_ms
         self._on_handed_over = on_handed_over
         self._deleted = self._handed_over = self._delete_failures = 0
@@ -161,6 +167,11 @@ class EmptyFiles:
         view = self._replica().view
         return self._clock_ms() - (0 if view is None else view.log_ahead_ms)
 
+    @property
+    def _files_at_once(self) -> int:
+        beside_commits, alone = FILES_AT_ONCE
+        return beside_commits if self._pace.seconds_for_files(1) else alone
+
     def _read(self, after: Position, limit: int, before_ms: int) -> EmptyFilesPage:
         return self._replica().look(ShardView.empty_files, before_ms, after, limit)
 
@@ -171,13 +182,13 @@ class EmptyFiles:
         while behind is not None and len(rows) < limit:
             found, behind = self._read(behind, min(ROWS_PER_PIECE, limit - len(rows)), before_ms)
             rows += found
-            await asyncio.sleep(PIECE_PAUSE_S)
+            await asyncio.sleep(max(PIECE_PAUSE_S, READING_SHARE * self._pace.seconds_for_files(ROWS_PER_PIECE)))
         return rows
 
     async def _look_at_new(self, due_ms: int, left: int) -> int:
         """Look at files that were never looked at; returns how many more may be looked at in this round."""
         while left and not self._remover.is_resting:
-            wanted = min(FILES_AT_ONCE, left)
+            wanted = min(self._files_at_once, left)
             rows = await self._page(self._walk.newest, wanted, due_ms)
             if rows:
                 self._met.add(await self._look_at(rows))
@@ -193,7 +204,7 @@ class EmptyFiles:
             after = self._walk.sweep_from(self._clock_ms())
             if after is None:
                 return left
-            wanted = min(FILES_AT_ONCE, left)
+            wanted = min(self._files_at_once, left)
             page = await self._page(after, wanted, due_ms)
             rows = [row for row in page if _position(row) <= self._walk.newest]
             met = await self._look_at(rows)
@@ -254,27 +265,29 @@ class EmptyFiles:
         self._delete_failures += removal.has_failed
         logged = 0
         for some in pieces_of([key for key in keys if key in removal.gone], KEYS_PER_ENTRY):
-            logged += self._logged(some, await self._log(RemoveFiles(object_keys=list(some))))
+            logged += self._logged(some, await self._log(RemoveFiles(object_keys=list(some)), len(some)))
         self._deleted += logged
         return logged
 
     async def _hand_over(self, files: Sequence[tuple[str, int]]) -> int:
         """Log that later owners are responsible from now on; returns for how many files that was done."""
         keys, owners = [key for key, _ in files], [owner for _, owner in files]
-        logged = self._logged(keys, await self._log(HandOverFiles(object_keys=keys, next_owner_ids=owners)))
+        logged = self._logged(keys, await self._log(HandOverFiles(object_keys=keys, next_owner_ids=owners), len(keys)))
         self._handed_over += logged
         for owner in set(owners):
             self._on_handed_over(owner)
         return logged
 
-    async def _log(self, command: RemoveFiles | HandOverFiles) -> object:
-        """Have an entry written, and rest; those of all coordinators of a node one after the other."""
+    async def _log(self, command: RemoveFiles | HandOverFiles, files: int) -> object:
+        """Have an entry of so many files written, and rest; those of all coordinators of a node one after the other."""
         loop = asyncio.get_running_loop()
         async with self._log_turn:
             begun_s = loop.time()
             answer = await self._replica().ask(command, LOG_TIMEOUT_MS)
+            took_s = loop.time() - begun_s
+            wanted_s = (1 - READING_SHARE) * self._pace.seconds_for_files(files)
             shortest_s, longest_s = LOG_PAUSE_S
-            await asyncio.sleep(min(max(loop.time() - begun_s, shortest_s), longest_s))
+            await asyncio.sleep(max(min(max(took_s, shortest_s), longest_s), wanted_s - took_s))
         return answer
 
     def _logged(self, keys: Sequence[str], answer: object) -> int:

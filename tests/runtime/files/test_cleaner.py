@@ -21,6 +21,8 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.object_store import StoreDenied, StoreUnavailable
 from coordinator.operations.table import operation_of
 from coordinator.protocol.codec import Message
+from coordinator.runtime import background_pace
+from coordinator.runtime.files import empty_files
 from coordinator.runtime.files.asking import KEYS_PER_QUESTION
 from coordinator.runtime.files.empty_files import ROWS_PER_PIECE
 from coordinator.runtime.files.rules import FileRules
@@ -137,6 +139,21 @@ async def test_files_that_end_together_leave_the_event_loop_to_commits(
             await made.until_objects(set())
         assert calls.total() >= 3 * ROWS_PER_PIECE
         assert max(calls.values()) <= ROWS_PER_PIECE
+
+
+async def test_files_go_slowly_while_commits_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background_pace, "WINDOW_S", 60.0)
+    monkeypatch.setattr(background_pace, "FILES_PER_S_MIN", 20)
+    monkeypatch.setattr(empty_files, "KEYS_PER_ENTRY", 5)
+    async with service(tmp_path) as made:
+        for _ in range(20):
+            await made.upload(2)
+        begun = asyncio.get_running_loop().time()
+        await made.delete(2)
+        await made.until_objects(set())
+        await made.until_forgotten()
+        # Four entries, and nine tenths of a quarter of a second between two of them.
+        assert asyncio.get_running_loop().time() - begun > 3 * 0.22
 
 
 @pytest.mark.parametrize("seed", range(4))
