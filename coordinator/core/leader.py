@@ -185,6 +185,11 @@ class Leader:
 
     # ---- time
 
+    @property
+    def is_trimming_awaited(self) -> bool:
+        """Whether a read waits until deleted batches are counted out of their files."""
+        return bool(self._untrimmed_reads)
+
     def answer_trimmed(self) -> None:
         """Answer the reads that wait until deleted batches are counted out of their files, once they are."""
         if not self._committed.state.trimming and self._untrimmed_reads:

@@ -212,6 +212,11 @@ class ShardView:
         return bool(self._shard.committed.state.trimming)
 
     @property
+    def is_trimming_awaited(self) -> bool:
+        """Whether a read waits for that."""
+        return self._shard.leader.is_trimming_awaited
+
+    @property
     def unwritten_batches(self) -> int:
         """How many batches were applied since the last freeze."""
         return self._shard.committed.state.unwritten_batches

@@ -1,13 +1,14 @@
 """How fast a node works off what can wait: as fast as it can without commits, in proportion to them while they come.
 
 Removing files and counting deleted batches out of them takes the event loop, the writer of the state database and the broker, and commits
-wait for all three. The proportions keep that wait small, and remove faster than commits can add.
+wait for all three. The proportions keep that wait small, and are greater than one: what waits does not become more.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from math import inf
 from typing import Final, NamedTuple
 
 from coordinator.runtime.replica import Replica
@@ -52,16 +53,18 @@ class BackgroundPace:
         while len(self._looks) > 2 and now_s - self._looks[1].time_s >= WINDOW_S:
             self._looks.popleft()
 
-    def seconds_for_files(self, count: int) -> float:
-        """The time that the removal of so many files is to take at least."""
+    @property
+    def files_per_s(self) -> float:
+        """The number of files that may be removed in a second; infinite without commits."""
         oldest, newest = self._looks[0], self._looks[-1]
-        return _seconds(count, newest.files - oldest.files, newest.time_s - oldest.time_s, FILES_PER_FILE, FILES_PER_S_MIN)
+        return _per_s(newest.files - oldest.files, newest.time_s - oldest.time_s, FILES_PER_FILE, FILES_PER_S_MIN)
 
-    def seconds_for_batches(self, count: int) -> float:
-        """The time that counting out so many deleted batches is to take at least."""
+    @property
+    def batches_per_s(self) -> float:
+        """The number of deleted batches that may be counted out in a second; infinite without commits."""
         oldest, newest = self._looks[0], self._looks[-1]
-        return _seconds(count, newest.batches - oldest.batches, newest.time_s - oldest.time_s, BATCHES_PER_BATCH, BATCHES_PER_S_MIN)
+        return _per_s(newest.batches - oldest.batches, newest.time_s - oldest.time_s, BATCHES_PER_BATCH, BATCHES_PER_S_MIN)
 
 
-def _seconds(count: int, committed: int, in_s: float, share: int, per_s_min: int) -> float:
-    return count / max(share * committed / in_s, per_s_min) if committed else 0.0
+def _per_s(committed: int, in_s: float, share: int, least: int) -> float:
+    return max(share * committed / in_s, least) if committed else inf

@@ -423,10 +423,16 @@ class Node:
             self._load_log.look(loop.time())
             self._note_round("tick")
             ended_s = loop.time()
-            pause_s = max(BUSY_TICK_S, self._pace.seconds_for_batches(TRIM_BATCHES)) if is_busy else self._pause_to_tick(ended_s)
+            pause_s = self._trimming_pause_s() if is_busy else self._pause_to_tick(ended_s)
             await asyncio.sleep(pause_s)
             # A tick keeps the loop itself, from all that waits for it.
             self._ports.telemetry.ticked(max(ended_s - began_s, loop.time() - ended_s - pause_s))
+
+    def _trimming_pause_s(self) -> float:
+        """Seconds between two ticks while deleted batches are counted out: those that a read waits for are, whatever commits come."""
+        views = [replica.view for replica in self.replicas.values()]
+        is_awaited = any(view is not None and view.is_trimming_awaited for view in views)
+        return BUSY_TICK_S if is_awaited else max(BUSY_TICK_S, TRIM_BATCHES / self._pace.batches_per_s)
 
     def _pause_to_tick(self, now_s: float) -> float:
         """Seconds from this time until the next tick that is not urgent."""

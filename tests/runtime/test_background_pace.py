@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from math import inf
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from coordinator.adapters.sqlite.stores import StateDatabases
-from coordinator.core.commands import WantedTopic
+from coordinator.core.commands import DescribedFile, DescribeFiles, WantedTopic
 from coordinator.core.committed import CommitCounts
 from coordinator.runtime import background_pace
 from coordinator.runtime.background_pace import (
@@ -23,9 +26,8 @@ from coordinator.runtime.background_pace import (
     BackgroundPace,
 )
 from tests.core.build import TOPIC, batch, commit, delete_records
-from tests.runtime.nodes import TIMEOUT_MS, in_memory, running
+from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
 
-PARTITIONS = 40
 BATCHES_PER_FILE = 10
 
 
@@ -51,29 +53,27 @@ class Committing:
 
 def test_without_commits_nothing_is_held_back() -> None:
     node = Committing()
-    assert (node.pace.seconds_for_files(50), node.pace.seconds_for_batches(1_000)) == (0, 0)
+    assert (node.pace.files_per_s, node.pace.batches_per_s) == (inf, inf)
     node.pass_s(5)
-    assert (node.pace.seconds_for_files(50), node.pace.seconds_for_batches(1_000)) == (0, 0)
+    assert (node.pace.files_per_s, node.pace.batches_per_s) == (inf, inf)
 
 
 @pytest.mark.parametrize("files_per_s", [20, 400, 5_000, 40_000])
 def test_the_pace_follows_commits_and_has_a_least_one(files_per_s: int) -> None:
     node = Committing()
     node.pass_s(3, files_per_s)
-    files = 1 / node.pace.seconds_for_files(1)
-    batches = 1 / node.pace.seconds_for_batches(1)
-    assert files == pytest.approx(max(FILES_PER_S_MIN, FILES_PER_FILE * files_per_s), rel=0.01)
-    assert batches == pytest.approx(max(BATCHES_PER_S_MIN, BATCHES_PER_BATCH * BATCHES_PER_FILE * files_per_s), rel=0.01)
-    assert node.pace.seconds_for_files(50) == pytest.approx(50 / files)
+    batches_per_s = BATCHES_PER_FILE * files_per_s
+    assert node.pace.files_per_s == pytest.approx(max(FILES_PER_S_MIN, FILES_PER_FILE * files_per_s), rel=0.01)
+    assert node.pace.batches_per_s == pytest.approx(max(BATCHES_PER_S_MIN, BATCHES_PER_BATCH * batches_per_s), rel=0.01)
 
 
 def test_the_last_commit_counts_for_a_second() -> None:
     node = Committing()
     node.pass_s(LOOK_S, 100)
     node.pass_s(WINDOW_S / 2)
-    assert node.pace.seconds_for_files(50) == 50 / FILES_PER_S_MIN
+    assert node.pace.files_per_s == FILES_PER_S_MIN
     node.pass_s(WINDOW_S)
-    assert node.pace.seconds_for_files(50) == 0
+    assert node.pace.files_per_s == inf
 
 
 def test_a_replica_that_was_made_anew_counts_from_0() -> None:
@@ -81,24 +81,40 @@ def test_a_replica_that_was_made_anew_counts_from_0() -> None:
     node.pass_s(2, 40_000)
     node.counts[0].commits = node.counts[0].batches = 0
     node.pass_s(LOOK_S)
-    assert node.pace.seconds_for_files(1) == 0
+    assert node.pace.files_per_s == inf
     node.pass_s(2, 20)
-    assert node.pace.seconds_for_files(1) == pytest.approx(1 / FILES_PER_S_MIN)
+    assert node.pace.files_per_s == FILES_PER_S_MIN
+
+
+@asynccontextmanager
+async def deleted_behind_a_commit(folder: Path, monkeypatch: pytest.MonkeyPatch, per_s: int, partitions: int) -> AsyncIterator[Running]:
+    """A node that counts out at most so many batches a second: those of partitions whose records were deleted a moment ago."""
+    monkeypatch.setattr(background_pace, "WINDOW_S", 60.0)
+    monkeypatch.setattr(background_pace, "BATCHES_PER_S_MIN", per_s)
+    async with running(in_memory(partitions=1), StateDatabases(folder), topic_partitions=1) as started:
+        await started.leads()
+        await started.node.directory.create_topics([WantedTopic(topic_id=TOPIC, name="orders", num_partitions=partitions)], TIMEOUT_MS)
+        replica = started.node.replicas[0]
+        await started.ask(0, commit("wal/a", [batch(partition) for partition in range(partitions)]))
+        await started.until(lambda: replica.writer.written_batches > 0, "the commit to be written")
+        await replica.ask(delete_records(*((partition, -1) for partition in range(partitions))), TIMEOUT_MS)
+        yield started
 
 
 async def test_deleted_batches_are_counted_out_slowly_while_commits_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background_pace, "WINDOW_S", 60.0)
-    monkeypatch.setattr(background_pace, "BATCHES_PER_S_MIN", 4_000)
-    loop = asyncio.get_running_loop()
-    async with running(in_memory(partitions=1), StateDatabases(tmp_path), topic_partitions=1) as started:
-        await started.leads()
-        await started.node.directory.create_topics([WantedTopic(topic_id=TOPIC, name="orders", num_partitions=PARTITIONS)], TIMEOUT_MS)
-        await started.ask(0, commit("wal/a", [batch(partition) for partition in range(PARTITIONS)]))
-        await started.until(lambda: started.node.replicas[0].writer.written_batches > 0, "the commit to be written")
-        begun_s = loop.time()
-        await started.node.replicas[0].ask(delete_records(*((partition, -1) for partition in range(PARTITIONS))), TIMEOUT_MS)
+    async with deleted_behind_a_commit(tmp_path, monkeypatch, per_s=4_000, partitions=40) as started:
+        begun_s = asyncio.get_running_loop().time()
         view = started.node.replicas[0].view
         assert view is not None
         await started.until(lambda: not view.is_trimming, "the batches to be counted out")
         # Three steps of seventeen partitions at most, a quarter of a second between two of them.
-        assert loop.time() - begun_s > 0.45
+        assert asyncio.get_running_loop().time() - begun_s > 0.4
+
+
+async def test_a_read_that_waits_for_the_counts_does_not_wait_for_the_pace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with deleted_behind_a_commit(tmp_path, monkeypatch, per_s=2_000, partitions=1_000) as started:
+        begun_s = asyncio.get_running_loop().time()
+        [described] = cast(list[DescribedFile], await started.node.replicas[0].ask(DescribeFiles(object_keys=["wal/a"]), TIMEOUT_MS))
+        assert not described.has_live_batches
+        # Of sixty steps, half a second between two of them, all but the first follow each other at once.
+        assert asyncio.get_running_loop().time() - begun_s < 15

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple, cast
 
 from coordinator.core.commands import FileStanding, HandOverFiles, Outcome, RemoveFiles
@@ -35,13 +36,16 @@ ROWS_PER_PIECE = 25
 """Reading rows, and finding out what is next for them, holds the event loop; so many take it for a fraction of a millisecond."""
 PIECE_PAUSE_S = 0.001
 """The pause behind each piece that was read, so that commits find the event loop free most of the time."""
-FILES_AT_ONCE = (1_000, 4_000)
-"""Files that are asked about and deleted side by side, while commits come and without: no more than the state keeps
-(`EMPTY_FILES_KEPT_MAX`)."""
+FILES_AT_ONCE = 4_000
+"""Files that are asked about and deleted side by side: no more than the state keeps (`EMPTY_FILES_KEPT_MAX`), and while commits come no
+more than go in a second."""
 READING_SHARE = 0.1
 """While commits come, so much of the time that a removal is to take passes with reading files, the rest with entries."""
-KEYS_PER_ENTRY = 50
-"""Deciding on a key and applying that takes the event loop some microseconds, and commits wait meanwhile: a fraction of a millisecond."""
+KEYS_PER_ENTRY = (50, 1_000)
+"""Deciding on a key and applying that takes the event loop some microseconds, and commits wait meanwhile: a fraction of a millisecond for
+the least number. Where thousands of files are committed in a second, groups of them are longer than that, and entries are as well."""
+ENTRY_S = 0.02
+"""An entry has as many keys as may go in so long."""
 LOG_TIMEOUT_MS = 5_000
 LOG_PAUSE_S = (0.002, 0.1)
 """Bounds of the rest behind each entry, which is as long as the entry was on its way. While commits come, it may be longer."""
@@ -169,8 +173,13 @@ class EmptyFiles:
 
     @property
     def _files_at_once(self) -> int:
-        beside_commits, alone = FILES_AT_ONCE
-        return beside_commits if self._pace.seconds_for_files(1) else alone
+        return int(min(FILES_AT_ONCE, self._pace.files_per_s))
+
+    @property
+    def _keys_per_entry(self) -> int:
+        least, most = KEYS_PER_ENTRY
+        per_s = self._pace.files_per_s
+        return least if per_s == inf else int(min(max(per_s * ENTRY_S, least), most))
 
     def _read(self, after: Position, limit: int, before_ms: int) -> EmptyFilesPage:
         return self._replica().look(ShardView.empty_files, before_ms, after, limit)
@@ -182,7 +191,7 @@ class EmptyFiles:
         while behind is not None and len(rows) < limit:
             found, behind = self._read(behind, min(ROWS_PER_PIECE, limit - len(rows)), before_ms)
             rows += found
-            await asyncio.sleep(max(PIECE_PAUSE_S, READING_SHARE * self._pace.seconds_for_files(ROWS_PER_PIECE)))
+            await asyncio.sleep(max(PIECE_PAUSE_S, READING_SHARE * ROWS_PER_PIECE / self._pace.files_per_s))
         return rows
 
     async def _look_at_new(self, due_ms: int, left: int) -> int:
@@ -227,7 +236,7 @@ class EmptyFiles:
         removed = await asyncio.gather(*(self._delete(keys) for keys in pieces_of(turns.deletable, self._remover.keys_per_call)))
         gone = sum(removed)
         met = _Met(gone=gone, unknown=turns.unknown, deletable=len(turns.deletable) - gone)
-        for some in pieces_of(turns.handed, KEYS_PER_ENTRY):
+        for some in pieces_of(turns.handed, self._keys_per_entry):
             met.gone += await self._hand_over(some)
         met.waiting = len(rows) - met.gone - met.deletable
         if met.waiting or met.deletable:
@@ -264,7 +273,7 @@ class EmptyFiles:
         removal = await self._remover.remove(keys)
         self._delete_failures += removal.has_failed
         logged = 0
-        for some in pieces_of([key for key in keys if key in removal.gone], KEYS_PER_ENTRY):
+        for some in pieces_of([key for key in keys if key in removal.gone], self._keys_per_entry):
             logged += self._logged(some, await self._log(RemoveFiles(object_keys=list(some)), len(some)))
         self._deleted += logged
         return logged
@@ -285,7 +294,7 @@ class EmptyFiles:
             begun_s = loop.time()
             answer = await self._replica().ask(command, LOG_TIMEOUT_MS)
             took_s = loop.time() - begun_s
-            wanted_s = (1 - READING_SHARE) * self._pace.seconds_for_files(files)
+            wanted_s = (1 - READING_SHARE) * files / self._pace.files_per_s
             shortest_s, longest_s = LOG_PAUSE_S
             await asyncio.sleep(max(min(max(took_s, shortest_s), longest_s), wanted_s - took_s))
         return answer

@@ -8,13 +8,15 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
+from math import inf
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from coordinator.adapters.objectstore import open_store
 from coordinator.adapters.sqlite.stores import StateDatabases
-from coordinator.core.commands import CommitAnswer, CommitResult, FileStanding, Outcome, WantedTopic
+from coordinator.core.commands import CommitAnswer, CommitResult, FileStanding, Outcome, RemoveFiles, WantedTopic
 from coordinator.core.view import ShardView
 from coordinator.kafka.batches import partition_key
 from coordinator.kafka.errors import ErrorCode
@@ -22,6 +24,7 @@ from coordinator.object_store import StoreDenied, StoreUnavailable
 from coordinator.operations.table import operation_of
 from coordinator.protocol.codec import Message
 from coordinator.runtime import background_pace
+from coordinator.runtime.background_pace import BackgroundPace
 from coordinator.runtime.files import empty_files
 from coordinator.runtime.files.asking import KEYS_PER_QUESTION
 from coordinator.runtime.files.empty_files import ROWS_PER_PIECE
@@ -144,7 +147,7 @@ async def test_files_that_end_together_leave_the_event_loop_to_commits(
 async def test_files_go_slowly_while_commits_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background_pace, "WINDOW_S", 60.0)
     monkeypatch.setattr(background_pace, "FILES_PER_S_MIN", 20)
-    monkeypatch.setattr(empty_files, "KEYS_PER_ENTRY", 5)
+    monkeypatch.setattr(empty_files, "KEYS_PER_ENTRY", (5, 5))
     async with service(tmp_path) as made:
         for _ in range(20):
             await made.upload(2)
@@ -154,6 +157,30 @@ async def test_files_go_slowly_while_commits_come(tmp_path: Path, monkeypatch: p
         await made.until_forgotten()
         # Four entries, and nine tenths of a quarter of a second between two of them.
         assert asyncio.get_running_loop().time() - begun > 3 * 0.22
+
+
+@pytest.mark.parametrize(("per_s", "sizes"), [(1_000, [50, 10]), (10_000, [60]), (inf, [50, 10])])
+async def test_entries_are_as_large_as_the_pace_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, per_s: float, sizes: list[int]
+) -> None:
+    monkeypatch.setattr(BackgroundPace, "files_per_s", per_s)
+    seen: list[int] = []
+    async with service(tmp_path) as made:
+        replica = made.started.node.replicas[2]
+        ask = replica.ask
+
+        async def seeing(command: Any, timeout_ms: int) -> Any:
+            if isinstance(command, RemoveFiles):
+                seen.append(len(command.object_keys))
+            return await ask(command, timeout_ms)
+
+        monkeypatch.setattr(replica, "ask", seeing)
+        for _ in range(sum(sizes)):
+            await made.upload(2)
+        await made.started.until(lambda: not (replica.writer.is_writing or replica.look(ShardView.has_unwritten)), "files to be written")
+        await made.delete(2)
+        await made.until_forgotten()
+    assert seen == sizes
 
 
 @pytest.mark.parametrize("seed", range(4))
