@@ -18,12 +18,14 @@ Ts = TypeVarTuple("Ts")
 
 CLOCK_S = 1e-3
 """The resolution of the loop's clock."""
+BUSY_S = 5e-3
+"""A loop reads its clock for the delay and again for the timer; on a busy machine so much may pass in between."""
 NOW_S = st.floats(0, 1e6)
 
 
-def is_shared(moment_s: float) -> bool:
-    """Whether it is a multiple of the tick, within the resolution of the clock."""
-    return abs(moment_s / TICK_S - round(moment_s / TICK_S)) * TICK_S <= CLOCK_S
+def is_shared(moment_s: float, within_s: float = CLOCK_S) -> bool:
+    """Whether it is a multiple of the tick, within the resolution of the clock or as much as is said."""
+    return abs(moment_s / TICK_S - round(moment_s / TICK_S)) * TICK_S <= within_s
 
 
 @given(now_s=NOW_S, delay_s=st.floats(LONG_S, 1e5))
@@ -80,4 +82,4 @@ def test_every_kind_of_long_wait_is_such_a_timer(wait: Callable[[float], Awaitab
 
     with asyncio.Runner(loop_factory=Recording) as runner:
         (due,) = runner.run(due_s())
-    assert is_shared(due)
+    assert is_shared(due, BUSY_S)
