@@ -91,12 +91,20 @@ class AppliedFiles:
         """The key of each file."""
         return [head.object_key for head in self.files.table.heads[self.first : self.stop]]
 
+    def partition_rows(self) -> Int64s:
+        """The row of the partition of each batch, also of those that were not accepted."""
+        first_line = self.files.table.first_line
+        return self.files.table.lines[first_line[self.first] : first_line[self.stop], ROW_OF_PARTITION]
+
     def count_by_partition(self, counts: Int64s) -> Int64s:
         """Count the accepted batches by the rows of their partitions; returns the counts, longer ones where a row had no place."""
         lines, first_line = self.files.table.lines, self.files.table.first_line
         at, stop = first_line[self.first], first_line[self.stop]
         while (at := count_batches(lines.data, at, stop, counts.data)) < stop:
-            counts = np.concatenate((counts, np.zeros(max(len(counts), int(lines[at, ROW_OF_PARTITION]) + 1 - len(counts)), np.int64)))
+            # Not joined to zeros, which would touch each of them.
+            longer = np.zeros(max(2 * len(counts), int(lines[at, ROW_OF_PARTITION]) + 1), np.int64)
+            longer[: len(counts)] = counts
+            counts = longer
         return counts
 
     def sort_into(self, rows: Int64s, places: Int64s) -> None:

@@ -26,6 +26,9 @@ _SLICE_ROWS = 1 << 13
 
 _FILES_A_PIECE = 8
 
+_LOOKS_A_LINE = 100
+"""Looking through so many counts takes as long as sorting the partition of a batch."""
+
 _ROWS_AT_FIRST = 1 << 10
 """Up to so many partitions have places made in advance; where there are more, they are made as batches of them are found."""
 
@@ -45,7 +48,7 @@ def pack_runs(applied: Sequence[AppliedFiles], keys: Mapping[int, bytes], rest: 
         if number % _FILES_A_PIECE == 0:
             rest()
         counts = files.count_by_partition(counts)
-    partition_rows = counts.nonzero()[0]
+    partition_rows = _with_batches(applied, counts)
     ends = counts[partition_rows].cumsum()
     if not len(ends):
         return PackedRuns([], partition_rows, np.empty((0, 2), np.uint64))
@@ -60,6 +63,17 @@ def pack_runs(applied: Sequence[AppliedFiles], keys: Mapping[int, bytes], rest: 
         files.sort_into(numbers_of(rows), places)
     rest()
     return _pack_partitions(rows, partition_rows, bounds, keys, rest)
+
+
+def _with_batches(applied: Sequence[AppliedFiles], counts: Int64s) -> Int64s:
+    """The rows that have a count, ascending: found by the batches where these are few among very many partitions."""
+    if sum(files.lines for files in applied) * _LOOKS_A_LINE >= len(counts):
+        return counts.nonzero()[0]
+    rows: Int64s = np.unique(np.concatenate([np.empty(0, np.int64), *(files.partition_rows() for files in applied)]))
+    # A batch that was not accepted may name a row without a place.
+    rows = rows[(rows >= 0) & (rows < len(counts))]
+    rows = rows[counts[rows] > 0]
+    return rows
 
 
 def batches_sum(lanes: tuple[int, int], rows: Rows) -> U64:
