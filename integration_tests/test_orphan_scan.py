@@ -239,16 +239,23 @@ def test_a_scan_whose_node_is_killed_goes_on_where_it_was(kafka: Kafka, tmp_path
 
     try:
         node = service.start(1).nodes[1]
-        planted: list[str] = []
-        while not place_of(scene.folder):
-            if not scene.objects():  # at first, and where a round was over before it told of its place
-                planted = [scene.plant(f"wal/k{number:06}") for number in range(12_000)]
+        planted = [f"wal/k{number:06}" for number in range(20_000)]
+
+        def is_amid_round() -> bool:
+            return planted[0] < place_of(scene.folder) < planted[-1]
+
+        while not is_amid_round():
+            if not scene.objects():  # at first, and where a round was over before it told of such a place
+                for key in planted:
+                    scene.plant(key)
                 time.sleep(THRESHOLD_S)
                 asyncio.run(scan())
-            time.sleep(0.01)
-        node.kill()
+            wait_until(lambda: is_amid_round() or not scene.objects(), "a place amid the round, or its end")
+            node.pause()
+            if not is_amid_round():
+                node.resume()
         place = place_of(scene.folder)
-        assert planted[0] < place < planted[-1]
+        node.kill()
         assert not scene.objects() & set(planted[: planted.index(place)])
         passed = scene.plant("wal/k000000-again")
         old_s = time.time() - 60

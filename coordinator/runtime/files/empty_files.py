@@ -274,27 +274,27 @@ class EmptyFiles:
         self._delete_failures += removal.has_failed
         logged = 0
         for some in pieces_of([key for key in keys if key in removal.gone], self._keys_per_entry):
-            logged += self._logged(some, await self._log(RemoveFiles(object_keys=list(some)), len(some)))
+            logged += self._logged(some, await self._log(RemoveFiles(object_keys=list(some))))
         self._deleted += logged
         return logged
 
     async def _hand_over(self, files: Sequence[tuple[str, int]]) -> int:
         """Log that later owners are responsible from now on; returns for how many files that was done."""
         keys, owners = [key for key, _ in files], [owner for _, owner in files]
-        logged = self._logged(keys, await self._log(HandOverFiles(object_keys=keys, next_owner_ids=owners), len(keys)))
+        logged = self._logged(keys, await self._log(HandOverFiles(object_keys=keys, next_owner_ids=owners)))
         self._handed_over += logged
         for owner in set(owners):
             self._on_handed_over(owner)
         return logged
 
-    async def _log(self, command: RemoveFiles | HandOverFiles, files: int) -> object:
-        """Have an entry of so many files written, and rest; those of all coordinators of a node one after the other."""
+    async def _log(self, command: RemoveFiles | HandOverFiles) -> object:
+        """Have an entry written, and rest; those of all coordinators of a node one after the other."""
         loop = asyncio.get_running_loop()
         async with self._log_turn:
             begun_s = loop.time()
             answer = await self._replica().ask(command, LOG_TIMEOUT_MS)
             took_s = loop.time() - begun_s
-            wanted_s = (1 - READING_SHARE) * files / self._pace.files_per_s
+            wanted_s = (1 - READING_SHARE) * len(command.object_keys) / self._pace.files_per_s
             shortest_s, longest_s = LOG_PAUSE_S
             await asyncio.sleep(max(min(max(took_s, shortest_s), longest_s), wanted_s - took_s))
         return answer
