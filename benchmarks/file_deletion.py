@@ -1,12 +1,12 @@
 """Deleting the objects of files without batches: objects a second beside raw deletes, and its cost for commits.
 
-    python -m benchmarks.file_deletion [--files N] [--rate FILES] [--json FILE]
+    python -m benchmarks.file_deletion [--files N] [--rate FILES] [--s3] [--json FILE]
 
-A real broker, a coordinator process with one metadata partition, a store in a local folder. The same number of objects is deleted with the
-store alone first, as many calls at a time as a node makes. Then so many files are committed, their objects made, and their topic deleted
-without commits. The same again with commits at a fixed rate, which are measured while nothing is deleted, from the deletion of the topic on
-until the last object is gone, and afterwards again. The last rows are the medians of the windows of each kind: those of one run compare,
-those of different hours do not.
+A real broker, a coordinator process with one metadata partition, a store in a local folder or behind the S3 gateway `versitygw` (--s3). The
+same number of objects is deleted with the store alone first, as many calls at a time as a node makes. Then so many files are committed,
+their objects made, and their topic deleted without commits. The same again with commits at a fixed rate, which are measured while nothing
+is deleted, from the deletion of the topic on until the last object is gone, and afterwards again. The last rows are the medians of the
+windows of each kind: those of one run compare, those of different hours do not.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import shutil
 import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -31,7 +33,9 @@ from cli.bench.workload import Shape
 from cli.dev.coordinator import CoordinatorProcess
 from coordinator.adapters.objectstore import open_store
 from coordinator.client.client import DisklessClient
+from coordinator.object_store import ObjectStore
 from coordinator.runtime.files.objects import CALLS_AT_ONCE_MAX, KEYS_PER_CALL_MAX
+from integration_tests.s3 import BUCKET, RealS3
 
 PARTITIONS = 100
 SHAPE = Shape(batches_per_file=10, partitions=PARTITIONS)
@@ -43,9 +47,41 @@ WINDOW_S = 5.0
 WINDOWS_ALONE = 3
 """The windows of commits alone before the deletions; there are as many behind them."""
 FILL_RATE = 2_000.0
-LOOK_EVERY_S = 1.0
+LOOK_EVERY_S = 0.25
 # The keys of the load tell their time to the second.
 AGES = {"file_commit_max_age_ms": "5000", "clock_skew_max_ms": "500", "file_delete_grace_ms": "2000", "snapshots_enable": "false"}
+
+
+class Place(NamedTuple):
+    """A store, and the folder that has its objects as files."""
+
+    folder: Path
+    url: str
+    options: Mapping[str, str]
+
+    def open(self) -> ObjectStore:
+        return open_store(self.url, self.options)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Those of a service that uses it, underscores for dots."""
+        return {"object_store_url": self.url} | {f"object_store_option_{name}": value for name, value in self.options.items()}
+
+
+@contextmanager
+def local_folder() -> Iterator[Place]:
+    with tempfile.TemporaryDirectory(prefix="diskless-objects-") as folder:
+        yield Place(Path(folder), f"file://{folder}", {})
+
+
+@contextmanager
+def s3_gateway() -> Iterator[Place]:
+    """Raises FileNotFoundError without `versitygw`."""
+    program = shutil.which("versitygw")
+    if program is None:
+        raise FileNotFoundError('versitygw is not installed; see README, "Tests", or run without --s3')
+    with tempfile.TemporaryDirectory(prefix="diskless-objects-") as folder, RealS3(program, Path(folder)) as gateway:
+        yield Place(Path(folder) / "objects" / BUCKET, f"s3://{BUCKET}", gateway.options())
 
 
 def make(folder: Path, keys: Sequence[str]) -> None:
@@ -56,9 +92,9 @@ def make(folder: Path, keys: Sequence[str]) -> None:
         (folder / key).write_bytes(DATA)
 
 
-async def delete_raw(folder: Path, keys: Sequence[str]) -> float:
+async def delete_raw(store: ObjectStore, keys: Sequence[str]) -> float:
     """Delete objects with the store alone; returns the seconds."""
-    store, limit = open_store(f"file://{folder}"), asyncio.Semaphore(CALLS_AT_ONCE_MAX)
+    limit = asyncio.Semaphore(CALLS_AT_ONCE_MAX)
 
     async def delete(some: Sequence[str]) -> None:
         async with limit:
@@ -89,8 +125,11 @@ class Emptying:
 
     def _left(self) -> int:
         time.sleep(LOOK_EVERY_S)
-        with os.scandir(self._folder) as names:
-            return sum(1 for _ in names)
+        try:
+            with os.scandir(self._folder) as names:
+                return sum(1 for _ in names)
+        except FileNotFoundError:
+            return 0  # the gateway removes a folder with its last object
 
     def _watch(self) -> None:
         wait_for(lambda: self._left() < self.at_first, "the first object to go")
@@ -135,14 +174,14 @@ def delete(node: CoordinatorProcess, doomed: Doomed) -> Emptying:
     return emptying
 
 
-def measure(files: int, rate: float) -> list[Row]:
+def measure(place: Place, files: int, rate: float) -> list[Row]:
     """See the module's text; a row for each kind of deletion, and one for each window of commits."""
-    with tempfile.TemporaryDirectory(prefix="diskless-raw-") as raw:
-        keys = [f"wal/{number}" for number in range(files)]
-        make(Path(raw), keys)
-        rows: list[Row] = [{"what": "raw deletes", "objects_per_s": files / asyncio.run(delete_raw(Path(raw), keys))}]
-    with broker() as kafka, service(kafka, **AGES) as running, own_process() as pool:
-        node, objects = running.nodes[1], running.folder / "objects"
+    objects = place.folder
+    keys = [f"wal/{number}" for number in range(files)]
+    make(objects, keys)
+    rows: list[Row] = [{"what": "raw deletes", "objects_per_s": files / asyncio.run(delete_raw(place.open(), keys))}]
+    with broker() as kafka, service(kafka, **AGES, **place.properties) as running, own_process() as pool:
+        node = running.nodes[1]
         first = make_doomed(node, objects, pool, "first", files)
         rows.append({"what": "deletions without commits", "objects_per_s": first.objects / delete(node, first).seconds})
         doomed = make_doomed(node, objects, pool, "doomed", files)
@@ -182,9 +221,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=100_000)
     parser.add_argument("--rate", type=float, default=500.0)
+    parser.add_argument("--s3", action="store_true")
     parser.add_argument("--json")
     arguments = parser.parse_args()
-    rows = measure(arguments.files, arguments.rate)
+    with s3_gateway() if arguments.s3 else local_folder() as place:
+        rows = measure(place, arguments.files, arguments.rate)
     say(table(rows, ("what", "objects_per_s", "files_per_s", "p50_ms", "p99_ms", "loop_cores", "other_cores")))
     write_json(arguments.json, rows)
 

@@ -61,15 +61,10 @@ class RealS3:
 
     def open(self, path: str, *, secret_key: str = SECRET_KEY, request_timeout_ms: int = 20_000) -> ObjectStore:
         """Open the store below a path of the bucket."""
-        return open_store(f"s3://{BUCKET}/{path}", self._options(secret_key), request_timeout_ms=request_timeout_ms)
+        return open_store(f"s3://{BUCKET}/{path}", self.options(secret_key), request_timeout_ms=request_timeout_ms)
 
-    def parts(self, key: str) -> int:
-        """In how many parts an object of the bucket was put; 1 if it was put whole."""
-        store = S3Store(BUCKET, config=cast("S3Config", self._options(SECRET_KEY)), client_options={"allow_http": True})
-        _, _, count = (obstore.head(store, key)["e_tag"] or "").strip('"').partition("-")
-        return int(count or 1)
-
-    def _options(self, secret_key: str) -> dict[str, str]:
+    def options(self, secret_key: str = SECRET_KEY) -> dict[str, str]:
+        """The options of a store on this gateway, as `open_store` takes them."""
         return {
             "endpoint": f"http://127.0.0.1:{self._port.port}",
             "region": "us-east-1",
@@ -77,6 +72,12 @@ class RealS3:
             "secret_access_key": secret_key,
             "virtual_hosted_style_request": "false",
         }
+
+    def parts(self, key: str) -> int:
+        """In how many parts an object of the bucket was put; 1 if it was put whole."""
+        store = S3Store(BUCKET, config=cast("S3Config", self.options()), client_options={"allow_http": True})
+        _, _, count = (obstore.head(store, key)["e_tag"] or "").strip('"').partition("-")
+        return int(count or 1)
 
     def _is_listening(self) -> bool:
         with socket.socket() as probe:

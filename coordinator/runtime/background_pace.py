@@ -54,6 +54,11 @@ class BackgroundPace:
             self._looks.popleft()
 
     @property
+    def is_free(self) -> bool:
+        """Whether no commits came of late, so that nothing is held back."""
+        return self.files_per_s == inf
+
+    @property
     def files_per_s(self) -> float:
         """The number of files that may be removed in a second; infinite without commits."""
         oldest, newest = self._looks[0], self._looks[-1]

@@ -12,7 +12,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
 from typing import NamedTuple, cast
 
 from coordinator.core.commands import FileStanding, HandOverFiles, Outcome, RemoveFiles
@@ -35,7 +34,7 @@ LOG = logging.getLogger("coordinator.files")
 ROWS_PER_PIECE = 25
 """Reading rows, and finding out what is next for them, holds the event loop; so many take it for a fraction of a millisecond."""
 PIECE_PAUSE_S = 0.001
-"""The pause behind each piece that was read, so that commits find the event loop free most of the time."""
+"""The pause behind each piece that was read while commits come, so that they find the event loop free most of the time."""
 FILES_AT_ONCE = 4_000
 """Files that are asked about and deleted side by side: no more than the state keeps (`EMPTY_FILES_KEPT_MAX`), and while commits come no
 more than go in a second."""
@@ -46,9 +45,11 @@ KEYS_PER_ENTRY = (50, 1_000)
 the least number. Where thousands of files are committed in a second, groups of them are longer than that, and entries are as well."""
 ENTRY_S = 0.02
 """An entry has as many keys as may go in so long."""
+KEYS_PER_ENTRY_FREE = 250
+"""While no commits come. The first of them may wait for one such entry, a few milliseconds."""
 LOG_TIMEOUT_MS = 5_000
 LOG_PAUSE_S = (0.002, 0.1)
-"""Bounds of the rest behind each entry, which is as long as the entry was on its way. While commits come, it may be longer."""
+"""Bounds of the rest behind each entry while commits come: as long as the entry was on its way, or longer for the pace."""
 
 
 class CleanerCounts(NamedTuple):
@@ -177,9 +178,10 @@ class EmptyFiles:
 
     @property
     def _keys_per_entry(self) -> int:
+        if self._pace.is_free:
+            return KEYS_PER_ENTRY_FREE
         least, most = KEYS_PER_ENTRY
-        per_s = self._pace.files_per_s
-        return least if per_s == inf else int(min(max(per_s * ENTRY_S, least), most))
+        return int(min(max(self._pace.files_per_s * ENTRY_S, least), most))
 
     def _read(self, after: Position, limit: int, before_ms: int) -> EmptyFilesPage:
         return self._replica().look(ShardView.empty_files, before_ms, after, limit)
@@ -191,7 +193,8 @@ class EmptyFiles:
         while behind is not None and len(rows) < limit:
             found, behind = self._read(behind, min(ROWS_PER_PIECE, limit - len(rows)), before_ms)
             rows += found
-            await asyncio.sleep(max(PIECE_PAUSE_S, READING_SHARE * ROWS_PER_PIECE / self._pace.files_per_s))
+            pause_s = 0.0 if self._pace.is_free else max(PIECE_PAUSE_S, READING_SHARE * ROWS_PER_PIECE / self._pace.files_per_s)
+            await asyncio.sleep(pause_s)
         return rows
 
     async def _look_at_new(self, due_ms: int, left: int) -> int:
@@ -288,15 +291,16 @@ class EmptyFiles:
         return logged
 
     async def _log(self, command: RemoveFiles | HandOverFiles) -> object:
-        """Have an entry written, and rest; those of all coordinators of a node one after the other."""
+        """Have an entry written, and rest while commits come; those of all coordinators of a node one after the other."""
         loop = asyncio.get_running_loop()
         async with self._log_turn:
             begun_s = loop.time()
             answer = await self._replica().ask(command, LOG_TIMEOUT_MS)
-            took_s = loop.time() - begun_s
-            wanted_s = (1 - READING_SHARE) * len(command.object_keys) / self._pace.files_per_s
-            shortest_s, longest_s = LOG_PAUSE_S
-            await asyncio.sleep(max(min(max(took_s, shortest_s), longest_s), wanted_s - took_s))
+            if not self._pace.is_free:
+                took_s = loop.time() - begun_s
+                wanted_s = (1 - READING_SHARE) * len(command.object_keys) / self._pace.files_per_s
+                shortest_s, longest_s = LOG_PAUSE_S
+                await asyncio.sleep(max(min(max(took_s, shortest_s), longest_s), wanted_s - took_s))
         return answer
 
     def _logged(self, keys: Sequence[str], answer: object) -> int:
