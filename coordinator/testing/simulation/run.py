@@ -16,13 +16,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from coordinator.core.leadership.states import State
 from coordinator.core.limits import ENTRY_RESERVE_BYTES, Limits
 from coordinator.core.state.damage import StateFailed
-from coordinator.core.view import ShardView
 from coordinator.kafka.topic_configs import Retention
 from coordinator.runtime.files.rules import NO_SCANS, FileRules, ScanRules
-from coordinator.runtime.replica import Replica
 from coordinator.runtime.retention.rules import RetentionRules
 from coordinator.runtime.snapshot_keys import parse_snapshot_key
 from coordinator.runtime.snapshot_rules import SnapshotRules
@@ -38,6 +35,7 @@ from coordinator.testing.simulation.clients import (
     ReadingClient,
 )
 from coordinator.testing.simulation.committing import CommittingClient
+from coordinator.testing.simulation.ending import Ending
 from coordinator.testing.simulation.faults import NORMAL_NETWORK_MS, FaultMaker
 from coordinator.testing.simulation.fold import HELD
 from coordinator.testing.simulation.judge import Judge
@@ -54,7 +52,6 @@ from coordinator.testing.snapshots import FakeObjects, SnapshotFault
 from coordinator.testing.state_store import MemoryStateStores
 from records.levels import LEVEL_LATEST
 from records.snapshot import BadSnapshot, SnapshotReader
-from records.state_digest import Digest, hash_position
 
 HEAL_S = 60.0
 LOOK_S = 0.25
@@ -387,17 +384,24 @@ class Run:
         self.world.call_soon(self.faults.end)
         self.time.run_until(scenario.duration_s + 2.0)
         self.clients.is_closing = True
-        unwell = ["nothing was looked at"]
         heal_s = HEAL_S if scenario.files is None else FILES_GO_S
+        ending = Ending(scenario=scenario, judge=self.judge, clients=self.clients, processes=self.processes, objects=self.objects)
+        unwell = ["nothing was looked at"]
         while unwell and not self.time.is_over and self.time.now_s < scenario.duration_s + heal_s:
             self.time.run_until(self.time.now_s + LOOK_S)
-            unwell = self._unwell()
+            self._look_for_failed_clients()
+            unwell = ending.look()
         if self.time.is_over:
             return
         if unwell:
             self.judge.broken("everything heals", f"{heal_s} s after the last fault: {'; '.join(unwell)}")
             return
-        self._compare()
+        ending.compare_with_log()
+
+    def _look_for_failed_clients(self) -> None:
+        for task in self.tasks:
+            if task.done() and (error := task.exception()) is not None:
+                self._failed(self.world, {"message": "a client failed", "exception": error})
 
     def _put_lost_files(self, count: int) -> None:
         if self.clients.uploads is not None:
@@ -423,72 +427,3 @@ class Run:
         if scenario.restore is not None:
             work.append(FinishingOperator(clients, self._rng("operator"), scenario.restore.finished_s).run())
         self.tasks = [self.world.create_task(one) for one in work]
-
-    # ---- the end
-
-    def _unwell(self) -> list[str]:
-        """List the faults that remain when no more faults are injected."""
-        unwell = [f"{self.clients.busy} clients wait for an answer"] if self.clients.busy else []
-        for task in self.tasks:
-            if task.done() and (error := task.exception()) is not None:
-                self._failed(self.world, {"message": "a client failed", "exception": error})
-        for partition, fold in enumerate(self.judge.folds):
-            shards = self._shards(partition)
-            leading = [node_id for node_id, shard in shards.items() if shard.is_leading]
-            if leading != [fold.leader]:
-                unwell.append(f"partition {partition} is led by {leading}, its claim is of {fold.leader}")
-            for node_id, process in self.processes.items():
-                shard = shards.get(node_id)
-                node = process.node
-                if shard is None or node is None or shard.state.applied_offset < fold.last_counted:
-                    unwell.append(f"node {node_id} has not applied partition {partition} to {fold.last_counted}")
-                elif shard.state.trimming or shard.state.has_unwritten() or shard.state.frozen:
-                    unwell.append(f"node {node_id} has not written partition {partition}")
-                elif shard.phase is State.FAILED:
-                    unwell.append(f"node {node_id} partition {partition} has failed")
-        directory = self.judge.folds[0]
-        open_work = directory.placements.keys() - directory.confirmed - directory.deleting
-        unwell += [f"topic {topic_id.hex()[:6]} is not confirmed" for topic_id in open_work]
-        if self.judge.retention is not None:
-            unwell += self.judge.retention.left()
-        return unwell if self.judge.objects is None else unwell + self.judge.objects.left(self.objects.by_key)
-
-    def _shards(self, partition: int) -> dict[int, ShardView]:
-        shards = {}
-        for node_id, process in self.processes.items():
-            replica = None if process.node is None else process.node.replicas.get(partition)
-            if replica is not None and replica.view is not None:
-                shards[node_id] = replica.view
-        return shards
-
-    def _compare(self) -> None:
-        """All replicas say the same, and what the log says."""
-        for partition in range(self.scenario.partitions):
-            digests = {
-                node_id: self._digest_of_rows(process.node.replicas[partition]).to_bytes()
-                for node_id, process in self.processes.items()
-                if process.node is not None
-            }
-            if len(set(digests.values())) > 1:
-                told = {node_id: digest.hex()[:8] for node_id, digest in digests.items()}
-                self.judge.broken("equal digests", f"partition {partition} in the end: {told}")
-            for node_id, shard in self._shards(partition).items():
-                self.judge.look(node_id, partition, shard)
-        self._compare_topics()
-
-    def _digest_of_rows(self, replica: Replica) -> Digest:
-        """The digest a replica has written, without the position in the log: they may have written at different offsets."""
-        if replica.writer.written_offset < 0:
-            return replica.writer.digest
-        position = hash_position(*self.judge.folds[replica.partition].positions[replica.writer.written_offset])
-        return replica.writer.digest.minus(position)
-
-    def _compare_topics(self) -> None:
-        for topic in self.judge.topics.values():
-            for partition in range(topic.num_partitions):
-                where = (topic.topic_id, partition)
-                is_there = self.judge.folds_of(where) is not None
-                if topic.is_created and not topic.is_going and not is_there:
-                    self.judge.broken("acknowledged topics are there", f"{topic.name}-{partition} is gone")
-                if topic.is_deleted and any(where in fold.partitions for fold in self.judge.folds):
-                    self.judge.broken("deleted stays deleted", f"{topic.name}-{partition} is there")
