@@ -57,6 +57,14 @@ class CommitCounts:
                 self.rejected[int(ERROR_OF[verdict])] += count
 
 
+@dataclass(slots=True)
+class AppliedCounts:
+    """The files that this replica has applied, as leader or follower, and their batches, with those that were refused."""
+
+    files: int = 0
+    batches: int = 0
+
+
 class Committed:
     """See the module's text. `effects` is the list of the shard, to which this adds."""
 
@@ -70,6 +78,7 @@ class Committed:
         self.last_entry: tuple[bytes, bytes] = (b"", b"")
         """Key and value of the entry at the applied offset."""
         self.counts = CommitCounts()
+        self.applied = AppliedCounts()
         self._effects = effects
         self._deferred: deque[LoggedFiles] = deque()
 
@@ -100,6 +109,9 @@ class Committed:
     def apply_files(self, files: LoggedFiles, first: int, stop: int) -> ApplyResult:
         """Apply files up to the first that contradicts the state. Raises `BrokenInvariant`."""
         applied = self.state.apply_files(files, first, stop)
+        first_line = files.table.first_line
+        self.applied.files += applied.stop - first
+        self.applied.batches += first_line[applied.stop] - first_line[first]
         if applied.has_directory_changed:
             self._effects.append(DirectoryChanged())
         return applied

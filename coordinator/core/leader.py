@@ -133,12 +133,13 @@ class Leader:
 
     # ---- acknowledgement
 
-    def take_reports(self, term: Term, reports: Sequence[Delivery]) -> None:
+    def take_reports(self, term: Term, reports: Sequence[Delivery], now_ms: int) -> None:
         """Take delivery reports of the term in force. Raises `TermOver`, `BrokenInvariant`."""
         if reports and reports[0].seq + 1 == reports[0].entries:
             seq, offset, error, count = reports[0]
             if error is not None:
                 raise TermOver(TermCause.DELIVERY, f"the claim was not delivered: {error}")
+            term.claim_reported_ms = now_ms
             reports = [Delivery(seq, offset, None, count - 1), *reports[1:]] if count > 1 else reports[1:]
         self.acknowledge(term, term.reported(reports))
 
@@ -215,6 +216,13 @@ class Leader:
         pause_ms = self._limits.expiration_interval_ms
         self._next_expiry_ms = now_ms + (min(AGAIN_MS, pause_ms) if builder.expire() else pause_ms)
         self._close_group(builder, term)
+
+    def check_claim(self, now_ms: int) -> None:
+        """Raises `TermOver` when the claim was acknowledged and not read for too long: the log has lost it."""
+        term, timeout_ms = self.term, self._limits.term_timeout_ms
+        if term is not None and 0 <= term.claim_reported_ms < now_ms - timeout_ms:
+            message = f"the claim was acknowledged and not read within {timeout_ms} ms (leader.term.timeout.ms)"
+            raise TermOver(TermCause.TIMEOUT, message)
 
     def check_age(self, now_ms: int) -> None:
         """Raises `TermOver` when the oldest entry of the term waits for its acknowledgement for too long."""

@@ -192,7 +192,7 @@ class Shard:
     def _delivered(self, event: Delivered, now_ms: int) -> None:
         term = self.leader.term
         if term is not None and term.term_id == event.term_id:
-            self.leader.take_reports(term, event.reports)
+            self.leader.take_reports(term, event.reports, now_ms)
             self.leader.pump(now_ms)
 
     def _tick(self, now_ms: int) -> None:
@@ -204,6 +204,8 @@ class Shard:
         self.leader.forget_old(now_ms)
         if self.is_leading:
             self.leader.check_age(now_ms)
+        elif self.phase is State.FENCING:
+            self.leader.check_claim(now_ms)
 
     def _move(self, trigger: Trigger, reason: str) -> None:
         before = self.phase

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from coordinator.core.commands import FetchPoint, FoundBatches
-from coordinator.core.committed import CommitCounts
+from coordinator.core.committed import AppliedCounts, CommitCounts
 from coordinator.core.directory.content import Restoration
 from coordinator.core.directory.directory import Directory
 from coordinator.core.leadership.states import State
@@ -149,6 +149,10 @@ class ShardView:
     @property
     def commit_counts(self) -> CommitCounts:
         return self._shard.committed.counts
+
+    @property
+    def applied_counts(self) -> AppliedCounts:
+        return self._shard.committed.applied
 
     @property
     def contradiction(self) -> ContradictoryEntry | None:

@@ -2,6 +2,10 @@
 
 Removing files and counting deleted batches out of them takes the event loop, the writer of the state database and the broker, and commits
 wait for all three. The proportions keep that wait small, and are greater than one: what waits does not become more.
+
+Commits at any node count, since every node applies what is removed: one that leads nothing busy would take the event loops of those that
+do. A node removes in proportion to the files that it has committed as leader itself. All nodes count batches out of files, each its own
+copy, in proportion to all commits: a node that is behind in that has to catch up before it can judge a removal.
 """
 
 from __future__ import annotations
@@ -14,11 +18,11 @@ from typing import Final, NamedTuple
 from coordinator.runtime.replica import Replica
 
 FILES_PER_FILE: Final = 2
-"""Files that are removed for each that is committed."""
+"""Files that are removed for each that this node commits as leader."""
 FILES_PER_S_MIN: Final = 1_000
 """While commits come, at least so many files are removed in a second: a twentieth of a core."""
 BATCHES_PER_BATCH: Final = 4
-"""Deleted batches that are counted out for each that is committed."""
+"""Deleted batches that are counted out for each that is committed at any node."""
 BATCHES_PER_S_MIN: Final = 100_000
 """While commits come, at least so many deleted batches are counted out in a second."""
 WINDOW_S: Final = 1.0
@@ -29,8 +33,13 @@ LOOK_S: Final = 0.1
 
 class _Look(NamedTuple):
     time_s: float
+    led_files: int
     files: int
     batches: int
+
+    def has_less_than(self, other: _Look) -> bool:
+        """Whether a count has gone back: a replica was made anew and counts from 0."""
+        return self.led_files < other.led_files or self.files < other.files or self.batches < other.batches
 
 
 class BackgroundPace:
@@ -38,17 +47,19 @@ class BackgroundPace:
 
     def __init__(self, replicas: Mapping[int, Replica]) -> None:
         self._replicas = replicas
-        self._looks = deque([_Look(0.0, 0, 0)])
+        self._looks = deque([_Look(0.0, 0, 0, 0)])
 
     def look(self, now_s: float) -> None:
-        """Note what this node has committed as leader, by the event loop's clock."""
+        """Note what this node has applied, and committed as leader, by the event loop's clock."""
         newest = self._looks[-1]
         if now_s - newest.time_s < LOOK_S:
             return
-        counts = [replica.view.commit_counts for replica in self._replicas.values() if replica.view is not None]
-        look = _Look(now_s, sum(count.commits for count in counts), sum(count.batches for count in counts))
-        if look.files < newest.files or look.batches < newest.batches:
-            self._looks.clear()  # a replica was made anew and counts from 0
+        views = [replica.view for replica in self._replicas.values() if replica.view is not None]
+        applied = [view.applied_counts for view in views]
+        led_files = sum(view.commit_counts.commits for view in views)
+        look = _Look(now_s, led_files, sum(one.files for one in applied), sum(one.batches for one in applied))
+        if look.has_less_than(newest):
+            self._looks.clear()
         self._looks.append(look)
         while len(self._looks) > 2 and now_s - self._looks[1].time_s >= WINDOW_S:
             self._looks.popleft()
@@ -56,20 +67,19 @@ class BackgroundPace:
     @property
     def is_free(self) -> bool:
         """Whether no commits came of late, so that nothing is held back."""
-        return self.files_per_s == inf
+        return self._looks[0].files == self._looks[-1].files
 
     @property
     def files_per_s(self) -> float:
-        """The number of files that may be removed in a second; infinite without commits."""
+        """The number of files that this node may remove in a second; infinite without commits."""
         oldest, newest = self._looks[0], self._looks[-1]
-        return _per_s(newest.files - oldest.files, newest.time_s - oldest.time_s, FILES_PER_FILE, FILES_PER_S_MIN)
+        return self._per_s(newest.led_files - oldest.led_files, FILES_PER_FILE, FILES_PER_S_MIN)
 
     @property
     def batches_per_s(self) -> float:
-        """The number of deleted batches that may be counted out in a second; infinite without commits."""
+        """The number of deleted batches that this node may count out in a second; infinite without commits."""
         oldest, newest = self._looks[0], self._looks[-1]
-        return _per_s(newest.batches - oldest.batches, newest.time_s - oldest.time_s, BATCHES_PER_BATCH, BATCHES_PER_S_MIN)
+        return self._per_s(newest.batches - oldest.batches, BATCHES_PER_BATCH, BATCHES_PER_S_MIN)
 
-
-def _per_s(committed: int, in_s: float, share: int, least: int) -> float:
-    return max(share * committed / in_s, least) if committed else inf
+    def _per_s(self, committed: int, share: int, least: int) -> float:
+        return inf if self.is_free else max(share * committed / (self._looks[-1].time_s - self._looks[0].time_s), least)

@@ -117,8 +117,8 @@ class Replica:
         self.identity = identity
         self.log_bytes = 0
         """The size of the entries that were read since this replica was loaded; some twice, after a term ended."""
-        self.is_log_in_doubt = False
-        """Whether the replica failed because the log lost what it has read: the state is sound, and no longer the log's."""
+        self.is_failure_of_log = False
+        """Whether the replica failed because the log cannot be read, or lost what was read: the state itself is sound."""
         self.broker_time = BrokerTime(lambda: loop.time() * 1000)
         self.freshness = Freshness(monotonic_s=loop.time, lag_max_s=read_lag_max_s)
         self.recovery = Recovery(
@@ -272,13 +272,13 @@ class Replica:
         if not keep_evidence:
             clean = False
             if self._shard is not None and self.view is not None:
-                clean = await self.writer.write_last(self._shard, self.view, store, is_failure_of_log=self.is_log_in_doubt)
+                clean = await self.writer.write_last(self._shard, self.view, store, is_failure_of_log=self.is_failure_of_log)
             self._shard = self.view = None
             await self._close(store, clean=clean)
             return
         self._shard = self.view = None
-        if isinstance(self.trouble, DiskFull):
-            # The written database is whole and is read again; setting it aside would need as much room once more.
+        if isinstance(self.trouble, DiskFull | StateBusy):
+            # The written database is whole and is read again; of a full disk setting it aside would need as much room once more.
             await self._loader.close(store)
         else:
             await self._loader.set_aside(store, self.failures.last_reason)
@@ -378,9 +378,9 @@ class Replica:
             self._log_broken(why, detail)
 
     def _log_broken(self, why: LogBroken, detail: str) -> None:
-        if why in (LogBroken.PAST_END, LogBroken.CUT):
+        if why in (LogBroken.PAST_END, LogBroken.CUT, LogBroken.FAILED):
             self._settle()  # acknowledged changes belong to the state that is going to be compared with the log
-            self.is_log_in_doubt |= self.failure is None  # this may be told twice, and an earlier failure has another reason
+            self.is_failure_of_log |= self.failure is None  # this may be told twice, and an earlier failure has another reason
         self._feed(LogUnreadable(f"{why.value}: {detail}"))
 
     def use_schema_level(self, level: int) -> None:

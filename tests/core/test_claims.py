@@ -18,6 +18,7 @@ from coordinator.core.events import (
     Unassigned,
 )
 from coordinator.core.leadership.states import State
+from coordinator.core.limits import Limits
 from coordinator.core.log_entry import ReadEntry
 from coordinator.kafka.errors import ErrorCode
 from coordinator.testing.shard_harness import World
@@ -42,6 +43,34 @@ def test_a_replica_leads_only_after_it_has_read_its_own_claim() -> None:
     replica.read()
     assert replica.view.phase is State.LEADING
     assert (replica.view.fence.epoch, replica.view.fence.seq) == (1, 0)
+
+
+def test_a_claim_that_the_log_has_lost_is_made_again() -> None:
+    """Kafka acknowledged it and lost it before it was read: an unclean election, or a broker that lost its pages."""
+    world = World()
+    replica = world.add_replica()
+    replica.feed(Assigned())
+    replica.may_claim()
+    replica.land()
+    replica.report()
+    world.log.pop()
+    replica.tick(Limits().term_timeout_ms)
+    assert replica.view.phase is State.FENCING
+    replica.tick(1)
+    assert (replica.view.phase, replica.view.term_ends["timeout"]) == (State.RECOVERING, 1)
+    replica.may_claim()
+    replica.land()
+    replica.report()
+    replica.read()
+    assert (replica.view.phase, replica.view.fence.epoch) == (State.LEADING, 1)
+
+
+def test_a_claim_without_a_report_waits_for_kafka() -> None:
+    replica = World().add_replica()
+    replica.feed(Assigned())
+    replica.may_claim()
+    replica.tick(100 * Limits().term_timeout_ms)
+    assert replica.view.phase is State.FENCING
 
 
 def test_a_claim_waits_until_everything_up_to_the_end_of_the_log_is_applied() -> None:

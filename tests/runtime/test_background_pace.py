@@ -14,7 +14,7 @@ import pytest
 
 from coordinator.adapters.sqlite.stores import StateDatabases
 from coordinator.core.commands import DescribedFile, DescribeFiles, WantedTopic
-from coordinator.core.committed import CommitCounts
+from coordinator.core.committed import AppliedCounts, CommitCounts
 from coordinator.runtime import background_pace
 from coordinator.runtime.background_pace import (
     BATCHES_PER_BATCH,
@@ -32,22 +32,27 @@ BATCHES_PER_FILE = 10
 
 
 class Committing:
-    """Replicas with counts, and a clock; `pass_s` commits at a rate."""
+    """Replicas with counts, and a clock; `pass_s` commits at a rate, as leader or elsewhere."""
 
     def __init__(self) -> None:
-        self.counts = [CommitCounts(), CommitCounts()]
-        self.replicas: dict[int, Any] = {at: SimpleNamespace(view=SimpleNamespace(commit_counts=one)) for at, one in enumerate(self.counts)}
+        self.counts = [(CommitCounts(), AppliedCounts()), (CommitCounts(), AppliedCounts())]
+        self.replicas: dict[int, Any] = {
+            at: SimpleNamespace(view=SimpleNamespace(commit_counts=led, applied_counts=applied))
+            for at, (led, applied) in enumerate(self.counts)
+        }
         self.replicas[2] = SimpleNamespace(view=None)
         self.pace = BackgroundPace(self.replicas)
         self.now_s = 0.0
 
-    def pass_s(self, seconds: float, files_per_s: float = 0.0) -> None:
+    def pass_s(self, seconds: float, files_per_s: float = 0.0, *, is_leading: bool = True) -> None:
         end_s = self.now_s + seconds
         while self.now_s < end_s:
             self.now_s += LOOK_S
-            for one in self.counts:
-                one.commits += round(files_per_s * LOOK_S / len(self.counts))
-                one.batches += round(files_per_s * LOOK_S / len(self.counts)) * BATCHES_PER_FILE
+            for led, applied in self.counts:
+                files = round(files_per_s * LOOK_S / len(self.counts))
+                led.commits += files * is_leading
+                applied.files += files
+                applied.batches += files * BATCHES_PER_FILE
             self.pace.look(self.now_s)
 
 
@@ -67,6 +72,14 @@ def test_the_pace_follows_commits_and_has_a_least_one(files_per_s: int) -> None:
     assert node.pace.batches_per_s == pytest.approx(max(BATCHES_PER_S_MIN, BATCHES_PER_BATCH * batches_per_s), rel=0.01)
 
 
+def test_commits_of_other_nodes_hold_a_node_back() -> None:
+    node = Committing()
+    node.pass_s(3, 40_000, is_leading=False)
+    assert not node.pace.is_free
+    assert node.pace.files_per_s == FILES_PER_S_MIN
+    assert node.pace.batches_per_s == pytest.approx(BATCHES_PER_BATCH * BATCHES_PER_FILE * 40_000, rel=0.01)
+
+
 def test_the_last_commit_counts_for_a_second() -> None:
     node = Committing()
     node.pass_s(LOOK_S, 100)
@@ -79,7 +92,8 @@ def test_the_last_commit_counts_for_a_second() -> None:
 def test_a_replica_that_was_made_anew_counts_from_0() -> None:
     node = Committing()
     node.pass_s(2, 40_000)
-    node.counts[0].commits = node.counts[0].batches = 0
+    led, applied = node.counts[0]
+    led.commits = applied.files = applied.batches = 0
     node.pass_s(LOOK_S)
     assert node.pace.files_per_s == inf
     node.pass_s(2, 20)

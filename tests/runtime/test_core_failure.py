@@ -11,6 +11,7 @@ from coordinator.core.reads import queries
 from coordinator.core.reads.queries import list_offset
 from coordinator.core.state.replica_state import ShardState
 from coordinator.kafka.errors import ErrorCode
+from coordinator.runtime.ports import LogBroken
 from coordinator.testing.state_store import MemoryStateStores
 from tests.core.build import TOPIC, batch, commit, place, result_of
 from tests.runtime.nodes import TIMEOUT_MS, in_memory, running
@@ -48,3 +49,22 @@ async def test_a_read_that_raises_takes_no_answer_with_it(monkeypatch: pytest.Mo
     assert [found.outcome.error for found in answers["good"]] == [ErrorCode.NONE]  # type: ignore[union-attr]
     for name in ("bad", "behind"):
         assert [found.outcome.error for found in answers[name]] == [ErrorCode.NOT_COORDINATOR]  # type: ignore[union-attr]
+
+
+async def test_a_log_that_cannot_be_read_condemns_no_state() -> None:
+    stores = MemoryStateStores()
+    async with running(in_memory(partitions=1), stores) as started:
+        await started.leads()
+        await started.ask(0, place())
+        former, keeper = started.node.replicas[0], started.node.keeper
+        for generation in range(100):  # only the one that is followed counts
+            keeper.on_log_broken(0, generation, LogBroken.FAILED, "reading at offset 3 failed")
+        assert former.failure is not None
+        await started.until(
+            lambda: (new := started.node.replicas[0]) is not former and new.view is not None and new.view.is_leading,
+            "another replica to lead",
+        )
+        assert keeper.failures[0].evidence == ""
+        new = started.node.replicas[0]
+        assert new.view is not None
+        assert new.view.has_partition(TOPIC, 0)

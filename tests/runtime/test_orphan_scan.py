@@ -45,6 +45,7 @@ class MadeStore:
         self.listed = 0
         self.fails_deleting: set[str] = set()
         self.fails_after: str | None = None
+        self.fails_reading = 0
         self.location = "made://store"
 
     async def put(self, key: str, data: bytes | memoryview | Path, *, create_only: bool = False) -> None:
@@ -53,6 +54,9 @@ class MadeStore:
         self.contents[key] = bytes(data)
 
     async def get(self, key: str) -> bytes:
+        if self.fails_reading:
+            self.fails_reading -= 1
+            raise StoreUnavailable(f"{self.location}: {key}: no answer")
         if key not in self.contents:
             raise ObjectMissing(f"{self.location}: {key}: not found")
         return self.contents[key]
@@ -402,6 +406,43 @@ async def test_who_asks_while_a_round_is_under_way_gets_another_one() -> None:
     made.coordinators = Interrupting(2, ask_for_an_object_that_the_round_has_passed)
     scan = made.scanner()
     await made.run(scan)
+    assert not made.store.objects
+
+
+async def ended(scan: OrphanScan, is_ended: Callable[[], bool]) -> None:
+    """Have it scan until that holds."""
+    task = asyncio.create_task(scan.keep())
+    try:
+        async with asyncio.timeout(60):
+            while not is_ended():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_scan_that_was_asked_for_begins_when_the_store_answers_again() -> None:
+    made = world([ulid(1)])
+    made.rules = ScanRules(prefix=PREFIX, age_ms=AGE_MS, interval_ms=0)
+    made.store.fails_reading = 1
+    scan = made.scanner()
+    assert scan.begin(is_forced=False).error is ErrorCode.NONE
+    await ended(scan, lambda: bool(scan.status().error))
+    assert not scan.status().is_running, "who waits for it is told why"
+    await ended(scan, lambda: not made.store.objects)
+
+
+async def test_a_second_scan_may_be_forced_while_the_first_runs() -> None:
+    made = world([ulid(5)])
+    made.restoration = restored(is_finished=False)
+
+    def ask_for_an_object_that_the_round_has_passed() -> None:
+        made.store.objects[ulid(1)] = obj(ulid(1))
+        assert scan.begin(is_forced=True).error is ErrorCode.NONE
+
+    made.coordinators = Interrupting(2, ask_for_an_object_that_the_round_has_passed)
+    scan = made.scanner()
+    await made.run(scan, is_forced=True)
     assert not made.store.objects
 
 

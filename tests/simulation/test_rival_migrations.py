@@ -25,6 +25,7 @@ def test_no_rule_is_broken_over_some_seeds() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_no_rule_is_broken_over_thousands_of_seeds() -> None:
     assert [one for seed in range(SEEDS_LONG) if (one := rival_migrations(seed)).violation is not None] == []
 

@@ -69,10 +69,14 @@ class LogQuestions:
             found = question()
         except (KafkaException, TimeoutError) as failure:
             LOG.warning("%s is unknown (%s); it is asked for again", what, failure)
-            if not self._closed.wait(ASK_AGAIN_S):
-                self._thread.submit(self._ask, what, question, is_wanted, then)
+        except Exception:
+            # Any error: the reading of the partition waits for the answer.
+            LOG.exception("%s is unknown; it is asked for again", what)
+        else:
+            self._post(lambda: then(found) if is_wanted() else None)
             return
-        self._post(lambda: then(found) if is_wanted() else None)
+        if not self._closed.wait(ASK_AGAIN_S):
+            self._thread.submit(self._ask, what, question, is_wanted, then)
 
     def _range(self, partition: int) -> tuple[int, int]:
         if self._admin is None:

@@ -112,6 +112,8 @@ class Term:
     epoch: int
     term_id: int
     claim_offset: int = -1
+    claim_reported_ms: int = -1
+    """When Kafka acknowledged the claim; -1 before. In force it is when it is read."""
     next_seq: int = 1
     acked_seq: int = 0
     void_shift: int = 0

@@ -113,14 +113,14 @@ class OrphanScan:
         if refused is not None:
             return refused
         self._is_asked, self._is_forced = True, self._is_forced or is_forced
-        self._next_try_s = 0.0
+        self._next_try_s, self._error = 0.0, ""
         self._wake.set()
         return OK
 
     def status(self) -> ScanStatus:
         """How far the scan is, as far as this node knows: the one that leads the directory does."""
         older_than_ms = -1 if self._pages is None else self._pages.older_than_ms
-        is_running = self._is_running or self._is_asked
+        is_running = self._is_running or (self._is_asked and not self._error)
         return ScanStatus(is_running=is_running, record=self._record, older_than_ms=older_than_ms, error=self._error)
 
     async def look(self, after: str, patience_s: float) -> LookedPages | Outcome:
@@ -181,10 +181,12 @@ class OrphanScan:
     async def _attempt(self) -> None:
         """Work on a round if one is due, up to its end or its first trouble."""
         # A request that comes from here on means another round: this one may have passed its objects already.
-        self._is_running, self._is_asked = self._is_asked, False
+        asked, self._is_asked = self._is_asked, False
+        self._is_running, is_known = asked, False
         try:
             record = await self._loaded()
-            if record is not None and (self._is_running or self._is_due(record)):
+            is_known = record is not None
+            if record is not None and (asked or self._is_due(record)):
                 self._is_running = True
                 await self._round(record)
         except (PageUndecided, StoreError, KafkaUnavailable, TopicMissing) as failed:
@@ -197,6 +199,8 @@ class OrphanScan:
             self._error, self._attempts = "", 0
         finally:
             self._is_running = False
+            # A round that has begun is under way until it ends. Of one that could not begin, only this tells the next attempt.
+            self._is_asked = self._is_asked or (asked and not is_known)
 
     def _failed(self, reason: str) -> None:
         self.failures += 1
@@ -260,13 +264,14 @@ class OrphanScan:
                 began_s = loop.time()
                 counts = record.counts + await self._work(self._pages, page, record.after)
                 record = self._record = replace(record, after=page[-1].key, counts=counts)
-                self._not_deleted = ("", 0)
+                self._not_deleted, self._attempts = ("", 0), 0
                 if loop.time() - saved_s > SAVE_S:
                     await self._save(self._store, record)
                     saved_s = loop.time()
                 await asyncio.sleep(min(loop.time() - began_s, REST_MAX_S))
         record = self._record = replace(record, after="", started_ms=-1, finished_ms=self._clock_ms())
-        self._is_forced, self._said = False, ""
+        # Another round that was asked for meanwhile may be allowed for the same reason as this one.
+        self._is_forced, self._said = self._is_forced and self._is_asked, ""
         await self._save(self._store, record)
         counts = record.counts
         LOG.info("orphan scan finished objects=%d orphans=%d deleted=%d", counts.examined, counts.orphans, counts.deleted)

@@ -177,6 +177,9 @@ class ClassicLogReader:
         )
         answer = broker.ask(request, fetch.FetchResponse)
         self._check(answer.error_code)
+        if not answer.responses:
+            # So a broker answers whose quota the client has used up.
+            raise refused(KafkaError._TIMED_OUT, f"the answer to a fetch of {self._leaders.topic}-{self._partition} does not have it")
         [topic] = answer.responses
         [found] = topic.partitions
         self._check(found.error_code)
