@@ -119,7 +119,11 @@ class Leader:
         overlay.take_touched()
         log_now_ms = now_ms - self.log_ahead_ms
         context = CommitContext(
-            coordinator_id=self._partition, coordinator_count=self.partition_count, limits=self._limits, now_ms=log_now_ms
+            coordinator_id=self._partition,
+            coordinator_count=self.partition_count,
+            limits=self._limits,
+            now_ms=log_now_ms,
+            log_time_ms=overlay.log_time_ms,
         )
         state = self._committed.state
         return GroupBuilder(state=state, term=term, overlay=overlay, context=context, level=self.schema_level, now_ms=now_ms)

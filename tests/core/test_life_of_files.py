@@ -16,7 +16,7 @@ from coordinator.core.commands import (
     RemoveFiles,
 )
 from coordinator.core.decide_files import RECORD_KEY_BYTES_MAX
-from coordinator.core.events import Delivered, Delivery, SchemaLevel
+from coordinator.core.events import Delivered, Delivery, SchemaLevel, Unassigned
 from coordinator.core.limits import FILES_PER_REQUEST_MAX, Limits
 from coordinator.kafka.errors import ErrorCode
 from coordinator.testing.shard_harness import HarnessReplica, World
@@ -102,6 +102,25 @@ def test_a_fence_that_is_logged_already_is_confirmed_by_an_entry_of_its_own_lead
     start = len(world.log)
     assert standings(replica.ask(fence("a"))[0]) == [S.FENCED]
     assert logged(world, start) == [NoOp()]
+
+
+def test_a_key_whose_fence_is_forgotten_is_refused_by_a_leader_whose_clock_is_far_behind() -> None:
+    limits = Limits()
+    world, first = started()
+    second, created_ms = world.add_replica(), world.now_ms
+    world.now_ms += limits.file_commit_max_age_ms + 1
+    assert standings(first.ask(fence("wal/late", created_ms=created_ms))[0]) == [FileStanding.FENCED]
+    world.now_ms = created_ms + limits.file_fence_retention_ms + 1
+    first.ask(commit("wal/other", [batch()], created_ms=world.now_ms))
+    first.tick(limits.expiration_interval_ms + 1)
+    world.settle()
+    assert not len(first.view.state.tombstone_ages)
+    world.now_ms = created_ms + 60_000
+    first.feed(Unassigned())
+    second.lead()
+    answer = result_of(second.ask(commit("wal/late", [batch()], created_ms=created_ms))[0])
+    assert answer.errors == [ErrorCode.INVALID_REQUEST]
+    assert "file.fence.retention.ms" in str(answer.messages[0])
 
 
 def test_a_commit_under_way_makes_its_key_known_and_is_answered_first() -> None:

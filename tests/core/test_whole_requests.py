@@ -12,7 +12,7 @@ from coordinator.kafka.batches import BATCH, partition_key
 from coordinator.kafka.errors import ErrorCode
 
 TOPIC = bytes(range(16))
-CONTEXT = CommitContext(coordinator_id=1, coordinator_count=3, limits=Limits(), now_ms=10_000_000)
+CONTEXT = CommitContext(coordinator_id=1, coordinator_count=3, limits=Limits(), now_ms=10_000_000, log_time_ms=10_000_000)
 
 
 def command(*places: int, owners: tuple[int, ...] = (0, 1), checked: Outcome | None = None, created_ms: int = -1) -> CommitFile:

@@ -36,6 +36,8 @@ class CommitContext:
     coordinator_count: int
     limits: Limits
     now_ms: int
+    log_time_ms: int
+    """The time of the log, which `now_ms` may be behind: append times never go back."""
 
 
 @dataclass(slots=True)
@@ -120,6 +122,15 @@ def check_head(command: CommitFile, context: CommitContext) -> Outcome | None:
         limit_ms = context.limits.file_commit_max_age_ms
         message = f"file {command.object_key} is {age_ms} ms old; commits are accepted up to {limit_ms} ms (file.commit.max.age.ms)"
         return _invalid(f"{message}: upload it under a new key")
+    # Tombstones are forgotten by the time of the log. Where this node's clock is far behind it, the age alone would let a key pass that was
+    # fenced, and whose object is deleted.
+    log_age_ms, kept_ms = context.log_time_ms - command.created_ms, context.limits.file_fence_retention_ms
+    if command.created_ms >= 0 and log_age_ms > kept_ms:
+        message = (
+            f"file {command.object_key} is {log_age_ms} ms older than the metadata log's time, and fences are known for {kept_ms} ms"
+            " (file.fence.retention.ms): this node's clock is wrong, or an earlier leader's was"
+        )
+        return _invalid(f"{message}; set the clock right, or raise the limit above that age until the log's time is reached")
     return None
 
 

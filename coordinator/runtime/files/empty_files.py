@@ -236,7 +236,7 @@ class EmptyFiles:
     async def _look_at(self, rows: Sequence[FileRow]) -> _Met:
         """Do for each file what is its turn, as far as that is possible now."""
         turns = await self._turns(rows)
-        removed = await asyncio.gather(*(self._delete(keys) for keys in pieces_of(turns.deletable, self._remover.keys_per_call)))
+        removed = await asyncio.gather(*(self._delete(keys) for keys in self._remover.calls_of(turns.deletable)))
         gone = sum(removed)
         met = _Met(gone=gone, unknown=turns.unknown, deletable=len(turns.deletable) - gone)
         for some in pieces_of(turns.handed, self._keys_per_entry):

@@ -1,7 +1,7 @@
 """Deletes objects in bulk, a few calls at a time, and ever more rarely while the store refuses or stands still.
 
 One remover serves all coordinators of a node. It retries nothing: the caller meets files again whose deletion is not confirmed. A call may
-fail because of one of its keys, so the next calls are for fewer keys, until they succeed again.
+fail because of one of its keys, so these keys come in ever smaller calls of their own until they are gone.
 """
 
 from __future__ import annotations
@@ -9,18 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from coordinator.object_store import ObjectStore, StoreError
 from coordinator.runtime.files.keys import why_no_file
-from coordinator.runtime.files.pieces import in_pieces
+from coordinator.runtime.files.pieces import in_pieces, pieces_of
 
 LOG = logging.getLogger("coordinator.files")
 
 CALLS_AT_ONCE_MAX = 4
 KEYS_PER_CALL_MAX = 1_000
 """The limit of S3 for one request."""
+FAILED_KEYS_MAX = 20_000
+"""Keys of failed calls that are remembered; of more a call may fail again as it did. All keys that are asked for at once are fewer."""
 KEYS_PER_CHECK = 100
 """Looking at so many keys takes the event loop a tenth of a millisecond."""
 REST_S = (0.1, 60.0)
@@ -48,13 +50,25 @@ class ObjectRemover:
         self._failures = 0
         self._rest_until_s = 0.0
         self._said: set[str] = set()
-        self.keys_per_call = KEYS_PER_CALL_MAX
-        """The number of keys that the next call should be given."""
+        self._keys_per_call: dict[str, int] = {}
+        """Of keys that failed calls were for: how many may be in the next call for each."""
 
     @property
     def is_resting(self) -> bool:
         """Whether the store failed a moment ago."""
         return self._monotonic_s() < self._rest_until_s
+
+    def calls_of(self, keys: Sequence[str]) -> Iterator[Sequence[str]]:
+        """Cut keys into those of a call each. Keys that calls failed for come last, since a failure ends what waits behind it."""
+        sizes = self._keys_per_call
+        if not sizes:
+            yield from pieces_of(keys, KEYS_PER_CALL_MAX)
+            return
+        by_size: dict[int, list[str]] = {}
+        for key in keys:
+            by_size.setdefault(sizes.get(key, KEYS_PER_CALL_MAX), []).append(key)
+        for size in sorted(by_size, reverse=True):
+            yield from pieces_of(by_size[size], size)
 
     async def remove(self, keys: Sequence[str]) -> Removal:
         """Delete objects with one call. While it is resting nothing is asked of the store."""
@@ -70,10 +84,13 @@ class ObjectRemover:
             if self.is_resting:
                 return Removal(gone)
             deleted = await self._store.delete_many(wanted)
+        for key in deleted.confirmed:
+            self._keys_per_call.pop(key, None)
         if deleted.error is None:
             self._succeeded()
         else:
             self._failed(deleted.error)
+            self._remember([key for key in wanted if key not in deleted.confirmed], len(wanted))
         return Removal(gone | deleted.confirmed, has_failed=deleted.error is not None)
 
     def _may_be_there(self, key: str) -> bool:
@@ -83,12 +100,18 @@ class ObjectRemover:
             LOG.warning("no object is deleted for a file reason=%r", why_not)
         return not why_not
 
+    def _remember(self, keys: Sequence[str], in_call: int) -> None:
+        """Have these keys come in calls of half as many."""
+        if len(self._keys_per_call) + len(keys) > FAILED_KEYS_MAX:
+            self._keys_per_call.clear()
+        for key in keys:
+            self._keys_per_call[key] = max(1, in_call // 2)
+
     def _failed(self, error: StoreError) -> None:
         first_s, longest_s = REST_S
         rest_s = min(first_s * 2**self._failures, longest_s) * self._rng.uniform(0.5, 1.0)
         self._rest_until_s = self._monotonic_s() + rest_s
         self._failures = min(self._failures + 1, 30)
-        self.keys_per_call = max(1, self.keys_per_call // 2)
         kind = type(error).__name__
         if kind not in self._said:
             self._said.add(kind)
@@ -96,7 +119,6 @@ class ObjectRemover:
 
     def _succeeded(self) -> None:
         self._failures = 0
-        self.keys_per_call = min(KEYS_PER_CALL_MAX, self.keys_per_call * 2)
         if self._said:
             LOG.info("objects of files are deleted again")
             self._said.clear()

@@ -164,6 +164,7 @@ async def test_entries_are_as_large_as_the_pace_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, per_s: float, sizes: list[int]
 ) -> None:
     monkeypatch.setattr(BackgroundPace, "files_per_s", per_s)
+    monkeypatch.setattr(BackgroundPace, "is_free", per_s == inf)
     seen: list[int] = []
     async with service(tmp_path) as made:
         replica = made.started.node.replicas[2]

@@ -10,7 +10,7 @@ import pytest
 
 from coordinator.adapters.objectstore import open_store
 from coordinator.object_store import StoreDenied, StoreUnavailable
-from coordinator.runtime.files.objects import CALLS_AT_ONCE_MAX, KEYS_PER_CALL_MAX, KEYS_PER_CHECK, REST_S, ObjectRemover
+from coordinator.runtime.files.objects import CALLS_AT_ONCE_MAX, FAILED_KEYS_MAX, KEYS_PER_CALL_MAX, KEYS_PER_CHECK, REST_S, ObjectRemover
 from tests.objectstore.moody_store import MoodyStore
 from tests.runtime.files.rounds import calls_in_a_round
 
@@ -95,30 +95,40 @@ async def test_one_object_that_cannot_be_deleted_stops_no_other() -> None:
     await world.put(*keys)
     world.store.stubborn["wal/0700"] = DENIED
     left = list(keys)
-    for _ in range(60):
+    for sweep in range(11):
         world.now_s += 100
         gone: set[str] = set()
-        size = world.remover.keys_per_call
-        for first in range(0, len(left), size):
+        for call in list(world.remover.calls_of(left)):
             world.now_s += 100
-            gone |= (await world.remover.remove(left[first : first + size])).gone
+            gone |= (await world.remover.remove(call)).gone
         left = [key for key in left if key not in gone]
+        # Others go between two sweeps, by calls that have nothing to do with this one.
+        for number in range(5):
+            world.now_s += 100
+            assert (await world.remover.remove([f"wal/new-{sweep}-{number}"])).gone
     assert left == ["wal/0700"]
     assert await world.left() == {"wal/0700"}
 
 
-async def test_calls_are_large_again_after_successes() -> None:
+async def test_calls_for_keys_that_failed_are_small_until_they_succeed_and_come_last() -> None:
     world = World()
+    keys = [f"wal/{number:04}" for number in range(2_000)]
     world.store.error = SILENT
-    for _ in range(30):
-        world.now_s += 100
-        await world.remover.remove(["wal/a"])
-    assert world.remover.keys_per_call == 1
-    world.store.error = None
+    assert (await world.remover.remove(keys[:1_000])).has_failed
+    assert [(len(call), call[0]) for call in world.remover.calls_of(keys)] == [(1_000, "wal/1000"), (500, "wal/0000"), (500, "wal/0500")]
     world.now_s += 100
-    for _ in range(10):
-        await world.remover.remove(["wal/a"])
-    assert world.remover.keys_per_call == KEYS_PER_CALL_MAX
+    world.store.error = None
+    assert len((await world.remover.remove(keys[:500])).gone) == 500
+    assert [len(call) for call in world.remover.calls_of(keys)] == [1_000, 500, 500]
+    assert len((await world.remover.remove(keys[500:1_000])).gone) == 500
+    assert [len(call) for call in world.remover.calls_of(keys)] == [KEYS_PER_CALL_MAX] * 2
+    world.store.error = SILENT
+    for first in range(0, 2 * FAILED_KEYS_MAX, KEYS_PER_CALL_MAX):
+        world.now_s += 100
+        await world.remover.remove([f"wal/{first + number}" for number in range(KEYS_PER_CALL_MAX)])
+    remembered = [f"wal/{number}" for number in range(2 * FAILED_KEYS_MAX)]
+    small = [len(call) for call in world.remover.calls_of(remembered) if len(call) < KEYS_PER_CALL_MAX]
+    assert 0 < sum(small) <= FAILED_KEYS_MAX
 
 
 async def test_snapshots_and_keys_that_no_store_takes_are_not_asked_for() -> None:
