@@ -61,6 +61,26 @@ class EntryClientListener(Protocol):
     def on_statistics(self, text: str) -> None: ...
 
 
+class ToldPlaces:
+    """Tells places that a broker gave from those that librdkafka made up.
+
+    A request was repeated and the broker does not remember where its batch stands: it answers -1, and librdkafka counts on from there.
+    """
+
+    def __init__(self) -> None:
+        self._next_made_up: int | None = None
+
+    def place(self, first: int | None, count: int = 1) -> int | None:
+        """The place of the last of so many entries side by side, the first of which is reported at this offset; None when it is unknown."""
+        if first is None or first < 0:
+            first = -1
+        elif first != self._next_made_up:
+            self._next_made_up = None
+            return first + count - 1
+        self._next_made_up = first + count
+        return None
+
+
 class DirectClient:
     """Messages are handed over and reported in arrays, and the interpreter is kept: nothing is called back."""
 
@@ -78,6 +98,7 @@ class DirectClient:
         self._messages = (NativeMessage * MESSAGES_AT_ONCE)()
         self._slots = list(self._messages)
         self._reported = (ctypes.c_void_p * MESSAGES_AT_ONCE)()
+        self._places = ToldPlaces()
         self.signal = ReportSignal(self._queue)
 
     def send(self, partition: int, entries: Sequence[NewEntry]) -> None:
@@ -132,7 +153,7 @@ class DirectClient:
                 if message.error:
                     self._listener.on_report(failed(seq_of(message), KafkaError(message.error), self._stats))
                 else:
-                    self._listener.on_report(Report(seq_of(message), message.offset if message.offset >= 0 else None, None))
+                    self._listener.on_report(Report(seq_of(message), self._places.place(message.offset), None))
 
     def _take_request(self, count: int) -> bool:
         """Report entries of one request together: they have places side by side and one outcome, as their ends tell. False for others."""
@@ -142,7 +163,7 @@ class DirectClient:
         last_seq = seq_of(last)
         if not last_seq - seq_of(first) == last.offset - first.offset == count - 1:
             return False
-        self._listener.on_report(Report(last_seq, last.offset if first.offset >= 0 else None, None, count))
+        self._listener.on_report(Report(last_seq, self._places.place(first.offset, count), None, count))
         return True
 
     def _message(self, place: int) -> NativeMessage:
@@ -179,6 +200,7 @@ class CallbackClient:
         self._topic = topic
         self._listener = listener
         self._stats = stats
+        self._places = ToldPlaces()
 
     def send(self, partition: int, entries: Sequence[NewEntry]) -> None:
         """Implement `EntryClient.send`."""
@@ -205,8 +227,8 @@ class CallbackClient:
             note_fatal(error.args[0], self._stats)
 
     def _on_delivery(self, seq: int, error: KafkaError | None, message: Message) -> None:
-        # No offset when a request was repeated and the broker does not remember where its batch stands.
-        self._listener.on_report(Report(seq, message.offset(), None) if error is None else failed(seq, error, self._stats))
+        place = None if error is not None else self._places.place(message.offset())
+        self._listener.on_report(Report(seq, place, None) if error is None else failed(seq, error, self._stats))
 
     def let_go(self) -> None:
         """Implement `EntryClient.let_go`."""
