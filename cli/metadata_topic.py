@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 LOOK_EVERY_S = 0.1
 REQUEST_TIMEOUT_MAX_S = 10.0
 
+# Every node has a replica of every partition, and a restore looks at each: more than these are a slip of the finger.
+PARTITION_COUNT = click.IntRange(1, 10_000)
+
 
 def copies_options(function: F) -> F:
     """Add the options that say how many copies the topic has."""

@@ -35,6 +35,8 @@ IDS_SKIPPED = 1 << 24
 LOST_ID_BASE = 1 << 33
 """The base of ids of a partition of which nothing is known; batch ids have room for 2^34 entries."""
 LOST_EPOCH_FLOOR = 1 << 20
+MISSING_NAMED_MAX = 20
+"""A message names at most so many partitions without a good snapshot: it is one line for people."""
 NO_DIGEST = bytes(16)
 NO_SHA256 = bytes(32)
 
@@ -236,8 +238,10 @@ def _check_complete(
         raise Failed(f"partition 0 has the directory of all topics, and no good snapshot in {log}: {reasons}", Exit.NOT_FOUND)
     missing = [one for one in range(count) if one not in chosen and one not in accepted and one not in begun]
     if missing:
-        names = ", ".join(map(str, missing))
-        options = " ".join(f"--accept-loss {one}" for one in missing)
+        named, left = missing[:MISSING_NAMED_MAX], len(missing) - MISSING_NAMED_MAX
+        more = f" and {left} more" if left > 0 else ""
+        names = ", ".join(map(str, named)) + more
+        options = " ".join(f"--accept-loss {one}" for one in named) + more
         reasons = "; ".join(warnings) or "there is none in the store"
         raise Failed(f"partitions {names} have no good snapshot in {log} ({reasons}); to restore without what they knew: {options}")
     for one in sorted(set(accepted)):

@@ -2,7 +2,7 @@
 
 The record `<file>.commit.json` names the object key and the SHA-256 of the file it is for; it is durable before the first
 byte is uploaded. Invariant: one file content, one key, however often and from however many processes `files commit` is
-run; a changed file gets a new key.
+run; a changed file gets a new key. A record is written only for a key that an object can have: it stays, and so would the error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.outcome import Failed
+from cli.outcome import Exit, Failed
 from records.durable import sync
 
 if TYPE_CHECKING:
@@ -40,17 +40,19 @@ def record_path(wal: Path) -> Path:
 def choose_key(wal: Path, *, now_ms: int, prefix: str = KEY_PREFIX, renew: bool = False) -> UploadRecord:
     """Return the key that this content was given before, else give it one. `renew` gives a new one in any case. Raises `Failed`."""
     from coordinator.client.ulid import RANDOM_BYTES, new_key
+    from coordinator.object_store import check_key, is_key
 
     with wal.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     path = record_path(wal)
     known = _read(path)
-    if known is not None and known.sha256 == digest and not renew:
+    # No store takes an object of an illegal key, so nothing was ever uploaded under one: its record may be replaced.
+    if known is not None and known.sha256 == digest and not renew and is_key(known.object_key):
         return known
     try:
-        key = new_key(now_ms, os.urandom(RANDOM_BYTES), prefix=prefix)
+        key = check_key(new_key(now_ms, os.urandom(RANDOM_BYTES), prefix=prefix))
     except ValueError as error:
-        raise Failed(str(error)) from error
+        raise Failed(f"--key-prefix: {error}; pass another one, such as {KEY_PREFIX}", Exit.USAGE) from error
     record = UploadRecord(object_key=key, sha256=digest, is_new=True)
     return _write(path, record, replace=known is not None)
 

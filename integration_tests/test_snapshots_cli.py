@@ -116,4 +116,4 @@ def test_a_coordinator_that_there_is_not_is_refused(service: Service) -> None:
     run(service, "snapshots", "describe", "77", status=Exit.NOT_FOUND)
     words = ["--coordinator", "77", *store_of(service)]
     told = run(service, "snapshots", "download", *words, "--to", "unwanted.checkpoint", status=Exit.NOT_FOUND, output=False)
-    assert "no snapshot of coordinator 77 is committed yet" in str(told)
+    assert "there is no coordinator 77" in str(told)

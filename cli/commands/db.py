@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 TABLES = ("topic", "partition", "run", "file", "producer", "tombstone", "directory", "batch")
 HIDDEN = ("batches", "record", "remembered")  # packed columns, which only programs read
 TOPIC_ID_BYTES = 16
+STEPS_BETWEEN_SIGNALS = 100_000
+"""Steps of SQLite's machine, which does millions of them in a second."""
 DIGEST_COLUMNS = ("file", "metadata_partition", "applied_offset", "digest", "sound", "kept_digest", "rows_digest")
 
 file_argument = click.argument("file", type=RegularFile())
@@ -67,6 +71,7 @@ def sql(file: Path, query: str, output: str) -> None:
     `diskless db sql partition-0.db "SELECT topic_id, partition, count(*) FROM batch GROUP BY 1, 2" -o json`
     """
     with _open(file) as connection:
+        _refuse_a_second_statement(connection, query)
         columns, rows = _query(connection, query)
     print_rows(rows, output, columns, empty="no rows")
 
@@ -142,6 +147,8 @@ def _open(file: Path) -> Iterator[apsw.Connection]:
 
     try:
         connection = open_for_inspection(file)
+        # The interpreter handles signals between steps of Python only, and a query may run for hours without one.
+        connection.set_progress_handler(_do_not_abort, STEPS_BETWEEN_SIGNALS)
         try:
             yield connection
         finally:
@@ -156,18 +163,60 @@ def _open(file: Path) -> Iterator[apsw.Connection]:
         raise Failed(f"{file}: {error}") from error
 
 
+def _do_not_abort() -> bool:
+    """Let the query go on; an exception of a signal's handler ends it."""
+    return False
+
+
+def _refuse_a_second_statement(connection: apsw.Connection, query: str) -> None:
+    """Raise `Failed` when more than a comment follows the first statement: rows of several have no columns in common. Runs nothing."""
+    import apsw
+    import apsw.ext
+
+    from cli.outcome import Exit, Failed
+
+    rest = apsw.ext.query_info(connection, query).query_remaining
+    if rest is None:
+        return
+    try:
+        is_statement = apsw.ext.query_info(connection, rest).has_vdbe
+    except apsw.SQLError:
+        is_statement = True  # it may need what the first one would do, and is one too many in any case
+    if is_statement:
+        shown = f"{rest[:40]}..." if len(rest) > 40 else rest
+        raise Failed(
+            f"QUERY has more than one statement, and one is the limit: run {shown!r} by a `diskless db sql` of its own", Exit.USAGE
+        )
+
+
 def _query(connection: apsw.Connection, query: str) -> tuple[list[str], list[Row]]:
     import apsw
 
     cursor = connection.execute(query)
     try:
-        columns = [name for name, *_ in cursor.get_description()]
+        names = [name for name, *_ in cursor.get_description()]
     except apsw.ExecutionCompleteError:
         return [], []  # no row, and the library does not name the columns of nothing
+    columns = list(zip(names, _unique(names), strict=True))
     rows: list[Row] = [
-        {name: _value(name, value) for name, value in zip(columns, row, strict=True) if name not in HIDDEN} for row in cursor
+        {column: _value(name, value) for (name, column), value in zip(columns, row, strict=True) if name not in HIDDEN} for row in cursor
     ]
-    return [name for name in columns if name not in HIDDEN], rows
+    return [column for name, column in columns if name not in HIDDEN], rows
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """The names, each once: a repeated one gets a number, as SQLite writes it (`a`, `a:1`), for rows have their values by name."""
+    taken = set(names)
+    given: set[str] = set()
+    unique = []
+    for name in names:
+        found = name
+        if name in given:
+            found = next(one for number in count(1) if (one := f"{name}:{number}") not in taken)
+        given.add(found)
+        taken.add(found)
+        unique.append(found)
+    return unique
 
 
 def _value(name: str, value: object) -> object:
@@ -175,4 +224,6 @@ def _value(name: str, value: object) -> object:
 
     if isinstance(value, bytes):
         return topic_id_text(value) if name == "topic_id" and len(value) == TOPIC_ID_BYTES else value.hex()
+    if isinstance(value, float) and not math.isfinite(value):
+        return "Inf" if value > 0 else "-Inf"  # as SQLite casts them to text, for JSON has no such number; it has no NaN, that is NULL
     return value

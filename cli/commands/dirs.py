@@ -47,7 +47,7 @@ def list_(by_replica: bool, coordinator_ids: Sequence[int], bootstrap_server: st
     from cli.dirs_overview import directory_rows, replica_rows
     from cli.service import run
 
-    views = run(_look(bootstrap_server, timeout_s))
+    views = run(_look(bootstrap_server, coordinator_ids, timeout_s))
     if by_replica or coordinator_ids:
         print_rows(replica_rows(views, coordinator_ids), output, REPLICA_COLUMNS, empty="no node has a replica")
     else:
@@ -59,11 +59,12 @@ def list_(by_replica: bool, coordinator_ids: Sequence[int], bootstrap_server: st
             say(f"node {one.view.node.node_id} does not answer: {one.view.error}")
 
 
-async def _look(bootstrap_server: str, timeout_s: float) -> list[DirsView]:
+async def _look(bootstrap_server: str, coordinator_ids: Sequence[int], timeout_s: float) -> list[DirsView]:
     from cli.dirs_overview import look_at_dirs
-    from cli.service import open_client
+    from cli.service import check_coordinators, milliseconds, open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
+        await check_coordinators(client, coordinator_ids, milliseconds(timeout_s))
         return await look_at_dirs(client, timeout_s)
 
 

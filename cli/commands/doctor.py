@@ -121,7 +121,7 @@ async def _examine(patient: Patient) -> list[Diagnosis]:
 async def _look_at_kafka(patient: Patient) -> tuple[TopicFacts | None, list[LastEntry], list[Diagnosis]]:
     from cli.diagnosis import Diagnosis, Health, LastEntry, diagnose_clocks, diagnose_topic, skipped
     from cli.kafka import kafka_errors
-    from cli.outcome import Failed
+    from cli.outcome import Exit, Failed
 
     if patient.kafka is None:
         why = "no Kafka was given: --kafka-bootstrap-server or --config"
@@ -144,7 +144,12 @@ async def _look_at_kafka(patient: Patient) -> tuple[TopicFacts | None, list[Last
                     timestamp_ms = None if last is None else last.timestamp_ms
                     entries.append(LastEntry(partition=partition.partition, log_end=end, timestamp_ms=timestamp_ms, now_ms=_now_ms()))
     except Failed as failed:
-        return None, [], [Diagnosis(health=Health.ERROR, check="kafka topic", finding=str(failed), remedy=remedy)]
+        why = "the metadata topic cannot be read"
+        if failed.status is Exit.NOT_FOUND:  # Kafka has answered
+            remedy = "nothing can be committed without it: create it with `diskless init`, or name another with --topic"
+            why = "the metadata topic does not exist"
+        unread = Diagnosis(health=Health.ERROR, check="kafka topic", finding=str(failed), remedy=remedy)
+        return None, [], [unread, skipped("kafka leaders", why), skipped("clocks", why)]
     finally:
         await cluster.close()
     skew_max_ms = SKEW_MAX_MS if patient.settings is None else patient.settings.clock_skew_max_ms

@@ -79,9 +79,12 @@ def pack(out: Path, compression: str, max_batch_bytes: int, force: bool) -> None
             builder.add(line.partition, line.record, line.producer)
             count += 1
         data, manifest = builder.build(created_ms=now_ms)
-        write_wal_file(out, data, manifest)
+        write_wal_file(out, data, manifest, overwrite=force)
     except (InputError, WalFileError, UnicodeDecodeError) as error:
         raise Failed(str(error)) from error
+    except FileExistsError as error:
+        # Another process made it while this one read its input.
+        raise Failed(f"{error.filename} exists; choose another name or pass --force", Exit.USAGE) from error
     except OSError as error:
         raise Failed(f"cannot write {out}: {error}") from error
     say(f"{out}: {count} records in {len(manifest.batches)} batches, {len(data)} bytes")
@@ -296,14 +299,13 @@ class Listing:
 
 
 async def _list(wanted: Listing, bootstrap_server: str) -> Sequence[ListedFile]:
-    from cli.service import milliseconds, open_client
+    from cli.service import check_coordinators, milliseconds, open_client
 
     timeout_ms = milliseconds(wanted.timeout_s)
     # A page has the files that were looked at: few of them may be in the states that are wanted.
     page_size = PAGE_SIZE if wanted.states else min(wanted.max_files, PAGE_SIZE)
     async with open_client(bootstrap_server, wanted.timeout_s) as client:
-        if wanted.coordinators:
-            await _check_coordinators(client, wanted.coordinators, timeout_ms)
+        await check_coordinators(client, wanted.coordinators, timeout_ms)
         listing = client.list_files(
             wanted.coordinators, states=wanted.states, after_key=wanted.after, page_size=page_size, timeout_ms=timeout_ms
         )
@@ -313,16 +315,6 @@ async def _list(wanted: Listing, bootstrap_server: str) -> Sequence[ListedFile]:
             if len(found) == wanted.max_files:
                 break
         return found
-
-
-async def _check_coordinators(client: DisklessClient, wanted: Sequence[int], timeout_ms: int) -> None:
-    """Raise `Failed` for a coordinator that there is not: asking for its leader would go on until the time is over."""
-    from cli.outcome import Exit, Failed
-
-    known = {one.coordinator_id for one in (await client.describe_coordinators(timeout_ms=timeout_ms)).coordinators}
-    unknown = sorted(set(wanted) - known)
-    if known and unknown:
-        raise Failed(f"there is no coordinator {unknown[0]}; the service has {len(known)}: 0 to {max(known)}", Exit.NOT_FOUND)
 
 
 @files.command()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.metadata_topic import REQUEST_TIMEOUT_MAX_S, copies_options, create_topic, expected_topic, tell_findings, wanted
+from cli.metadata_topic import PARTITION_COUNT, REQUEST_TIMEOUT_MAX_S, copies_options, create_topic, expected_topic, tell_findings, wanted
 from cli.options import config_option, dry_run_option, kafka_options, kafka_server_option, output_option, timeout_option, topic_option
 from cli.outcome import Failed
 from cli.output import Row, print_fields, say
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @config_option
 @kafka_options
 @topic_option
-@click.option("--partitions", type=click.IntRange(1, 10_000), help="Metadata partitions. [default: diskless.metadata.topic.num.partitions]")
+@click.option("--partitions", type=PARTITION_COUNT, help="Metadata partitions. [default: diskless.metadata.topic.num.partitions]")
 @copies_options
 @dry_run_option
 @timeout_option

@@ -189,9 +189,15 @@ def prune(partitions: Sequence[int], dry_run: bool, bootstrap_server: str, timeo
             " `diskless snapshots take` brings the next snapshot forward",
             Exit.USAGE,
         )
-    views = run(look(bootstrap_server, timeout_s))
-    print_rows(prune_rows(views, partitions), output, PRUNE_COLUMNS, empty="no leader answers; `diskless coordinator status` says more")
+    views = run(look(bootstrap_server, timeout_s, partitions))
+    rows = prune_rows(views, partitions)
+    print_rows(rows, output, PRUNE_COLUMNS)
     say_absent(views)
+    silent = sorted(set(partitions) - {row["coordinator"] for row in rows if isinstance(row["coordinator"], int)})
+    if silent or not rows:
+        # Only a leader can say it, and there is one again soon: no row is not the answer that nothing is waited for.
+        whose = f" for coordinator {', '.join(map(str, silent))}" if silent else ""
+        raise Failed(f"no leader answers{whose}; `diskless coordinator status` says more, then run the command again", Exit.UNAVAILABLE)
 
 
 def _print(stream: RowStream, entry: JudgedEntry) -> None:

@@ -12,6 +12,7 @@ from cli.output import print_rows
 
 if TYPE_CHECKING:
     from cli.output import Row
+    from coordinator.client.model import PartitionId, TopicDescription
 
 NAMED_TIMES = {"latest": -1, "earliest": -2, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5}
 COLUMNS = ("topic", "partition", "timestamp", "offset", "error")
@@ -74,13 +75,16 @@ def list_(topic: Sequence[str], partitions: Sequence[int], time: int, bootstrap_
 async def _list(wanted: Sequence[str], partitions: Sequence[int], time: int, bootstrap_server: str, timeout_s: float, output: str) -> None:
     from cli.service import fail_for, find_topic, milliseconds, open_client, partition_ids
 
+    partitions = list(dict.fromkeys(partitions))
     async with open_client(bootstrap_server, timeout_s) as client:
         if wanted:
-            found = [await find_topic(client, text, timeout_s) for text in wanted]
+            named = [await find_topic(client, text, timeout_s) for text in dict.fromkeys(wanted)]
+            found = list({topic.topic_id: topic for topic in named}.values())  # one may be named by its name and by its id
+            asked = [one for topic in found for one in partition_ids(topic, partitions)]
         else:
             found = list(await client.describe_topics(timeout_ms=milliseconds(timeout_s)))
+            asked = _those_there(found, partitions)
         names = {topic.topic_id: topic.name for topic in found}
-        asked = [one for topic in found for one in partition_ids(topic, partitions)]
         answers = await client.list_offsets([(one, time) for one in asked], timeout_ms=milliseconds(timeout_s))
     rows: list[Row] = [
         {
@@ -94,3 +98,16 @@ async def _list(wanted: Sequence[str], partitions: Sequence[int], time: int, boo
     ]
     print_rows(rows, output, COLUMNS if any(row["error"] for row in rows) else COLUMNS[:-1], empty="there are no topics")
     fail_for("offsets", [answer.refusal for answer in answers])
+
+
+def _those_there(topics: Sequence[TopicDescription], partitions: Sequence[int]) -> list[PartitionId]:
+    """The given partitions of the topics that have them, or all. Raises `Failed` for a partition that no topic has."""
+    from cli.outcome import Exit, Failed
+    from coordinator.client.model import PartitionId
+
+    there = [(topic.topic_id, {one.partition: None for one in topic.partitions}) for topic in topics]
+    for partition in partitions:
+        if not any(partition in has for _, has in there):
+            most = f"the largest topic has {max(len(has) for _, has in there)}" if there else "there are no topics"
+            raise Failed(f"no topic has partition {partition}; {most}; `diskless topics list` shows them", Exit.NOT_FOUND)
+    return [PartitionId(topic_id, partition) for topic_id, has in there for partition in partitions or has if partition in has]

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.metadata_topic import REQUEST_TIMEOUT_MAX_S, copies_options, create_topic, expected_topic, tell_findings
+from cli.metadata_topic import PARTITION_COUNT, REQUEST_TIMEOUT_MAX_S, copies_options, create_topic, expected_topic, tell_findings
 from cli.objects import snapshots_prefix_option, store_options
 from cli.options import (
-    COUNT,
     INDEX,
     dry_run_option,
     kafka_options,
@@ -53,7 +52,7 @@ def restore() -> None:
 @snapshots_prefix_option
 @click.option("--cluster-id", metavar="ID", help="Id of the Kafka cluster that is lost, when the store has snapshots of several.")
 @click.option("--topic-id", "topic_id_text", metavar="ID", help="Topic id of the metadata topic that is lost, when there are several.")
-@click.option("--partitions", type=COUNT, help="Partitions of the topic that is lost. [default: as the snapshots tell]")
+@click.option("--partitions", type=PARTITION_COUNT, help="Partitions of the topic that is lost. [default: as the snapshots tell]")
 @click.option(
     "--accept-loss",
     "accepted",

@@ -70,9 +70,10 @@ def take(coordinator_ids: Sequence[int], bootstrap_server: str, timeout_s: float
 
 
 async def _take(coordinator_ids: Sequence[int], bootstrap_server: str, timeout_s: float) -> list[TakenSnapshot]:
-    from cli.service import milliseconds, open_client
+    from cli.service import check_coordinators, milliseconds, open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
+        await check_coordinators(client, coordinator_ids, milliseconds(timeout_s))
         return await client.take_snapshots(coordinator_ids, timeout_ms=milliseconds(timeout_s))
 
 
@@ -104,7 +105,7 @@ def list_(coordinator_ids: Sequence[int], bootstrap_server: str, timeout_s: floa
     from cli.service import run
     from cli.snapshot_overview import known_snapshots, snapshot_rows
 
-    views = run(look(bootstrap_server, timeout_s))
+    views = run(look(bootstrap_server, timeout_s, coordinator_ids))
     print_rows(snapshot_rows(known_snapshots(views, coordinator_ids)), output, LIST_COLUMNS, empty="no snapshot is committed yet")
     say_absent(views)
 
@@ -179,7 +180,7 @@ def verify(
     if bootstrap_server is None:
         raise Failed(f"--coordinator needs a node to ask: pass --bootstrap-server, or set {SERVER_VARIABLE}", Exit.USAGE)
     store = _open_store(store_url, store_options, config_file)
-    one = _choose(run(look(bootstrap_server, timeout_s)), coordinator_id, None)
+    one = _choose(run(look(bootstrap_server, timeout_s, [coordinator_id])), coordinator_id, None)
     with TemporaryDirectory(prefix="diskless-snapshot-") as folder:
         fetched = Path(folder) / "fetched.checkpoint"
         run(_fetch(store, one, fetched))
@@ -216,7 +217,7 @@ def download(
     if target.exists():
         raise Failed(f"{target} exists; choose another name", Exit.USAGE)
     store = _open_store(store_url, store_options, config_file)
-    one = _choose(run(look(bootstrap_server, timeout_s)), coordinator_id, end_offset)
+    one = _choose(run(look(bootstrap_server, timeout_s, [coordinator_id])), coordinator_id, end_offset)
     run(_fetch(store, one, target))
     say(f"{target}: coordinator {coordinator_id} up to offset {one.snapshot.end_offset}, {one.snapshot.size_bytes} bytes")
 
@@ -227,12 +228,13 @@ def _open_store(url: str | None, options: Sequence[str], config_file: Path | Non
     return open_object_store(url, options, config_file)
 
 
-async def look(bootstrap_server: str, timeout_s: float) -> list[SnapshotView]:
-    """Ask every node of its snapshots. Raises `Failed`, `Unavailable`."""
-    from cli.service import open_client
+async def look(bootstrap_server: str, timeout_s: float, coordinator_ids: Sequence[int] = ()) -> list[SnapshotView]:
+    """Ask every node of its snapshots. Raises `Failed`, also when one of these coordinators does not exist, and `Unavailable`."""
+    from cli.service import check_coordinators, milliseconds, open_client
     from cli.snapshot_overview import look_at_snapshots
 
     async with open_client(bootstrap_server, timeout_s) as client:
+        await check_coordinators(client, coordinator_ids, milliseconds(timeout_s))
         return await look_at_snapshots(client, timeout_s)
 
 
@@ -258,12 +260,17 @@ def _choose(views: Sequence[SnapshotView], coordinator_id: int, end_offset: int 
 
 
 async def _fetch(store: ObjectStore, one: SnapshotFacts, target: Path) -> None:
-    """Fetch a committed snapshot; the file is there whole, or not at all. Raises `Failed`."""
-    from cli.outcome import Failed
+    """Fetch a committed snapshot into a file that must not exist; it is there whole, or not at all. Raises `Failed`."""
+    import os
+    import secrets
+
+    from cli.outcome import Exit, Failed
     from coordinator.adapters.objectstore.snapshots import ObjectStoreSnapshots
+    from coordinator.client.wal_file import publish_new
     from coordinator.runtime.ports import SnapshotStoreFailed
 
-    part = target.with_name(target.name + ".part")
+    # The number of the process alone is not enough: each of two containers that share a folder may be process 1.
+    part = target.with_name(f"{target.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     async with AsyncExitStack() as stack:
         stack.callback(part.unlink, missing_ok=True)
         try:
@@ -273,9 +280,11 @@ async def _fetch(store: ObjectStore, one: SnapshotFacts, target: Path) -> None:
                     f"{store.location}: {one.snapshot.location} has {file.size_bytes} bytes with SHA-256 {file.sha256.hex()}; the log says"
                     f" {one.snapshot.size_bytes} and {one.snapshot.sha256.hex()}: the object was changed or damaged, use an older one"
                 )
-            part.rename(target)
+            publish_new(part, target)  # not a rename, which would replace what another process has fetched meanwhile
         except SnapshotStoreFailed as error:
             raise Failed(f"{error}; is it the object store of the nodes?") from error
+        except FileExistsError as error:
+            raise Failed(f"{target} exists; choose another name", Exit.USAGE) from error
         except OSError as error:
             raise Failed(f"cannot write {target}: {error}") from error
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,12 +49,16 @@ def add(name: str, password_stdin: bool, users_file: Path | None, config_file: P
         check_user(name)
     except ValueError as error:
         raise Failed(f"{error}", Exit.USAGE) from error
-    known = _read(file) if file.exists() else {}
+    _known(file)  # a file that cannot be used is refused before a password is asked for
     password = _from_input() if password_stdin else click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     if not password or len(password) > PASSWORD_CHARACTERS_MAX or not password.isprintable():
         limit = f"has 1 to {PASSWORD_CHARACTERS_MAX} printable characters"
         raise Failed(f"a password {limit}; this one has {len(password)}", Exit.USAGE)
-    _write(file, {**known, name: credentials_of(password)})
+    credentials = credentials_of(password)
+    # The lock is held for a moment only: not while somebody types, nor while the password is hashed.
+    with _changing(file):
+        known = _known(file)
+        _write(file, {**known, name: credentials})
     say(f"{'changed the password of' if name in known else 'added'} user {name} in {file}")
 
 
@@ -70,10 +76,12 @@ def remove(name: str, users_file: Path | None, config_file: Path | None) -> None
     from cli.outcome import Exit, Failed
 
     file = _file(users_file, config_file)
-    known = _read(file)
-    if name not in known:
-        raise Failed(f"{file} has no user of this name; `diskless users list` shows those that it has", Exit.NOT_FOUND)
-    _write(file, {user: credentials for user, credentials in known.items() if user != name})
+    _read(file)  # says of a missing file how to make one, even if the folder is missing
+    with _changing(file):
+        known = _read(file)
+        if name not in known:
+            raise Failed(f"{file} has no user of this name; `diskless users list` shows those that it has", Exit.NOT_FOUND)
+        _write(file, {user: credentials for user, credentials in known.items() if user != name})
     say(f"removed user {name} from {file}")
 
 
@@ -116,14 +124,31 @@ def _read(file: Path) -> Users:
         raise Failed(str(error)) from error
 
 
-def _write(file: Path, users: Users) -> None:
+def _known(file: Path) -> Users:
+    """Return the users of a file that need not be there yet. Raises `Failed`."""
+    return _read(file) if file.exists() else {}
+
+
+@contextmanager
+def _changing(file: Path) -> Iterator[None]:
+    """Hold the lock under which a file is read and written, so that two changes at once both stay. Raises `Failed`."""
     from cli.outcome import Failed
-    from coordinator.security.users_file import write_users
+    from coordinator.security.users_file import LOCK_WAIT_S, UsersFileError, users_locked
 
     try:
-        write_users(file, users)
+        with users_locked(file, LOCK_WAIT_S):
+            yield
+    except UsersFileError as error:
+        raise Failed(str(error)) from error
     except OSError as error:
         raise Failed(f"cannot write {file}: {error.strerror or error}; give a folder that this user may write to") from error
+
+
+def _write(file: Path, users: Users) -> None:
+    """Replace a file. Raises OSError, which `_changing` words."""
+    from coordinator.security.users_file import write_users
+
+    write_users(file, users)
 
 
 def _from_input() -> str:

@@ -11,8 +11,10 @@ give the same bytes. A `WalFile` only exists when every batch on disk passed its
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -126,10 +128,35 @@ class WalFileBuilder:
         return bytes(data), Manifest(created_ms=created_ms, size_bytes=len(data), batches=tuple(entries))
 
 
-def write_wal_file(path: Path, data: bytes, manifest: Manifest) -> None:
-    """Write file and manifest, each whole or not at all; the manifest comes last, so its presence means both are there."""
-    _write(path, data)
-    _write(manifest_path(path), encode_manifest(manifest).encode())
+def write_wal_file(path: Path, data: bytes, manifest: Manifest, *, overwrite: bool = True) -> None:
+    """Write file and manifest, each whole or not at all; the manifest comes last, so its presence means both are there.
+
+    Without `overwrite` neither may exist, and of two writers at once one wins. Raises OSError; FileExistsError names the one that exists.
+    """
+    _write(path, data, overwrite=overwrite)
+    try:
+        _write(manifest_path(path), encode_manifest(manifest).encode(), overwrite=overwrite)
+    except BaseException:
+        # Made a moment ago under a name that nobody had: left alone it would seem to belong to a manifest of another.
+        if not overwrite:
+            path.resolve().unlink(missing_ok=True)
+        raise
+
+
+def publish_new(part: Path, target: Path) -> None:
+    """Give a whole file its name. Raises FileExistsError when there is a file of this name, OSError."""
+    try:
+        os.link(part, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        # The file system has no links. An empty file takes the name, which only one process can make; the whole one replaces it.
+        target.touch(exist_ok=False)
+        try:
+            part.replace(target)
+        except BaseException:
+            target.unlink(missing_ok=True)
+            raise
 
 
 def read_wal_file(path: Path) -> WalFile:
@@ -208,16 +235,21 @@ def _size_bound(record: Record) -> int:
     return len(record.key or b"") + len(record.value or b"") + headers + _RECORD_OVERHEAD_BYTES
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write(path: Path, data: bytes, *, overwrite: bool) -> None:
     # A link stays one: the file it leads to is replaced.
-    path = path.resolve()
-    part = path.with_name(path.name + ".part")
+    target = path.resolve()
+    # The number of the process alone is not enough: each of two containers that share a folder may be process 1.
+    part = target.with_name(f"{target.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
-        with part.open("wb") as file:
+        with part.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        part.replace(path)
-    except BaseException:
+        if overwrite:
+            part.replace(target)
+        else:
+            publish_new(part, target)
+    except FileExistsError as error:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from error
+    finally:
         part.unlink(missing_ok=True)
-        raise

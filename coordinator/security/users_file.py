@@ -2,18 +2,22 @@
 
     alice SCRAM-SHA-256 salt=...,stored_key=...,server_key=...,iterations=8192
 
-The credentials are written as Kafka writes them. A file is replaced as a whole or not at all, and only its owner may read it.
+The credentials are written as Kafka writes them. A file is replaced as a whole or not at all, and only its owner may read it. Who
+reads it takes no lock; who changes what was read does both within `users_locked`, else the changes of another process are lost.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import fcntl
 import hashlib
 import os
 import re
 import secrets
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -22,11 +26,14 @@ from coordinator.security.scram import ITERATIONS, ITERATIONS_MAX, ITERATIONS_MI
 from records.durable import rename_durably
 
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
+LOCK_WAIT_S: Final = 30.0
+"""How long a change waits for those of other processes, each of which takes milliseconds."""
 HEAD: Final = "# Users of a Diskless Coordinator service: SCRAM credentials made by `diskless users add`. No passwords.\n"
 
 Users = Mapping[str, Mapping[str, ScramCredentials]]
 """The credentials of each user by mechanism."""
 
+_LOCK_POLL_S: Final = 0.01
 _USER: Final = re.compile(r"[^\s,;:#=\"'\\\x00-\x1f\x7f]{1,255}")
 
 
@@ -89,21 +96,55 @@ def format_users(users: Users) -> str:
     return "".join(lines)
 
 
+@contextmanager
+def users_locked(path: Path, wait_s: float) -> Iterator[None]:
+    """Keep other processes and threads from changing the file of users meanwhile. Raises OSError, and `UsersFileError` after `wait_s`."""
+    folder = path.resolve().parent
+    # The folder is locked, not the file: that is another one after each change. Nor a file beside it: that would stay behind for ever, and
+    # one that root has made would shut out the owner of the folder. A lock goes with its process, however it ends.
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        deadline = time.monotonic() + wait_s
+        while not _locks(descriptor):
+            if time.monotonic() >= deadline:
+                what = f"another process has locked the folder {folder} for more than {wait_s:g} s"
+                raise UsersFileError(f"cannot change the users file {path}: {what}; end that process, or try again")
+            time.sleep(_LOCK_POLL_S)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _locks(descriptor: int) -> bool:
+    """Take a lock unless another has it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def write_users(path: Path, users: Users) -> None:
     """Replace the file of users. Raises OSError. Mode and owner of a file that is there are kept; a new one is for its owner alone."""
     target = path.resolve()
-    part = target.with_name(target.name + ".part")
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+    # What a killed process of the same number has left.
     part.unlink(missing_ok=True)
-    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as writing:
-        if target.exists():
-            found = target.stat()
-            os.fchmod(writing.fileno(), found.st_mode & 0o777)
-            if (found.st_uid, found.st_gid) != (os.geteuid(), os.getegid()):
-                os.fchown(writing.fileno(), found.st_uid, found.st_gid)
-        writing.write(format_users(users))
-        writing.flush()
-        os.fsync(writing.fileno())
-    rename_durably(part, target)
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with open(descriptor, "w", encoding="utf-8") as writing:
+            if target.exists():
+                found = target.stat()
+                os.fchmod(writing.fileno(), found.st_mode & 0o777)
+                if (found.st_uid, found.st_gid) != (os.geteuid(), os.getegid()):
+                    os.fchown(writing.fileno(), found.st_uid, found.st_gid)
+            writing.write(format_users(users))
+            writing.flush()
+            os.fsync(writing.fileno())
+        rename_durably(part, target)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
 
 
 def _credentials(mechanism: str, fields: str) -> ScramCredentials:

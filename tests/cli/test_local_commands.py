@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from cli.main import root
 from cli.outcome import Exit
 from coordinator.client.wal_file import read_wal_file
+from coordinator.client.wal_input import parse_lines
 
 PROPERTIES = """
 node.id=1
@@ -136,6 +137,24 @@ def test_pack_replaces_neither_devices_nor_pipes_nor_links(tmp_path: Path) -> No
     assert run("files", "pack", "-o", link, stdin=line).exit_code == Exit.OK
     assert link.is_symlink()
     assert file.is_file()
+
+
+def test_pack_replaces_no_file_that_was_made_while_it_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "a.wal"
+    line = '{"topic": "t", "partition": 0, "value": "x"}'
+
+    def other(lines: object, **given: int) -> object:
+        yield from parse_lines(lines, **given)
+        out.write_bytes(b"of another process")
+
+    monkeypatch.setattr("coordinator.client.wal_input.parse_lines", other)
+    result = run("files", "pack", "-o", out, stdin=line)
+    assert result.exit_code == Exit.USAGE
+    assert result.stderr.endswith(f"{out} exists; choose another name or pass --force\n")
+    assert out.read_bytes() == b"of another process"
+    assert list(tmp_path.iterdir()) == [out]
+    assert run("files", "pack", "-o", out, "--force", stdin=line).exit_code == Exit.OK
+    assert len(read_wal_file(out).batches) == 1
 
 
 @pytest.mark.parametrize("url", ["memory://", "file://{here}/mistyped", "file://{here}/a.wal"])

@@ -7,9 +7,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from cli.outcome import Failed
-from cli.restore_plan import EPOCHS_SKIPPED, IDS_SKIPPED, LOST_ID_BASE, OldLog, Prover, RestorePlan, find_logs, make_plan, pick_log
+from cli.main import root
+from cli.outcome import Exit, Failed
+from cli.restore_plan import (
+    EPOCHS_SKIPPED,
+    IDS_SKIPPED,
+    LOST_ID_BASE,
+    MISSING_NAMED_MAX,
+    OldLog,
+    Prover,
+    RestorePlan,
+    find_logs,
+    make_plan,
+    pick_log,
+)
 from cli.restore_topic import check_begun
 from coordinator.adapters.objectstore import open_store
 from coordinator.config.values import StoreUrl
@@ -130,6 +143,24 @@ def test_what_is_not_there_is_refused(
         bucket.add(stores[0], partition=partition)
     with pytest.raises(Failed, match=reason):
         bucket.plan(partitions=partitions, accepted=accepted)
+
+
+@pytest.mark.parametrize(("partitions", "more"), [(21, ""), (22, " and 1 more"), (10_000, " and 9979 more")])
+def test_no_more_than_some_missing_partitions_are_named(bucket: Bucket, stores: list[MemoryStateStore], partitions: int, more: str) -> None:
+    bucket.add(stores[0])
+    with pytest.raises(Failed) as failed:
+        bucket.plan(partitions=partitions)
+    named = range(1, MISSING_NAMED_MAX + 1)
+    assert f"partitions {', '.join(map(str, named))}{more} have no good snapshot" in str(failed.value)
+    assert str(failed.value).endswith(f": {' '.join(f'--accept-loss {one}' for one in named)}{more}")
+
+
+@pytest.mark.parametrize("words", [("init", "--bootstrap-server"), ("restore", "start", "--kafka-bootstrap-server")], ids="-".join)
+@pytest.mark.parametrize("count", ["0", "10001", "9999999"])
+def test_a_topic_has_no_more_partitions_than_a_service_can_have(words: tuple[str, ...], count: str) -> None:
+    result = CliRunner().invoke(root, [*words, "127.0.0.1:1", "--partitions", count], prog_name="diskless")
+    assert result.exit_code == Exit.USAGE
+    assert f"{count} is not in the range 1<=x<=10000" in result.stderr
 
 
 def test_a_loss_that_is_accepted_begins_empty_above_what_may_have_been(bucket: Bucket, stores: list[MemoryStateStore]) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import stat
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from cli.main import root
 from coordinator.security.scram import ScramCredentials
-from coordinator.security.users_file import read_users
+from coordinator.security.users_file import read_users, users_locked, write_users
 
 PASSWORD = "s3cret, with = and é"
 
@@ -67,3 +72,64 @@ def test_the_file_may_come_from_the_settings(tmp_path: Path) -> None:
     config.write_text("".join(f"{key}={value}\n" for key, value in given.items()), encoding="utf-8")
     assert users("add", "alice", "--config", str(config), "--password-stdin", given="p\n").exit_code == 0
     assert list(read_users(users_file)) == ["alice"]
+
+
+def test_processes_that_change_a_file_at_once_lose_no_change(tmp_path: Path) -> None:
+    folder, given = tmp_path / "folder", tmp_path / "password"
+    folder.mkdir()
+    given.write_text("p\n")
+    file = folder / "users"
+    for name in ("old-0", "old-1"):
+        assert users("add", name, "--file", str(file), "--password-stdin", given="p\n").exit_code == 0
+    added = [f"user-{number}" for number in range(8)]
+    words = [*(("add", name, "--password-stdin") for name in added), ("remove", "old-0")]
+    running = []
+    # All have started and wait for the lock before the first may go on, and then they all do at once.
+    with users_locked(file, 1.0):
+        for one in words:
+            command = [sys.executable, "-m", "cli.program", "users", *one, "--file", str(file)]
+            with given.open("rb") as stdin:
+                running.append(subprocess.Popen(command, stdin=stdin, stderr=subprocess.PIPE, cwd=Path(__file__).parents[2], text=True))
+        end = time.monotonic() + 30
+        while time.monotonic() < end and not all(process.poll() is not None or _has_open(process.pid, folder) for process in running):
+            time.sleep(0.01)
+        write_users(file, {**read_users(file), "mine": read_users(file)["old-1"]})
+    for process in running:
+        said = process.communicate(timeout=60)[1]
+        assert process.returncode == 0, said
+    assert sorted(read_users(file)) == sorted(["mine", "old-1", *added])
+    assert os.listdir(folder) == ["users"]
+
+
+def _has_open(pid: int, path: Path) -> bool:
+    try:
+        return any(os.path.realpath(one) == str(path.resolve()) for one in Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return False  # it has ended, or closed one of them meanwhile
+
+
+def test_what_another_process_changes_between_question_and_answer_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "users"
+    assert users("add", "alice", "--file", str(file), "--password-stdin", given="p\n").exit_code == 0
+
+    def answer(*_: object, **__: object) -> str:
+        monkeypatch.undo()
+        assert users("add", "bob", "--file", str(file), "--password-stdin", given="p\n").exit_code == 0
+        return "p"
+
+    monkeypatch.setattr("cli.commands.users.click.prompt", answer)
+    assert users("add", "carol", "--file", str(file)).exit_code == 0
+    assert sorted(read_users(file)) == ["alice", "bob", "carol"]
+
+
+def test_a_lock_that_is_never_given_back_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "users"
+    assert users("add", "alice", "--file", str(file), "--password-stdin", given="p\n").exit_code == 0
+    monkeypatch.setattr("coordinator.security.users_file.LOCK_WAIT_S", 0.05)
+    with users_locked(file, 1.0):
+        for words in (("add", "bob", "--password-stdin"), ("remove", "alice")):
+            refused = users(*words, "--file", str(file), given="p\n")
+            assert refused.exit_code == 1, refused.output
+            assert f"has locked the folder {tmp_path} for more than 0.05 s; end that process" in refused.stderr
+        assert users("list", "--file", str(file)).exit_code == 0
+    assert list(read_users(file)) == ["alice"]

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import os
 import resource
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from coordinator.security.login import NODE_USER
 from coordinator.security.scram import ScramCredentials
-from coordinator.security.users_file import UsersFileError, check_user, credentials_of, format_users, parse_users, read_users, write_users
+from coordinator.security.users_file import (
+    LOCK_WAIT_S,
+    UsersFileError,
+    check_user,
+    credentials_of,
+    format_users,
+    parse_users,
+    read_users,
+    users_locked,
+    write_users,
+)
 from coordinator.security.watched_users import WatchedUsers
 
 USERS = {name: credentials_of(f"secret of {name}", iterations=4096) for name in ("alice", "bob@example.org", "Zoë")}
@@ -35,6 +46,47 @@ def test_a_file_behind_a_link_is_replaced_where_it_is_and_keeps_its_mode(tmp_pat
     assert (tmp_path / "link").is_symlink()
     assert read_users(target) == USERS
     assert target.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_write_that_fails_leaves_the_file_and_nothing_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "users"
+    write_users(file, USERS)
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("coordinator.security.users_file.os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_users(file, {})
+    assert read_users(file) == USERS
+    assert [one.name for one in tmp_path.iterdir()] == ["users"]
+
+
+def test_changes_under_the_lock_all_stay(tmp_path: Path) -> None:
+    file, one = tmp_path / "users", USERS["alice"]
+    write_users(file, {})
+    names = [f"user-{number}" for number in range(40)]
+
+    def add(name: str) -> None:
+        with users_locked(file, LOCK_WAIT_S):
+            write_users(file, {**read_users(file), name: one})
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, names))
+    assert sorted(read_users(file)) == sorted(names)
+    assert [one.name for one in tmp_path.iterdir()] == ["users"]
+
+
+def test_a_lock_is_waited_for_only_so_long_and_free_after_it(tmp_path: Path) -> None:
+    file = tmp_path / "users"
+    with (
+        users_locked(file, LOCK_WAIT_S),
+        pytest.raises(UsersFileError, match="another process has locked the folder"),
+        users_locked(file, 0.05),
+    ):
+        pytest.fail("two hold one lock")
+    with users_locked(file, 0.0):
+        pass
 
 
 LINE = format_users({"alice": {"SCRAM-SHA-256": USERS["alice"]["SCRAM-SHA-256"]}}).splitlines()[1]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
@@ -251,3 +254,70 @@ def test_a_manifest_nobody_wrote_is_refused(change: tuple[str, str], reason: str
     assert change[0] in text
     with pytest.raises(ManifestError, match=reason):
         decode_manifest(text.replace(*change, 1), "it")
+
+
+def no_links(*_: object) -> None:
+    raise OSError(errno.EPERM, "Operation not permitted")
+
+
+@pytest.fixture(params=["links", "no links"])
+def names_of_files(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], list[str]]:
+    """Lists the folder; the tests run on a file system with links, and on one without."""
+    if request.param == "no links":
+        monkeypatch.setattr("coordinator.client.wal_file.os.link", no_links)
+    return lambda: sorted(path.name for path in tmp_path.iterdir())
+
+
+def built(value: bytes) -> tuple[bytes, Manifest]:
+    builder = WalFileBuilder()
+    builder.add(TopicPartition("t", 0), record(value))
+    return builder.build(created_ms=NOW_MS)
+
+
+def test_of_writers_at_once_one_wins_and_its_file_is_whole(tmp_path: Path, names_of_files: Callable[[], list[str]]) -> None:
+    path = tmp_path / "a.wal"
+
+    def write(number: int) -> int | None:
+        try:
+            write_wal_file(path, *built(b"%d" % number * 10_000), overwrite=False)
+        except FileExistsError:
+            return None
+        return number
+
+    with ThreadPoolExecutor(8) as pool:
+        (winner,) = [number for number in pool.map(write, range(16)) if number is not None]
+    (batch,) = read_wal_file(path).batches
+    assert [one.value for one in decode_records(path.read_bytes(), batch.header)] == [b"%d" % winner * 10_000]
+    assert names_of_files() == ["a.wal", "a.wal.json"]
+
+
+def test_a_file_that_exists_is_kept_or_replaced_as_wanted(tmp_path: Path, names_of_files: Callable[[], list[str]]) -> None:
+    path = tmp_path / "a.wal"
+    write_wal_file(path, *built(b"first"), overwrite=False)
+    first = path.read_bytes()
+    with pytest.raises(FileExistsError) as refused:
+        write_wal_file(path, *built(b"second"), overwrite=False)
+    assert refused.value.filename == str(path)
+    assert path.read_bytes() == first
+    path.unlink()
+    with pytest.raises(FileExistsError) as refused:
+        write_wal_file(path, *built(b"second"), overwrite=False)
+    assert refused.value.filename == str(manifest_path(path))
+    assert names_of_files() == ["a.wal.json"]  # no file beside the manifest of another
+    write_wal_file(path, *built(b"second"))
+    assert len(read_wal_file(path).batches) == 1
+    assert names_of_files() == ["a.wal", "a.wal.json"]
+
+
+def test_a_write_that_fails_leaves_nothing(
+    tmp_path: Path, names_of_files: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    monkeypatch.setattr("coordinator.client.wal_file.os.link", no_links)
+    for overwrite in (False, True):
+        with pytest.raises(OSError, match="No space left"):
+            write_wal_file(tmp_path / "a.wal", *built(b"x"), overwrite=overwrite)
+        assert names_of_files() == []
