@@ -1,7 +1,8 @@
 """Replicas that are made anew: in their data directory after a failure, in another one when it has failed, or because they move.
 
 A failed replica is rebuilt from a snapshot or the log, and its database is kept as evidence. One that failed because the log lost entries
-gets all that was applied into its database and is loaded again: the proof against the log decides, as after a restart of the process.
+or could not be read gets all that was applied into its database and is loaded again: the proof against the log decides, as after a restart
+of the process. A database that was full or locked is loaded again as it is.
 One task at a time makes the replica of a partition.
 """
 

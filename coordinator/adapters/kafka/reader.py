@@ -32,7 +32,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from coordinator.adapters.kafka.bridge import post, wait_for_end
 from coordinator.adapters.kafka.cursor import Cursor
 from coordinator.adapters.kafka.log_questions import LogQuestions, Skipped
-from coordinator.adapters.kafka.reader_settings import PASSING_ERRORS, reader_properties
+from coordinator.adapters.kafka.reader_settings import PASSING_ERRORS, REFUSALS, reader_properties
 from coordinator.adapters.kafka.settings import OF_THE_GROUP, client_properties
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.core.log_entry import size_of
@@ -406,10 +406,12 @@ class KafkaLogReader:
             return
         partition = message.partition()
         cursor = self._cursors.get(partition) if partition is not None else None
+        if error.code() in REFUSALS and not self.stats.reader_partition_errors[error.name()]:
+            LOG.warning("a broker does not show the log, and is asked again partition=%s error=%s", partition, error)
         self.stats.reader_partition_errors[error.name()] += 1
         if error.fatal():
             raise KafkaException(error)
-        if cursor is None or error.code() in PASSING_ERRORS:
+        if cursor is None or error.code() in PASSING_ERRORS | REFUSALS:
             return
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             # The error comes once and silence follows; only the partition's leader knows on which side of the log the offset is.

@@ -25,10 +25,11 @@ PASSING_ERRORS = frozenset(
         KafkaError.REQUEST_TIMED_OUT, KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.OFFSET_NOT_AVAILABLE,
         KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.KAFKA_STORAGE_ERROR,
         KafkaError.BROKER_NOT_AVAILABLE, KafkaError.NETWORK_EXCEPTION,
-        # Of a broker that may not show the topic for now, that failed, or that found a batch damaged on its way or on its disk.
-        KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN, KafkaError.INVALID_MSG,
     }
 )  # fmt: skip
+
+REFUSALS = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN, KafkaError.INVALID_MSG})
+"""Answers of a broker that may not show the topic for now, that failed, or that says a batch is damaged: they pass, and are told."""
 
 
 def reader_properties(bootstrap_servers: str, client_id: str, user: Mapping[str, Any], stats: KafkaStats) -> Properties:

@@ -130,7 +130,7 @@ def check_head(command: CommitFile, context: CommitContext) -> Outcome | None:
             f"file {command.object_key} is {log_age_ms} ms older than the metadata log's time, and fences are known for {kept_ms} ms"
             " (file.fence.retention.ms): this node's clock is wrong, or an earlier leader's was"
         )
-        return _invalid(f"{message}; set the clock right, or raise the limit above that age until the log's time is reached")
+        return _invalid(f"{message}; set the clock right, or wait until clocks have reached the log's time")
     return None
 
 

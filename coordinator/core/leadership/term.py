@@ -113,7 +113,7 @@ class Term:
     term_id: int
     claim_offset: int = -1
     claim_reported_ms: int = -1
-    """When Kafka acknowledged the claim; -1 before. In force it is when it is read."""
+    """When Kafka acknowledged the claim; -1 before. The claim is in force once it is read."""
     next_seq: int = 1
     acked_seq: int = 0
     void_shift: int = 0

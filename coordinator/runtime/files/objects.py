@@ -22,7 +22,7 @@ CALLS_AT_ONCE_MAX = 4
 KEYS_PER_CALL_MAX = 1_000
 """The limit of S3 for one request."""
 FAILED_KEYS_MAX = 20_000
-"""Keys of failed calls that are remembered; of more a call may fail again as it did. All keys that are asked for at once are fewer."""
+"""Keys of failed calls that are remembered; of more a call may fail again as it did."""
 KEYS_PER_CHECK = 100
 """Looking at so many keys takes the event loop a tenth of a millisecond."""
 REST_S = (0.1, 60.0)
@@ -68,6 +68,9 @@ class ObjectRemover:
         for key in keys:
             by_size.setdefault(sizes.get(key, KEYS_PER_CALL_MAX), []).append(key)
         for size in sorted(by_size, reverse=True):
+            if size < KEYS_PER_CALL_MAX:
+                # A few keys that always fail would end what waits behind them each time.
+                self._rng.shuffle(by_size[size])
             yield from pieces_of(by_size[size], size)
 
     async def remove(self, keys: Sequence[str]) -> Removal:
@@ -102,7 +105,7 @@ class ObjectRemover:
 
     def _remember(self, keys: Sequence[str], in_call: int) -> None:
         """Have these keys come in calls of half as many."""
-        if len(self._keys_per_call) + len(keys) > FAILED_KEYS_MAX:
+        if len(self._keys_per_call.keys() | set(keys)) > FAILED_KEYS_MAX:
             self._keys_per_call.clear()
         for key in keys:
             self._keys_per_call[key] = max(1, in_call // 2)
