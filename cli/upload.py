@@ -12,13 +12,9 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cli.outcome import Exit, Failed
-from records.durable import sync
-
-if TYPE_CHECKING:
-    pass
+from records.durable import part_of, publish_new, sync
 
 KEY_PREFIX = "wal/"
 
@@ -69,21 +65,21 @@ def _read(path: Path) -> UploadRecord | None:
 
 def _write(path: Path, record: UploadRecord, *, replace: bool) -> UploadRecord:
     """Write a record whole and durably. Of two processes that give the first key at once, one wins and both use its key."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    with part.open("w", encoding="utf-8") as file:
-        json.dump({"object_key": record.object_key, "sha256": record.sha256}, file)
-        file.flush()
-        os.fsync(file.fileno())
+    part = part_of(path)
     try:
+        with part.open("x", encoding="utf-8") as file:
+            json.dump({"object_key": record.object_key, "sha256": record.sha256}, file)
+            file.flush()
+            os.fsync(file.fileno())
         if replace:
             part.replace(path)
         else:
-            os.link(part, path)
-            part.unlink()
+            publish_new(part, path)
     except FileExistsError:
-        part.unlink()
         other = _read(path)
         assert other is not None, f"{path} vanished while it was looked at"
         return other
+    finally:
+        part.unlink(missing_ok=True)
     sync(path.parent)
     return record

@@ -261,16 +261,12 @@ def _choose(views: Sequence[SnapshotView], coordinator_id: int, end_offset: int 
 
 async def _fetch(store: ObjectStore, one: SnapshotFacts, target: Path) -> None:
     """Fetch a committed snapshot into a file that must not exist; it is there whole, or not at all. Raises `Failed`."""
-    import os
-    import secrets
-
     from cli.outcome import Exit, Failed
     from coordinator.adapters.objectstore.snapshots import ObjectStoreSnapshots
-    from coordinator.client.wal_file import publish_new
     from coordinator.runtime.ports import SnapshotStoreFailed
+    from records.durable import part_of, publish_new
 
-    # The number of the process alone is not enough: each of two containers that share a folder may be process 1.
-    part = target.with_name(f"{target.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+    part = part_of(target)
     async with AsyncExitStack() as stack:
         stack.callback(part.unlink, missing_ok=True)
         try:

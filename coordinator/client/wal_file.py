@@ -14,7 +14,6 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,6 +28,7 @@ from coordinator.client.wal_manifest import (
     manifest_path,
 )
 from records.compression import Compression
+from records.durable import part_of, publish_new
 from records.record_batch import SEQUENCES, BatchHeader, CorruptBatch, ProducerSequence, Record, encode_batch, parse_headers
 
 FILE_BYTES_MAX = 2**31 - 1  # CommitFile gives a batch's place in the file as int32
@@ -143,22 +143,6 @@ def write_wal_file(path: Path, data: bytes, manifest: Manifest, *, overwrite: bo
         raise
 
 
-def publish_new(part: Path, target: Path) -> None:
-    """Give a whole file its name. Raises FileExistsError when there is a file of this name, OSError."""
-    try:
-        os.link(part, target)
-    except FileExistsError:
-        raise
-    except OSError:
-        # The file system has no links. An empty file takes the name, which only one process can make; the whole one replaces it.
-        target.touch(exist_ok=False)
-        try:
-            part.replace(target)
-        except BaseException:
-            target.unlink(missing_ok=True)
-            raise
-
-
 def read_wal_file(path: Path) -> WalFile:
     """Read a WAL file and its manifest, and verify that they agree. Raises `WalFileError`."""
     beside = manifest_path(path)
@@ -238,8 +222,7 @@ def _size_bound(record: Record) -> int:
 def _write(path: Path, data: bytes, *, overwrite: bool) -> None:
     # A link stays one: the file it leads to is replaced.
     target = path.resolve()
-    # The number of the process alone is not enough: each of two containers that share a folder may be process 1.
-    part = target.with_name(f"{target.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+    part = part_of(target)
     try:
         with part.open("xb") as file:
             file.write(data)

@@ -23,7 +23,7 @@ from typing import Final
 
 from coordinator.security.login import NODE_USER
 from coordinator.security.scram import ITERATIONS, ITERATIONS_MAX, ITERATIONS_MIN, SALT_BYTES, SCRAM_HASHES, ScramCredentials
-from records.durable import rename_durably
+from records.durable import part_of, rename_durably
 
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 LOCK_WAIT_S: Final = 30.0
@@ -127,9 +127,7 @@ def _locks(descriptor: int) -> bool:
 def write_users(path: Path, users: Users) -> None:
     """Replace the file of users. Raises OSError. Mode and owner of a file that is there are kept; a new one is for its owner alone."""
     target = path.resolve()
-    part = target.with_name(f"{target.name}.{os.getpid()}.part")
-    # What a killed process of the same number has left.
-    part.unlink(missing_ok=True)
+    part = part_of(target)
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with open(descriptor, "w", encoding="utf-8") as writing:

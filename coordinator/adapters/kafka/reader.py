@@ -411,7 +411,7 @@ class KafkaLogReader:
         self.stats.reader_partition_errors[error.name()] += 1
         if error.fatal():
             raise KafkaException(error)
-        if cursor is None or error.code() in PASSING_ERRORS | REFUSALS:
+        if cursor is None or error.code() in PASSING_ERRORS:
             return
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             # The error comes once and silence follows; only the partition's leader knows on which side of the log the offset is.

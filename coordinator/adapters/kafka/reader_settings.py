@@ -16,8 +16,11 @@ FETCH_BYTES = 128 * 1024
 reports, and a follower is new enough. Without them every group would be fetched by every node in a request of its own. With half the
 time a standby costs a quarter more, and a clean stop is over 30 ms sooner."""
 
+REFUSALS = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN, KafkaError.INVALID_MSG})
+"""Answers of a broker that may not show the topic for now, that failed, or that says a batch is damaged: they pass, and are told."""
+
 # Raised by librdkafka for a partition while it goes on trying; everything else ends the reading of that partition.
-PASSING_ERRORS = frozenset(
+PASSING_ERRORS = REFUSALS | frozenset(
     {
         KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._UNKNOWN_TOPIC,
         KafkaError._UNKNOWN_PARTITION, KafkaError._MAX_POLL_EXCEEDED, KafkaError._PARTITION_EOF, KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -27,9 +30,6 @@ PASSING_ERRORS = frozenset(
         KafkaError.BROKER_NOT_AVAILABLE, KafkaError.NETWORK_EXCEPTION,
     }
 )  # fmt: skip
-
-REFUSALS = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN, KafkaError.INVALID_MSG})
-"""Answers of a broker that may not show the topic for now, that failed, or that says a batch is damaged: they pass, and are told."""
 
 
 def reader_properties(bootstrap_servers: str, client_id: str, user: Mapping[str, Any], stats: KafkaStats) -> Properties:

@@ -87,8 +87,9 @@ class ObjectRemover:
             if self.is_resting:
                 return Removal(gone)
             deleted = await self._store.delete_many(wanted)
-        for key in deleted.confirmed:
-            self._keys_per_call.pop(key, None)
+        if self._keys_per_call:
+            for key in deleted.confirmed:
+                self._keys_per_call.pop(key, None)
         if deleted.error is None:
             self._succeeded()
         else:
