@@ -534,8 +534,10 @@ def run_coordinator(settings: Settings) -> int:
     if sys.platform == "win32":
         return asyncio.run(_run(settings))
     from coordinator.app.open_files import raise_open_files
+    from coordinator.app.time_slice import ask_for_short_slices
     from coordinator.app.timers import CoalescingLoop
 
     raise_open_files(settings.connections_max)
+    ask_for_short_slices()
     with asyncio.Runner(loop_factory=CoalescingLoop) as runner:
         return runner.run(_run(settings))

@@ -51,8 +51,8 @@ class TermWriter:
     def append(self, effect: Append) -> None:
         """Produce the entries of a group."""
         self._grouping.started(effect.entries[-1].seq, self._loop.time())
-        self._telemetry.group_appended(self._partition, len(effect.entries), sum([len(value) for _, _, value in effect.entries]))
         self._produce(effect.term_id, effect.entries)
+        self._telemetry.group_appended(self._partition, len(effect.entries), sum([len(value) for _, _, value in effect.entries]))
 
     def close(self) -> None:
         """End the term, if there is one: its entries on their way are reported no longer."""
@@ -73,9 +73,8 @@ class TermWriter:
             self._loop.call_soon(self._feed, ProduceFailed(term_id, str(refused)))
 
     def _on_reports(self, term_id: int, reports: Sequence[Report]) -> None:
-        last_seq = reports[-1].seq
-        for started_s in self._grouping.acknowledged(last_seq):
-            self._telemetry.group_acknowledged(self._partition, self._loop.time() - started_s)
+        last_seq, now_s = reports[-1].seq, self._loop.time()
+        starts_s = list(self._grouping.acknowledged(last_seq))
         error = next((report.error for report in reports if report.error is not None), None)
         if error is not None:
             self._recovery.note_refusal(error)
@@ -84,3 +83,6 @@ class TermWriter:
         self._feed(Delivered(term_id, reports))
         if self._grouping.is_idle:
             self._incoming.end_spacing()
+        # Clients wait for the answers, and not for this.
+        for started_s in starts_s:
+            self._telemetry.group_acknowledged(self._partition, now_s - started_s)

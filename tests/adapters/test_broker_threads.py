@@ -59,18 +59,28 @@ def test_threads_of_brokers_wait_for_a_free_core_when_told() -> None:
         wait_until(lambda: policies_when(threads, are_waiting=False) == usual, "the threads of brokers to run at once")
 
 
-def test_a_process_under_another_policy_is_left_alone() -> None:
-    found: list[dict[str, set[int]]] = []
+def told_by_a_thread_under(policy: int) -> set[int]:
+    """The policies of threads of brokers that a thread under this policy told to wait. A process is told from the thread that begins it."""
+    found: list[set[int]] = []
 
     def look() -> None:
-        # The policy of one thread: a process is told from that of the thread that begins it.
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        os.sched_setscheduler(0, policy, os.sched_param(0))
         threads = BrokerThreads()
         threads.wait(True)
-        found.append(policies())
+        found.append(policies()["broker"])
+        threads.wait(False)
 
     with client():
         thread = threading.Thread(target=look)
         thread.start()
         thread.join()
-    assert found[0]["broker"] == {os.SCHED_OTHER}
+    return found[0]
+
+
+def test_a_process_under_another_policy_is_left_alone() -> None:
+    assert told_by_a_thread_under(os.SCHED_IDLE) == {os.SCHED_OTHER}
+
+
+def test_a_thread_whose_children_get_the_usual_policy_has_it_too() -> None:
+    # The event loop, since it has asked for short slices.
+    assert os.SCHED_BATCH in told_by_a_thread_under(os.SCHED_OTHER | os.SCHED_RESET_ON_FORK)

@@ -50,7 +50,8 @@ def _is_policy_the_usual() -> bool:
     if not hasattr(os, "sched_getscheduler") or not os.path.isdir(_TASKS):
         return False
     try:
-        return os.sched_getscheduler(0) == os.SCHED_OTHER
+        # The event loop's policy has this flag where `app.time_slice` has set it.
+        return (os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK) == os.SCHED_OTHER
     except OSError:  # a C library, or a sandbox, without this call
         return False
 
