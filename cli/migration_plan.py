@@ -91,9 +91,11 @@ def _row(index: int, classic: ClassicState, known: DisklessLogState | None) -> R
 async def make_plan(client: DisklessClient, topic: KafkaClassicTopic, metadata_topic: str, timeout_ms: int) -> MigrationPlan:
     """Look at the topic everywhere. Raises `Failed` when there is none, or another one of its name; `DisklessError`, `KafkaException`."""
     from coordinator.adapters.kafka.classic.leaders import ClassicTopicMissing
+    from coordinator.kafka.names import why_classic
 
-    if topic.name == metadata_topic:
-        raise Failed(f"topic {topic.name} is the metadata topic of the service itself, which stays classic")
+    reserved = why_classic(topic.name, metadata_topic)
+    if reserved is not None:
+        raise Failed(f"{reserved}; migrate other topics")
     try:
         facts = await topic.describe()
     except ClassicTopicMissing as error:

@@ -599,6 +599,7 @@ def test_whatever_is_in_the_way_is_refused_before_anything_is_changed(place: Pla
 
     assert f"Kafka has no topic {name}" in refused(name, "--writers-stopped", status=Exit.NOT_FOUND)
     assert "the metadata topic of the service itself" in refused("__diskless_metadata", "--writers-stopped")
+    assert "an internal topic of Kafka, which stays classic" in refused("__consumer_offsets", "--writers-stopped")
     place.create(f"{name}-compacted", cleanup_policy="compact")
     assert "is compacted" in refused(f"{name}-compacted", "--writers-stopped")
     place.create(name)

@@ -91,6 +91,16 @@ async def test_names_that_kafka_refuses(wire: Wire, name: str) -> None:
     assert await wire.create((new_id(), name, 1)) == [INVALID_TOPIC]
 
 
+@pytest.mark.parametrize("name", ["__diskless_metadata", "__consumer_offsets", "__transaction_state", "__cluster_metadata"])
+async def test_topics_that_have_to_stay_classic_are_refused(wire: Wire, name: str) -> None:
+    assert await wire.create((new_id(), name, 1)) == [INVALID_TOPIC]
+
+
+async def test_the_metadata_topic_of_this_service_is_refused(wire: Wire, one_node: Service) -> None:
+    assert one_node.topic != "__diskless_metadata"
+    assert await wire.create((new_id(), one_node.topic, 1)) == [INVALID_TOPIC]
+
+
 async def test_the_longest_name_and_all_characters(wire: Wire) -> None:
     name = (uuid.uuid4().hex + "._-AZaz09").ljust(249, "x")
     assert await wire.create((new_id(), name, 1)) == [OK]

@@ -495,6 +495,7 @@ def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
             group_batches_max=settings.group_max_batches,
             term_timeout_ms=settings.leader_term_timeout_ms,
             queue_bytes_max=settings.partition_pending_max_bytes,
+            metadata_topic=settings.metadata_topic,
         ),
         flush_interval_ms=settings.state_flush_interval_ms,
         flush_batches_max=settings.state_flush_max_batches,

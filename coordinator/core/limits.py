@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from coordinator.kafka.names import METADATA_TOPIC
+
 OWNERS_MAX = 64
 FILES_PER_REQUEST_MAX = 1_000
 """Limit of a request that fences, removes or hands over files: its entries are applied at once, on the event loop."""
@@ -37,3 +39,5 @@ class Limits:
     entry_bytes_max: int = entry_bytes_max(MESSAGE_BYTES_MAX)
     term_timeout_ms: int = 45_000
     queue_bytes_max: int = 64 << 20
+    metadata_topic: str = METADATA_TOPIC
+    """The topic of this service's own log: no topic of its name is created."""

@@ -1,4 +1,4 @@
-"""Text forms and rules of names: topic ids as Kafka prints them, legal topic names."""
+"""Text forms and rules of names: topic ids as Kafka prints them, legal topic names, names of topics that stay classic."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ TOPIC_NAME_CHARACTERS_MAX = 249
 _LEGAL_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 ZERO_TOPIC_ID = bytes(16)
+
+METADATA_TOPIC = "__diskless_metadata"
+"""The KIP's name of the metadata topic; a service may have another one."""
+
+INTERNAL_TOPICS = frozenset(
+    {"__cluster_metadata", "__consumer_offsets", "__remote_log_metadata", "__share_group_state", "__transaction_state"}
+)
+"""Topics that brokers and controllers write themselves. Kafka keeps the same ones out of tiered storage (`isRemoteLogEnabled`)."""
 
 
 def topic_id_text(topic_id: bytes) -> str:
@@ -36,4 +44,14 @@ def illegal_topic_name(name: str) -> str | None:
         return f"topic name has {len(name)} characters; at most {TOPIC_NAME_CHARACTERS_MAX} are allowed"
     if not _LEGAL_NAME.fullmatch(name):
         return f"topic name {name!r} has characters other than ASCII letters, digits, '.', '_' and '-'"
+    return None
+
+
+def why_classic(name: str, metadata_topic: str = METADATA_TOPIC) -> str | None:
+    """Why a topic of this name has to be a classic one, or None."""
+    # The KIP's name stays reserved where the service has another one: tools and ACLs take it for the metadata topic.
+    if name in (metadata_topic, METADATA_TOPIC):
+        return f"topic {name} is the metadata topic of the service itself, which stays classic"
+    if name in INTERNAL_TOPICS:
+        return f"topic {name} is an internal topic of Kafka, which stays classic: the brokers write it themselves"
     return None

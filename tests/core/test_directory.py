@@ -30,6 +30,7 @@ from coordinator.core.events import SchemaLevel
 from coordinator.core.limits import Limits
 from coordinator.core.tables.in_memory import BrokenInvariant, HotState
 from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.names import INTERNAL_TOPICS, METADATA_TOPIC, why_classic
 from coordinator.testing.shard_harness import World
 from records.codec import decode_entry
 from records.history import schema_of_header
@@ -84,6 +85,8 @@ REFUSALS: list[tuple[str, WantedTopic, ErrorCode]] = [
     ("id of another name", wanted(A, "!", 0), ErrorCode.INVALID_REQUEST),
     ("illegal name", wanted(B, "!", 0), ErrorCode.INVALID_TOPIC_EXCEPTION),
     ("empty name", wanted(B, "", 0), ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ("internal topic of Kafka", wanted(B, "__consumer_offsets", 0), ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ("metadata topic", wanted(B, METADATA_TOPIC, 0), ErrorCode.INVALID_TOPIC_EXCEPTION),
     ("name of another id", wanted(B, "orders", 0), ErrorCode.TOPIC_ALREADY_EXISTS),
     ("no partitions", wanted(B, "new", 0), ErrorCode.INVALID_PARTITIONS),
     ("negative partitions", wanted(B, "new", -1), ErrorCode.INVALID_PARTITIONS),
@@ -100,6 +103,40 @@ def test_create_checks_id_then_name_then_count(topic: WantedTopic, error: ErrorC
     assert given_error == error
     assert message
     assert hot.directory.placements == placements
+
+
+@pytest.mark.parametrize("classic_pending", [False, True], ids=["new", "migrated"])
+@pytest.mark.parametrize("name", sorted({METADATA_TOPIC, *INTERNAL_TOPICS}))
+def test_topics_that_have_to_stay_classic_are_neither_created_nor_migrated(name: str, classic_pending: bool) -> None:
+    hot = existing()
+    [(error, message)] = create(hot, replace(wanted(B, name, 1), classic_pending=classic_pending))
+    assert error is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert name in message
+    assert "stays classic" in message
+    assert "choose another name" in message
+    assert B not in hot.directory.placements
+
+
+def test_the_metadata_topic_of_another_name_is_not_created() -> None:
+    command = CreateTopics(topics=[wanted(A, "truth", 1), wanted(B, "truth2", 1)], eligible={0: 0})
+    _, outcomes = decide_create(HotState().directory, command, replace(LIMITS, metadata_topic="truth"), 0)
+    assert [outcome.error for outcome in outcomes] == [ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.NONE]
+
+
+def test_a_topic_of_an_internal_name_from_before_does_not_grow_but_can_be_deleted() -> None:
+    hot = HotState(log_time_ms=1_000_000)
+    ranges = [PlacedRange(first_partition=0, num_partitions=1, coordinator_id=0)]
+    hot.apply(TopicPlaced(topic_id=A, name="__consumer_offsets", ranges=ranges, confirmed=True), 50)
+    assert [error for error, _ in create(hot, wanted(A, "__consumer_offsets", 2))] == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+    assert delete(hot, A) == [ErrorCode.NONE]
+
+
+@pytest.mark.parametrize("metadata_topic", [METADATA_TOPIC, "truth"])
+def test_the_metadata_topic_stays_classic_under_its_own_name_and_that_of_the_kip(metadata_topic: str) -> None:
+    for name in (metadata_topic, METADATA_TOPIC):
+        assert "the metadata topic of the service itself" in (why_classic(name, metadata_topic) or "")
+    for name in ("orders", "__consumer_offsets-copy", "_consumer_offsets", "__diskless_metadata-2", "truth2", "__my_own"):
+        assert why_classic(name, metadata_topic) is None
 
 
 def test_the_same_name_or_id_twice_in_a_request_refuses_each() -> None:

@@ -25,7 +25,7 @@ from coordinator.core.directory.replica_dirs import decide_assign
 from coordinator.core.directory.topic_settings import check_created, configured, decide_alter
 from coordinator.core.limits import Limits
 from coordinator.kafka.errors import ErrorCode
-from coordinator.kafka.names import ZERO_TOPIC_ID, illegal_topic_name, topic_id_text
+from coordinator.kafka.names import ZERO_TOPIC_ID, illegal_topic_name, topic_id_text, why_classic
 from records.history import levels
 from records.levels import LEVEL_LATEST
 from records.model import FeatureLevelSet, NodeRegistered, Record, TopicDeleting, TopicPlaced
@@ -122,6 +122,9 @@ def _check_create(directory: Directory, topic: WantedTopic, twice: set[bytes | s
     complaint = illegal_topic_name(topic.name)
     if complaint is not None:
         return Outcome(error=ErrorCode.INVALID_TOPIC_EXCEPTION, message=complaint)
+    reserved = why_classic(topic.name, limits.metadata_topic)
+    if reserved is not None:
+        return Outcome(error=ErrorCode.INVALID_TOPIC_EXCEPTION, message=f"{reserved}; choose another name for a diskless topic")
     holder = directory.names.get(topic.name)
     if holder is not None and holder != topic.topic_id:
         return Outcome(error=ErrorCode.TOPIC_ALREADY_EXISTS, message=f"topic {topic.name} exists with id {topic_id_text(holder)}")
