@@ -96,8 +96,13 @@ class OrphanScan:
         self._wake = asyncio.Event()
         self._record: ScanRecord | None = None
         self._is_asked = False
+        """An attempt is wanted now: it begins a round, or goes on with the one that was interrupted."""
+        self._is_another_asked = False
+        """A round is wanted behind the one under way, which had passed objects when it was asked for, however often that is interrupted."""
         self._is_forced = False
         self._is_running = False
+        self._is_at_work = False
+        """An attempt works on the round under way just now."""
         self._error = ""
         self._said = ""
         self._attempts = 0
@@ -108,11 +113,18 @@ class OrphanScan:
     # ---- what operators ask
 
     def begin(self, *, is_forced: bool) -> Outcome:
-        """Have a round begin now, behind one that an attempt works on just now. `is_forced` allows it while a restore is unfinished."""
+        """Have a round begin now, behind one that an attempt works on just now; while one waits for its next attempt, have it go on now.
+
+        `is_forced` allows it while a restore is unfinished.
+        """
         refused = self._refusal(is_forced=is_forced)
         if refused is not None:
             return refused
-        self._is_asked, self._is_forced = True, self._is_forced or is_forced
+        if self._is_at_work:
+            self._is_another_asked = True
+        else:
+            self._is_asked = True
+        self._is_forced = self._is_forced or is_forced
         self._next_try_s, self._error = 0.0, ""
         self._wake.set()
         return OK
@@ -120,7 +132,7 @@ class OrphanScan:
     def status(self) -> ScanStatus:
         """How far the scan is, as far as this node knows: the one that leads the directory does."""
         older_than_ms = -1 if self._pages is None else self._pages.older_than_ms
-        is_running = self._is_running or (self._is_asked and not self._error)
+        is_running = self._is_running or (self._is_wanted() and not self._error)
         return ScanStatus(is_running=is_running, record=self._record, older_than_ms=older_than_ms, error=self._error)
 
     async def look(self, after: str, patience_s: float) -> LookedPages | Outcome:
@@ -161,6 +173,10 @@ class OrphanScan:
             return Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
         return None
 
+    def _is_wanted(self) -> bool:
+        """Whether a round that was asked for has not begun."""
+        return self._is_asked or self._is_another_asked
+
     # ---- rounds
 
     async def keep(self) -> None:
@@ -174,20 +190,19 @@ class OrphanScan:
             self._wake.clear()
             if not self._is_leading():
                 # Another leader may go on with the round: the store knows how far it is.
-                self._record, self._is_asked, self._is_forced = None, False, False
+                self._record, self._is_asked, self._is_another_asked, self._is_forced = None, False, False, False
             elif self._refusal(is_forced=self._is_forced) is None and asyncio.get_running_loop().time() >= self._next_try_s:
                 await self._attempt()
 
     async def _attempt(self) -> None:
         """Work on a round if one is due, up to its end or its first trouble."""
-        # A request that comes from here on means another round: this one may have passed its objects already.
-        asked, self._is_asked = self._is_asked, False
-        self._is_running, is_known = asked, False
+        self._is_running = self._is_wanted()
         try:
             record = await self._loaded()
-            is_known = record is not None
-            if record is not None and (asked or self._is_due(record)):
-                self._is_running = True
+            if record is not None and (self._is_asked or self._is_due(record)):
+                self._is_running = self._is_at_work = True
+                # The round that begins or goes on is the one that was asked for; requests that come from here on mean another one.
+                self._is_asked = False
                 await self._round(record)
         except (PageUndecided, StoreError, KafkaUnavailable, TopicMissing) as failed:
             self._failed(str(failed))
@@ -198,9 +213,7 @@ class OrphanScan:
         else:
             self._error, self._attempts = "", 0
         finally:
-            self._is_running = False
-            # A round that has begun is under way until it ends. Of one that could not begin, only this tells the next attempt.
-            self._is_asked = self._is_asked or (asked and not is_known)
+            self._is_running = self._is_at_work = False
 
     def _failed(self, reason: str) -> None:
         self.failures += 1
@@ -269,11 +282,14 @@ class OrphanScan:
                     await self._save(self._store, record)
                     saved_s = loop.time()
                 await asyncio.sleep(min(loop.time() - began_s, REST_MAX_S))
-        record = self._record = replace(record, after="", started_ms=-1, finished_ms=self._clock_ms())
-        # Another round that was asked for meanwhile may be allowed for the same reason as this one.
-        self._is_forced, self._said = self._is_forced and self._is_asked, ""
-        await self._save(self._store, record)
-        counts = record.counts
+        finished = replace(record, after="", started_ms=-1, finished_ms=self._clock_ms())
+        # It has finished when the store knows that: until then the next attempt finds the round at its end, and saves this again.
+        await self._save(self._store, finished)
+        self._record, self._said = finished, ""
+        self._is_asked, self._is_another_asked = self._is_another_asked, False
+        # The round that is asked for is allowed for the reason of this one.
+        self._is_forced = self._is_forced and self._is_asked
+        counts = finished.counts
         LOG.info("orphan scan finished objects=%d orphans=%d deleted=%d", counts.examined, counts.orphans, counts.deleted)
 
     async def _work(self, pages: OrphanPages, page: Sequence[StoredObject], after: str) -> ScanCounts:
