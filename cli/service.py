@@ -88,15 +88,22 @@ def fail_for(what: str, refusals: Iterable[Refusal]) -> None:
 
 
 async def check_coordinators(client: DisklessClient, wanted: Sequence[int], timeout_ms: int) -> None:
-    """Raise `Failed` when one of the coordinators that a command names does not exist.
+    """Raise `Failed` when no node knows one of the coordinators that a command names.
 
     Asking for its leader would go on until the time is over, and of what nodes tell nothing would be left: both look like another trouble.
     """
     if not wanted:
         return
     known = {one.coordinator_id for one in (await client.describe_coordinators(timeout_ms=timeout_ms)).coordinators}
+    if known.issuperset(wanted):
+        return
+    # One node may not have seen yet that the metadata topic has grown: a coordinator exists as soon as any node knows it.
+    from cli.overview import look
+
+    for view in await look(client, timeout_ms / 1000):
+        known.update(one.coordinator_id for one in view.coordinators)
     unknown = sorted(set(wanted) - known)
-    # A node that has just started knows of no coordinator yet: then the command goes on and finds out for itself.
+    # Nodes that have just started know of no coordinator yet: then the command goes on and finds out for itself.
     if known and unknown:
         raise Failed(f"there is no coordinator {unknown[0]}; the service has {len(known)}: 0 to {max(known)}", Exit.NOT_FOUND)
 

@@ -156,6 +156,12 @@ def prune_rows(views: Sequence[SnapshotView], coordinator_ids: Sequence[int] = (
     return sorted(rows, key=lambda row: cast(int, row["coordinator"]))
 
 
+def leaderless(views: Sequence[SnapshotView], coordinator_ids: Sequence[int] = ()) -> list[int]:
+    """Of the coordinators with these ids, or of all that a node knows without ids, those for which no leader has answered."""
+    wanted = set(coordinator_ids) or {one.coordinator_id for _, one in _told(views, ())}
+    return sorted(wanted - {one.coordinator_id for view, one in _told(views, ()) if _leads(one, view)})
+
+
 def _told(views: Sequence[SnapshotView], coordinator_ids: Sequence[int]) -> list[tuple[SnapshotView, DescribeSnapshotsCoordinator]]:
     """Return the answers of nodes about the coordinators with these ids, or about all without ids."""
     return [(view, one) for view in views for one in view.coordinators if not coordinator_ids or one.coordinator_id in coordinator_ids]

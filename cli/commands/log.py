@@ -174,14 +174,15 @@ def prune(partitions: Sequence[int], dry_run: bool, bootstrap_server: str, timeo
     """Show how far the leaders would prune the log of each metadata partition now, and why not further.
 
     Leaders prune by themselves, within seconds, as soon as a proven snapshot and every replica that lives are past the entries: this
-    command only tells (--dry-run), and there is nothing to force. `reason` says what is waited for.
+    command only tells (--dry-run), and there is nothing to force. `reason` says what is waited for. Status 4 when a coordinator has no
+    leader that answers; the others are shown nevertheless.
 
     Example: `diskless log prune --dry-run --bootstrap-server localhost:9192`
     """
     from cli.commands.snapshots import look, say_absent
     from cli.outcome import Exit, Failed
     from cli.service import run
-    from cli.snapshot_overview import prune_rows
+    from cli.snapshot_overview import leaderless, prune_rows
 
     if not dry_run:
         raise Failed(
@@ -191,11 +192,12 @@ def prune(partitions: Sequence[int], dry_run: bool, bootstrap_server: str, timeo
         )
     views = run(look(bootstrap_server, timeout_s, partitions))
     rows = prune_rows(views, partitions)
-    print_rows(rows, output, PRUNE_COLUMNS)
+    # Only a leader can say it, and there is one again soon: no row is not the answer that nothing is waited for, nor is an empty table.
+    if rows:
+        print_rows(rows, output, PRUNE_COLUMNS)
     say_absent(views)
-    silent = sorted(set(partitions) - {row["coordinator"] for row in rows if isinstance(row["coordinator"], int)})
+    silent = leaderless(views, partitions)
     if silent or not rows:
-        # Only a leader can say it, and there is one again soon: no row is not the answer that nothing is waited for.
         whose = f" for coordinator {', '.join(map(str, silent))}" if silent else ""
         raise Failed(f"no leader answers{whose}; `diskless coordinator status` says more, then run the command again", Exit.UNAVAILABLE)
 

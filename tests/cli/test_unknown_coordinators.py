@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,8 @@ from cli.outcome import Exit
 from coordinator.adapters.server.contract import IncomingRequest, Respond
 from coordinator.protocol import messages as m
 from coordinator.protocol.api_keys import ApiKey
-from coordinator.protocol.codec import encode
-from tests.client.scripted import ScriptedCluster, ScriptedNode, scripted
+from coordinator.protocol.codec import decode, encode
+from tests.client.scripted import ScriptedCluster, ScriptedNode, Trouble, scripted
 
 PRUNE = ("log", "prune", "--dry-run")
 NAMING = [
@@ -74,16 +75,88 @@ async def test_a_coordinator_that_exists_is_told_of(words: tuple[str, ...]) -> N
         assert [row["coordinator"] for row in json.loads(told.stdout)] == ([3] if words is PRUNE else [])
 
 
-async def test_a_log_whose_leader_does_not_answer_is_asked_for_again() -> None:
+def knows_only(count: int) -> Trouble:
+    """Describe the first so many coordinators, as a node does that has not seen yet that the metadata topic has grown."""
+
+    def trouble(node: ScriptedNode, request: IncomingRequest, respond: Respond) -> bool:
+        if request.api_key != ApiKey.DESCRIBE_COORDINATORS:
+            return False
+        told = decode(m.DescribeCoordinatorsResponse, node.answer(request))
+        respond(encode(replace(told, coordinators=told.coordinators[:count])))
+        return True
+
+    return trouble
+
+
+# How many coordinators the two nodes know, which one is named, and the beginning of the error (none: the command goes on).
+KNOWN = [
+    ((4, 4), 3, ""),
+    ((2, 4), 3, ""),
+    ((4, 2), 3, ""),
+    ((0, 4), 3, ""),
+    ((2, 4), 4, "there is no coordinator 4; the service has 4: 0 to 3"),
+    ((4, 2), 4, "there is no coordinator 4; the service has 4: 0 to 3"),
+    ((0, 4), 4, "there is no coordinator 4; the service has 4: 0 to 3"),
+    ((2, 2), 3, "there is no coordinator 3; the service has 2: 0 to 1"),
+    ((0, 0), 9, ""),
+]
+
+
+@pytest.mark.parametrize(("known", "named", "error"), KNOWN, ids=lambda value: str(value).split(";")[0])
+async def test_a_coordinator_exists_as_soon_as_any_node_knows_it(known: tuple[int, int], named: int, error: str) -> None:
+    async with scripted() as cluster:
+        for node, count in zip(cluster.nodes.values(), known, strict=True):
+            node.trouble += [tells_of_snapshots, knows_only(count)]
+        told = await run(cluster, "snapshots", "list", "--coordinator", str(named))
+        assert told.exit_code == (Exit.NOT_FOUND if error else Exit.OK), told.stderr
+        assert error in told.stderr
+
+
+async def test_a_node_that_does_not_answer_vouches_for_no_coordinator() -> None:
+    async with scripted() as cluster:
+        await cluster.nodes[2].server.stop(0)
+        told = await run(cluster, "snapshots", "list", "--coordinator", "9")
+        assert told.exit_code == Exit.NOT_FOUND
+        assert "there is no coordinator 9; the service has 4: 0 to 3" in told.stderr
+
+
+# Which of the coordinators 0 to 3 have no leader, which are named, which are shown, and for which the error asks.
+LEADERLESS: list[tuple[set[int], list[int], list[int], str]] = [
+    (set(), [], [0, 1, 2, 3], ""),
+    ({1}, [], [0, 2, 3], " for coordinator 1"),
+    ({1, 3}, [], [0, 2], " for coordinator 1, 3"),
+    ({1}, [1, 2], [2], " for coordinator 1"),
+    ({1}, [2], [2], ""),
+    ({1}, [1], [], " for coordinator 1"),
+    ({0, 1, 2, 3}, [], [], " for coordinator 0, 1, 2, 3"),
+]
+
+
+@pytest.mark.parametrize("output", ["table", "json"])
+@pytest.mark.parametrize(("leaderless", "named", "shown", "whose"), LEADERLESS, ids=str)
+async def test_a_log_whose_leader_does_not_answer_is_asked_for_again(
+    leaderless: set[int], named: list[int], shown: list[int], whose: str, output: str
+) -> None:
     async with scripted() as cluster:
         for node in cluster.nodes.values():
             node.trouble.append(tells_of_snapshots)
-        cluster.leaders[1] = -1
-        some = await run(cluster, *PRUNE, "--partition", "1", "--partition", "2", "-o", "json")
-        assert some.exit_code == Exit.UNAVAILABLE
-        assert [row["coordinator"] for row in json.loads(some.stdout)] == [2]
-        assert "no leader answers for coordinator 1; `diskless coordinator status` says more" in some.stderr
-        cluster.leaders = dict.fromkeys(cluster.leaders, -1)
-        none = await run(cluster, *PRUNE)
-        assert none.exit_code == Exit.UNAVAILABLE
-        assert "no leader answers; `diskless coordinator status` says more" in none.stderr
+        cluster.leaders |= dict.fromkeys(leaderless, -1)
+        told = await run(cluster, *PRUNE, *(f"--partition={one}" for one in named), "-o", output)
+    assert told.exit_code == (Exit.UNAVAILABLE if whose else Exit.OK), told.output
+    assert (f"no leader answers{whose}; `diskless coordinator status` says more" in told.stderr) is bool(whose)
+    if not shown:
+        assert told.stdout == ""  # no table that looks like an answer
+    elif output == "json":
+        assert [row["coordinator"] for row in json.loads(told.stdout)] == shown
+    else:
+        assert [line.split()[0] for line in told.stdout.splitlines()[1:]] == list(map(str, shown))
+
+
+async def test_nodes_that_know_no_coordinator_yet_show_no_empty_table() -> None:
+    async with scripted() as cluster:
+        cluster.leaders.clear()
+        for node in cluster.nodes.values():
+            node.trouble.append(tells_of_snapshots)
+        told = await run(cluster, *PRUNE)
+    assert (told.exit_code, told.stdout) == (Exit.UNAVAILABLE, "")
+    assert "no leader answers; `diskless coordinator status` says more" in told.stderr
