@@ -23,7 +23,8 @@ LOOK_EVERY_S = 0.1
 REQUEST_TIMEOUT_MAX_S = 10.0
 
 # Every node has a replica of every partition, and a restore looks at each: more than these are a slip of the finger.
-PARTITION_COUNT = click.IntRange(1, 10_000)
+PARTITIONS_MAX = 10_000
+PARTITION_COUNT = click.IntRange(1, PARTITIONS_MAX)
 
 
 def copies_options(function: F) -> F:

@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from cli.metadata_topic import PARTITIONS_MAX
 from cli.outcome import Exit, Failed
 from coordinator.adapters.objectstore.snapshots import ObjectStoreSnapshots
 from coordinator.adapters.sqlite.stores import StateDatabases
@@ -35,8 +36,9 @@ IDS_SKIPPED = 1 << 24
 LOST_ID_BASE = 1 << 33
 """The base of ids of a partition of which nothing is known; batch ids have room for 2^34 entries."""
 LOST_EPOCH_FLOOR = 1 << 20
-MISSING_NAMED_MAX = 20
-"""A message names at most so many partitions without a good snapshot: it is one line for people."""
+NAMED_MAX = 20
+"""A message names at most so many partitions, snapshots or topics of one kind: it is one line for people."""
+_TOO_MANY = f"a service has at most {PARTITIONS_MAX} coordinators, and no restore is planned for more"
 NO_DIGEST = bytes(16)
 NO_SHA256 = bytes(32)
 
@@ -97,6 +99,12 @@ async def find_logs(store: ObjectStore, prefix: str) -> list[OldLog]:
     ]
 
 
+def _some(texts: Sequence[str], separator: str) -> str:
+    """The first of the texts, and how many there are besides."""
+    left = len(texts) - NAMED_MAX
+    return separator.join(texts[:NAMED_MAX]) + (f" and {left} more" if left > 0 else "")
+
+
 def _age(one: StoredSnapshot) -> tuple[int, int, int, str]:
     return one.end_offset, one.epoch, one.modified_ms, one.location
 
@@ -107,9 +115,9 @@ def pick_log(logs: Sequence[OldLog], cluster_id: str | None, topic_id: bytes | N
     if len(meant) == 1:
         return meant[0]
     if not meant:
-        there = "; ".join(map(str, logs)) or "none at all"
+        there = _some([str(one) for one in logs], "; ") or "none at all"
         raise Failed(f"{where} has no snapshots of this metadata topic; there are: {there}", Exit.NOT_FOUND)
-    raise Failed(f"{where} has snapshots of {len(meant)} metadata topics, name one: {'; '.join(map(str, meant))}", Exit.USAGE)
+    raise Failed(f"{where} has snapshots of {len(meant)} metadata topics, name one: {_some([str(one) for one in meant], '; ')}", Exit.USAGE)
 
 
 class Prover:
@@ -179,10 +187,8 @@ async def make_plan(
 ) -> RestorePlan:
     """Choose a snapshot for every partition. `begun` are the entries that an earlier run wrote; they stay. Raises `Failed`."""
     plan = RestorePlan(entries=[])
-    known = max([*log.snapshots, DIRECTORY_PARTITION]) + 1
-    count = max(known, partitions or 0)
-    if begun:
-        count = begun[DIRECTORY_PARTITION].partition_count
+    # What was begun has its number of partitions: keys that were added to the store since then change nothing.
+    count = begun[DIRECTORY_PARTITION].partition_count if begun else max(_known_partitions(log), partitions or 0)
     if partitions is not None and partitions != count:
         raise Failed(f"--partitions {partitions}: the restore has {count} partitions", Exit.USAGE)
     chosen: dict[int, Chosen] = {}
@@ -199,6 +205,8 @@ async def make_plan(
         if at == DIRECTORY_PARTITION and at in chosen and partitions is None and not begun:
             # A partition without a snapshot is missed when the directory places topics on it.
             count = max(count, chosen[at].coordinators)
+            if count > PARTITIONS_MAX:
+                raise Failed(f"{chosen[at].snapshot.location} places topics on {count} coordinators; {_TOO_MANY}")
         at += 1
     _check_complete(log, chosen, begun, count, accepted, plan.warnings)
     restore_id = begun[DIRECTORY_PARTITION].restore_id if begun else uuid.uuid4().bytes
@@ -211,6 +219,19 @@ async def make_plan(
         if partition in chosen:
             plan.modified_ms[partition] = chosen[partition].snapshot.modified_ms
     return plan
+
+
+def _known_partitions(log: OldLog) -> int:
+    """How many partitions the log has as far as keys of snapshots tell. Raises `Failed` when one is of a partition that no service has.
+
+    Such an object is not left out: of a service that somehow had the partition it would be the only trace of what is lost.
+    """
+    last = max([*log.snapshots, DIRECTORY_PARTITION])
+    if last >= PARTITIONS_MAX:
+        strange = [some[0].location for partition, some in log.snapshots.items() if partition >= PARTITIONS_MAX]
+        what = f"partitions up to {last} are named by {_some(strange, ', ')}"
+        raise Failed(f"{what}; {_TOO_MANY}: move objects that no node wrote out of the prefix of snapshots and retry")
+    return last + 1
 
 
 async def _prove_begun(prover: Prover, entry: Restored) -> Chosen:
@@ -234,15 +255,13 @@ def _check_complete(
 ) -> None:
     """Raise `Failed` for partitions without a good snapshot whose loss was not accepted."""
     if DIRECTORY_PARTITION not in chosen:
-        reasons = "; ".join(warnings) or "there is none"
+        reasons = _some(warnings, "; ") or "there is none"
         raise Failed(f"partition 0 has the directory of all topics, and no good snapshot in {log}: {reasons}", Exit.NOT_FOUND)
     missing = [one for one in range(count) if one not in chosen and one not in accepted and one not in begun]
     if missing:
-        named, left = missing[:MISSING_NAMED_MAX], len(missing) - MISSING_NAMED_MAX
-        more = f" and {left} more" if left > 0 else ""
-        names = ", ".join(map(str, named)) + more
-        options = " ".join(f"--accept-loss {one}" for one in named) + more
-        reasons = "; ".join(warnings) or "there is none in the store"
+        names = _some([str(one) for one in missing], ", ")
+        options = _some([f"--accept-loss {one}" for one in missing], " ")
+        reasons = _some(warnings, "; ") or "there is none in the store"
         raise Failed(f"partitions {names} have no good snapshot in {log} ({reasons}); to restore without what they knew: {options}")
     for one in sorted(set(accepted)):
         if one >= count:

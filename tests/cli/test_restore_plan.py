@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from cli.main import root
+from cli.metadata_topic import PARTITIONS_MAX
 from cli.outcome import Exit, Failed
 from cli.restore_plan import (
     EPOCHS_SKIPPED,
     IDS_SKIPPED,
     LOST_ID_BASE,
-    MISSING_NAMED_MAX,
+    NAMED_MAX,
+    Chosen,
     OldLog,
     Prover,
     RestorePlan,
@@ -150,9 +153,72 @@ def test_no_more_than_some_missing_partitions_are_named(bucket: Bucket, stores: 
     bucket.add(stores[0])
     with pytest.raises(Failed) as failed:
         bucket.plan(partitions=partitions)
-    named = range(1, MISSING_NAMED_MAX + 1)
+    named = range(1, NAMED_MAX + 1)
     assert f"partitions {', '.join(map(str, named))}{more} have no good snapshot" in str(failed.value)
     assert str(failed.value).endswith(f": {' '.join(f'--accept-loss {one}' for one in named)}{more}")
+
+
+LAST = PARTITIONS_MAX - 1
+
+
+@pytest.mark.parametrize(
+    "strange", [[PARTITIONS_MAX], [2**31 - 1], [2**31], [9_999_999_999], [*range(PARTITIONS_MAX, PARTITIONS_MAX + 300)]]
+)
+@pytest.mark.parametrize("partitions", [None, 1, PARTITIONS_MAX])
+def test_a_key_of_a_partition_that_no_service_has_is_named_before_anything_is_planned(
+    bucket: Bucket, stores: list[MemoryStateStore], strange: Sequence[int], partitions: int | None
+) -> None:
+    good = bucket.add(stores[0])
+    for partition in strange:
+        path = Path(str(good).replace("/0/", f"/{partition}/"))
+        path.parent.mkdir()
+        path.write_bytes(good.read_bytes())
+    with pytest.raises(Failed, match=f"partitions up to {strange[-1]} are named by .*; a service has at most {PARTITIONS_MAX}") as failed:
+        bucket.plan(partitions=partitions, accepted=strange)
+    assert f"/{strange[0]}/{good.name}" in str(failed.value)
+    assert len(str(failed.value)) < 10_000
+
+
+def test_what_was_begun_is_completed_beside_a_key_of_a_partition_that_no_service_has(
+    bucket: Bucket, stores: list[MemoryStateStore]
+) -> None:
+    good = bucket.add(stores[0])
+    first = bucket.plan()
+    strange = Path(str(good).replace("/0/", f"/{2**31 - 1}/"))
+    strange.parent.mkdir()
+    strange.touch()
+    assert bucket.plan(begun={0: first.entries[0]}).entries == first.entries
+
+
+def test_the_last_partition_that_a_service_can_have_is_missed_as_any_other(bucket: Bucket, stores: list[MemoryStateStore]) -> None:
+    bucket.add(stores[0])
+    bucket.add(stores[0], partition=LAST)
+    with pytest.raises(Failed, match=f"and {PARTITIONS_MAX - 2 - NAMED_MAX} more have no good snapshot"):
+        bucket.plan()
+    assert len(bucket.plan(accepted=range(1, LAST)).entries) == PARTITIONS_MAX
+
+
+class ManyCoordinators(Prover):
+    """Its snapshots place topics on more coordinators than any service has."""
+
+    async def newest_good(self, partition: int, warnings: list[str]) -> Chosen | None:
+        found = await super().newest_good(partition, warnings)
+        return found and replace(found, coordinators=2**31)
+
+
+def test_a_directory_of_more_coordinators_than_a_service_has_is_refused(bucket: Bucket, stores: list[MemoryStateStore]) -> None:
+    path = bucket.add(stores[0])
+    log = bucket.log()
+    made = make_plan(ManyCoordinators(bucket.store, PREFIX, log), log, partitions=None, accepted=(), begun={})
+    with pytest.raises(Failed, match=rf"{path.name} places topics on {2**31} coordinators; a service has at most {PARTITIONS_MAX}"):
+        asyncio.run(made)
+
+
+def test_no_more_than_some_bad_snapshots_are_named(bucket: Bucket, stores: list[MemoryStateStore]) -> None:
+    for number in range(NAMED_MAX + 5):
+        bucket.add(stores[0], suffix=f"s{number}").write_bytes(b"torn")
+    with pytest.raises(Failed, match=r"partition 0 has the directory .* and 5 more$"):
+        bucket.plan()
 
 
 @pytest.mark.parametrize("words", [("init", "--bootstrap-server"), ("restore", "start", "--kafka-bootstrap-server")], ids="-".join)
