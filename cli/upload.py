@@ -2,7 +2,8 @@
 
 The record `<file>.commit.json` names the object key and the SHA-256 of the file it is for; it is durable before the first
 byte is uploaded. Invariant: one file content, one key, however often and from however many processes `files commit` is
-run; a changed file gets a new key. A record is written only for a key that an object can have: it stays, and so would the error.
+run; a changed file gets a new key. Who reads the record and perhaps replaces it does both within a lock of the folder. A record
+is written only for a key that an object can have: it stays, and so would the error.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cli.outcome import Exit, Failed
-from records.durable import part_of, publish_new, sync
+from records.durable import part_file, publish_new, sync
+from records.folder_lock import LOCK_WAIT_S, FolderIsLocked, folder_locked
 
 KEY_PREFIX = "wal/"
 
@@ -33,11 +35,20 @@ def record_path(wal: Path) -> Path:
     return wal.with_name(wal.name + ".commit.json")
 
 
-def choose_key(wal: Path, *, now_ms: int, prefix: str = KEY_PREFIX, renew: bool = False) -> UploadRecord:
+def choose_key(wal: Path, *, now_ms: int, prefix: str = KEY_PREFIX, renew: bool = False, lock_wait_s: float = LOCK_WAIT_S) -> UploadRecord:
     """Return the key that this content was given before, else give it one. `renew` gives a new one in any case. Raises `Failed`."""
+    try:
+        with folder_locked(wal.parent, lock_wait_s):
+            return _choose(wal, now_ms, prefix, renew=renew)
+    except FolderIsLocked as locked:
+        raise Failed(str(locked), Exit.UNAVAILABLE) from locked
+
+
+def _choose(wal: Path, now_ms: int, prefix: str, *, renew: bool) -> UploadRecord:
     from coordinator.client.ulid import RANDOM_BYTES, new_key
     from coordinator.object_store import check_key, is_key
 
+    # Read within the lock, else the record of an older content could replace that of the newer one, whose retry would be a second commit.
     with wal.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     path = record_path(wal)
@@ -64,22 +75,20 @@ def _read(path: Path) -> UploadRecord | None:
 
 
 def _write(path: Path, record: UploadRecord, *, replace: bool) -> UploadRecord:
-    """Write a record whole and durably. Of two processes that give the first key at once, one wins and both use its key."""
-    part = part_of(path)
-    try:
-        with part.open("x", encoding="utf-8") as file:
+    """Write a record whole and durably. Of two machines that give the first key at once, one wins and both use its key."""
+    with part_file(path) as part:
+        with part.open("w", encoding="utf-8") as file:
             json.dump({"object_key": record.object_key, "sha256": record.sha256}, file)
             file.flush()
             os.fsync(file.fileno())
-        if replace:
-            part.replace(path)
-        else:
-            publish_new(part, path)
-    except FileExistsError:
-        other = _read(path)
-        assert other is not None, f"{path} vanished while it was looked at"
-        return other
-    finally:
-        part.unlink(missing_ok=True)
+        try:
+            if replace:
+                part.replace(path)
+            else:
+                publish_new(part, path)
+        except FileExistsError:
+            other = _read(path)
+            assert other is not None, f"{path} vanished while it was looked at"
+            return other
     sync(path.parent)
     return record

@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -29,6 +30,7 @@ from cli.main import root
 from cli.outcome import Exit
 from cli.output import time_text
 from coordinator.client.client import DisklessClient
+from coordinator.client.wal_manifest import manifest_path
 from coordinator.kafka.errors import ErrorCode
 from integration_tests.waiting import wait_until
 
@@ -168,6 +170,21 @@ def test_records_travel_from_pack_to_fetch(diskless: Installation) -> None:
         fetched = diskless.run_program("batches", "find", topic, str(partition), "--fetch", "--config", diskless.config)
         expected = [record for record in records(topic) if record["partition"] == partition]
         assert fetched.rows == [{**record, "offset": offset} for offset, record in enumerate(expected)]
+
+
+def test_two_commits_of_a_changed_file_at_once_are_one(diskless: Installation) -> None:
+    topic = topic_named(diskless, "together", 1)
+    wal = pack(diskless, "together.wal", [{"topic": topic, "partition": 0, "value": "old"}])
+    diskless.run("files", "commit", wal, "--config", diskless.config)
+    for path in (wal, manifest_path(wal)):
+        path.unlink()
+    pack(diskless, "together.wal", [{"topic": topic, "partition": 0, "value": "new"}])
+    with ThreadPoolExecutor(3) as pool:
+        commit = ("files", "commit", wal, "--config", diskless.config, "-o", "jsonl")
+        ended = [done.rows for done in pool.map(lambda _: diskless.run_program(*commit), range(3))]
+    assert ended[1:] == ended[:-1]
+    assert [(row["base_offset"], row["last_offset"]) for row in ended[0]] == [(1, 1)]
+    assert [row["offset"] for row in diskless.run("offsets", "list", topic, "-o", "jsonl").rows] == [2]
 
 
 def test_a_second_file_continues_where_the_first_ended_also_under_other_names(diskless: Installation) -> None:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 TABLES = ("topic", "partition", "run", "file", "producer", "tombstone", "directory", "batch")
 HIDDEN = ("batches", "record", "remembered")  # packed columns, which only programs read
 TOPIC_ID_BYTES = 16
-STEPS_BETWEEN_SIGNALS = 100_000
-"""Steps of SQLite's machine, which does millions of them in a second."""
 DIGEST_COLUMNS = ("file", "metadata_partition", "applied_offset", "digest", "sound", "kept_digest", "rows_digest")
 
 file_argument = click.argument("file", type=RegularFile())
@@ -119,7 +117,8 @@ def digest(files: Sequence[Path], output: str) -> None:
 def copy(file: Path, target: Path) -> None:
     """Copy a state database into a new file, as of one moment, also while the service runs.
 
-    FILE is `partition-<n>.db` in a data directory. A copy by the file system may be torn while the node runs; this one is not.
+    FILE is `partition-<n>.db` in a data directory. A copy by the file system may be torn while the node runs; this one is not. Until it
+    is whole its name ends with `.part`; one that a killed command has left is removed by the next copy to the same TARGET.
 
     Example: `diskless db copy /var/lib/diskless/partition-0.db /tmp/partition-0.db`
     """
@@ -147,8 +146,6 @@ def _open(file: Path) -> Iterator[apsw.Connection]:
 
     try:
         connection = open_for_inspection(file)
-        # The interpreter handles signals between steps of Python only, and a query may run for hours without one.
-        connection.set_progress_handler(_do_not_abort, STEPS_BETWEEN_SIGNALS)
         try:
             yield connection
         finally:
@@ -161,11 +158,6 @@ def _open(file: Path) -> Iterator[apsw.Connection]:
         raise Failed(f"{file}: {error}; `diskless db dump FILE` lists the tables", Exit.USAGE) from error
     except apsw.Error as error:
         raise Failed(f"{file}: {error}") from error
-
-
-def _do_not_abort() -> bool:
-    """Let the query go on; an exception of a signal's handler ends it."""
-    return False
 
 
 def _refuse_a_second_statement(connection: apsw.Connection, query: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -264,12 +263,10 @@ async def _fetch(store: ObjectStore, one: SnapshotFacts, target: Path) -> None:
     from cli.outcome import Exit, Failed
     from coordinator.adapters.objectstore.snapshots import ObjectStoreSnapshots
     from coordinator.runtime.ports import SnapshotStoreFailed
-    from records.durable import part_of, publish_new
+    from records.durable import part_file, publish_new
 
-    part = part_of(target)
-    async with AsyncExitStack() as stack:
-        stack.callback(part.unlink, missing_ok=True)
-        try:
+    try:
+        with part_file(target) as part:
             file = await ObjectStoreSnapshots(store, prefix="").download(one.snapshot.location, part)
             if (file.size_bytes, file.sha256) != (one.snapshot.size_bytes, one.snapshot.sha256):
                 raise Failed(
@@ -277,12 +274,12 @@ async def _fetch(store: ObjectStore, one: SnapshotFacts, target: Path) -> None:
                     f" {one.snapshot.size_bytes} and {one.snapshot.sha256.hex()}: the object was changed or damaged, use an older one"
                 )
             publish_new(part, target)  # not a rename, which would replace what another process has fetched meanwhile
-        except SnapshotStoreFailed as error:
-            raise Failed(f"{error}; is it the object store of the nodes?") from error
-        except FileExistsError as error:
-            raise Failed(f"{target} exists; choose another name", Exit.USAGE) from error
-        except OSError as error:
-            raise Failed(f"cannot write {target}: {error}") from error
+    except SnapshotStoreFailed as error:
+        raise Failed(f"{error}; is it the object store of the nodes?") from error
+    except FileExistsError as error:
+        raise Failed(f"{target} exists; choose another name", Exit.USAGE) from error
+    except OSError as error:
+        raise Failed(f"cannot write {target}: {error}") from error
 
 
 def _proven_fields(name: str, proven: ProvenSnapshot) -> dict[str, object]:

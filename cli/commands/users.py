@@ -133,7 +133,8 @@ def _known(file: Path) -> Users:
 def _changing(file: Path) -> Iterator[None]:
     """Hold the lock under which a file is read and written, so that two changes at once both stay. Raises `Failed`."""
     from cli.outcome import Failed
-    from coordinator.security.users_file import LOCK_WAIT_S, UsersFileError, users_locked
+    from coordinator.security.users_file import UsersFileError, users_locked
+    from records.folder_lock import LOCK_WAIT_S
 
     try:
         with users_locked(file, LOCK_WAIT_S):

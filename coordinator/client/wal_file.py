@@ -28,7 +28,7 @@ from coordinator.client.wal_manifest import (
     manifest_path,
 )
 from records.compression import Compression
-from records.durable import part_of, publish_new
+from records.durable import part_file, publish_new
 from records.record_batch import SEQUENCES, BatchHeader, CorruptBatch, ProducerSequence, Record, encode_batch, parse_headers
 
 FILE_BYTES_MAX = 2**31 - 1  # CommitFile gives a batch's place in the file as int32
@@ -222,17 +222,15 @@ def _size_bound(record: Record) -> int:
 def _write(path: Path, data: bytes, *, overwrite: bool) -> None:
     # A link stays one: the file it leads to is replaced.
     target = path.resolve()
-    part = part_of(target)
-    try:
-        with part.open("xb") as file:
+    with part_file(target) as part:
+        with part.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        if overwrite:
-            part.replace(target)
-        else:
-            publish_new(part, target)
-    except FileExistsError as error:
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from error
-    finally:
-        part.unlink(missing_ok=True)
+        try:
+            if overwrite:
+                part.replace(target)
+            else:
+                publish_new(part, target)
+        except FileExistsError as error:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from error

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-import fcntl
 import hashlib
 import os
 import re
 import secrets
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,17 +21,15 @@ from typing import Final
 
 from coordinator.security.login import NODE_USER
 from coordinator.security.scram import ITERATIONS, ITERATIONS_MAX, ITERATIONS_MIN, SALT_BYTES, SCRAM_HASHES, ScramCredentials
-from records.durable import part_of, rename_durably
+from records.durable import part_file, rename_durably
+from records.folder_lock import FolderIsLocked, folder_locked
 
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
-LOCK_WAIT_S: Final = 30.0
-"""How long a change waits for those of other processes, each of which takes milliseconds."""
 HEAD: Final = "# Users of a Diskless Coordinator service: SCRAM credentials made by `diskless users add`. No passwords.\n"
 
 Users = Mapping[str, Mapping[str, ScramCredentials]]
 """The credentials of each user by mechanism."""
 
-_LOCK_POLL_S: Final = 0.01
 _USER: Final = re.compile(r"[^\s,;:#=\"'\\\x00-\x1f\x7f]{1,255}")
 
 
@@ -99,38 +95,18 @@ def format_users(users: Users) -> str:
 @contextmanager
 def users_locked(path: Path, wait_s: float) -> Iterator[None]:
     """Keep other processes and threads from changing the file of users meanwhile. Raises OSError, and `UsersFileError` after `wait_s`."""
-    folder = path.resolve().parent
-    # The folder is locked, not the file: that is another one after each change. Nor a file beside it: that would stay behind for ever, and
-    # one that root has made would shut out the owner of the folder. A lock goes with its process, however it ends.
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        deadline = time.monotonic() + wait_s
-        while not _locks(descriptor):
-            if time.monotonic() >= deadline:
-                what = f"another process has locked the folder {folder} for more than {wait_s:g} s"
-                raise UsersFileError(f"cannot change the users file {path}: {what}; end that process, or try again")
-            time.sleep(_LOCK_POLL_S)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _locks(descriptor: int) -> bool:
-    """Take a lock unless another has it."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        with folder_locked(path.resolve().parent, wait_s):
+            yield
+    except FolderIsLocked as locked:
+        raise UsersFileError(f"cannot change the users file {path}: {locked}") from locked
 
 
 def write_users(path: Path, users: Users) -> None:
     """Replace the file of users. Raises OSError. Mode and owner of a file that is there are kept; a new one is for its owner alone."""
     target = path.resolve()
-    part = part_of(target)
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with open(descriptor, "w", encoding="utf-8") as writing:
+    with part_file(target, mode=0o600) as part:
+        with part.open("w", encoding="utf-8") as writing:
             if target.exists():
                 found = target.stat()
                 os.fchmod(writing.fileno(), found.st_mode & 0o777)
@@ -140,9 +116,6 @@ def write_users(path: Path, users: Users) -> None:
             writing.flush()
             os.fsync(writing.fileno())
         rename_durably(part, target)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
 
 
 def _credentials(mechanism: str, fields: str) -> ScramCredentials:

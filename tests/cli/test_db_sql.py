@@ -1,9 +1,10 @@
-"""`diskless db sql`: one statement, every value of a row, JSON that is JSON, and an end when it is asked for."""
+"""`diskless db sql`: one statement, every value of a row, JSON that is JSON, and an end when it is asked for, as `db digest` has."""
 
 from __future__ import annotations
 
 import json
 import signal
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ from click.testing import CliRunner, Result
 
 from cli.main import root
 from cli.outcome import Exit
+from coordinator.core.tables.stored_rows import Header
 from tests.cli.test_endings import end, started, wait_for
 
 ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"
+ENDLESS_HEADER = ENDLESS.replace("count(*)", ", ".join(["count(*)"] * len(fields(Header))))
 BUSY_TICKS = 20
 """Of processor time, far more than it takes from the open database to the query."""
 
@@ -99,8 +102,13 @@ def test_numbers_that_json_has_not_are_texts(database: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_a_query_that_has_no_end(number: signal.Signals, database: Path, tmp_path: Path) -> None:
-    with started("db", "sql", str(database), ENDLESS, folder=tmp_path) as process:
+@pytest.mark.parametrize("command", ["sql", "digest"])
+def test_a_signal_ends_a_query_that_has_no_end(command: str, number: signal.Signals, database: Path, tmp_path: Path) -> None:
+    connection = apsw.Connection(str(database))
+    connection.execute(f"CREATE VIEW header ({', '.join(one.name for one in fields(Header))}) AS {ENDLESS_HEADER}").fetchall()
+    connection.close()
+    words = (str(database), ENDLESS) if command == "sql" else (str(database),)
+    with started("db", command, *words, folder=tmp_path) as process:
         process_files = Path(f"/proc/{process.pid}")
         opened: list[int] = []
 

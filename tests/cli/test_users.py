@@ -125,7 +125,7 @@ def test_what_another_process_changes_between_question_and_answer_stays(tmp_path
 def test_a_lock_that_is_never_given_back_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "users"
     assert users("add", "alice", "--file", str(file), "--password-stdin", given="p\n").exit_code == 0
-    monkeypatch.setattr("coordinator.security.users_file.LOCK_WAIT_S", 0.05)
+    monkeypatch.setattr("records.folder_lock.LOCK_WAIT_S", 0.05)
     with users_locked(file, 1.0):
         for words in (("add", "bob", "--password-stdin"), ("remove", "alice")):
             refused = users(*words, "--file", str(file), given="p\n")

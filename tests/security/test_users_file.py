@@ -12,7 +12,6 @@ import pytest
 from coordinator.security.login import NODE_USER
 from coordinator.security.scram import ScramCredentials
 from coordinator.security.users_file import (
-    LOCK_WAIT_S,
     UsersFileError,
     check_user,
     credentials_of,
@@ -23,6 +22,7 @@ from coordinator.security.users_file import (
     write_users,
 )
 from coordinator.security.watched_users import WatchedUsers
+from records.folder_lock import LOCK_WAIT_S
 
 USERS = {name: credentials_of(f"secret of {name}", iterations=4096) for name in ("alice", "bob@example.org", "Zoë")}
 

@@ -16,7 +16,7 @@ from typing import Any
 import apsw
 import apsw.ext
 
-from coordinator.adapters.sqlite.schema import connect_reader, fetch
+from coordinator.adapters.sqlite.schema import connect_interruptible, fetch
 from coordinator.core.tables.stored_rows import RunRow, unpack
 from coordinator.kafka.names import topic_id_text
 
@@ -49,7 +49,7 @@ def open_for_inspection(path: Path) -> apsw.Connection:
     """Open a state database for reading. Raises FileNotFoundError and the library's errors."""
     if not path.exists():
         raise FileNotFoundError(f"there is no state database {path}; name a file partition-<n>.db in a data directory")
-    connection = connect_reader(path)
+    connection = connect_interruptible(path)
     connection.create_scalar_function("topic_id_text", _topic_id_text, 1, deterministic=True)
     apsw.ext.make_virtual_module(connection, "batch", _table(connection))
     return connection

@@ -16,12 +16,13 @@ from typing import NamedTuple
 import apsw
 import numpy as np
 
-from coordinator.adapters.sqlite.schema import connect_reader, fetch
+from coordinator.adapters.sqlite.schema import connect_interruptible, fetch
 from coordinator.core.directory.content import Content
 from coordinator.core.state.frozen import PartitionRow, ProducerRow
 from coordinator.core.state.packing import TopicRow
 from coordinator.core.tables.stored_rows import FileRow, Header, Rows, RunRow, Tombstone, unpack
 from coordinator.kafka.batches import partition_key
+from records.durable import part_file, publish_new, sync
 
 _HEADER_COLUMNS = tuple(field.name for field in fields(Header))
 _HEADER = f"SELECT {', '.join(_HEADER_COLUMNS)} FROM header"
@@ -60,7 +61,7 @@ class LogicalState:
         """Open. Raises FileNotFoundError when there is no file or nothing was written to it, and the library's errors."""
         if not path.exists():
             raise FileNotFoundError(f"there is no state database {path}; name a file partition-<n>.db in a data directory")
-        self._connection = connect_reader(path)
+        self._connection = connect_interruptible(path)
         try:
             self._connection.execute("BEGIN")
             rows = fetch(self._connection, _HEADER)
@@ -139,22 +140,29 @@ class LogicalState:
 
 
 def copy_database(source: Path, target: Path) -> None:
-    """Copy a state database into a new file, as of one moment, also while it is written.
+    """Copy a state database into a new file, as of one moment, also while it is written. It has its name when it is whole.
 
-    Raises FileNotFoundError, FileExistsError and the library's errors.
+    Raises FileNotFoundError, FileExistsError, OSError and the library's errors.
     """
     if not source.exists():
         raise FileNotFoundError(f"there is no state database {source}; name a file partition-<n>.db in a data directory")
     if target.exists():
         raise FileExistsError(f"{target} exists; name a new file")
-    connection = connect_reader(source)
-    try:
-        connection.execute("VACUUM INTO ?", (str(target),)).fetchall()
-    except apsw.Error:
-        target.unlink(missing_ok=True)
-        raise
-    finally:
-        connection.close(True)
+    if not target.parent.is_dir():
+        raise NotADirectoryError(f"{target.parent} is no folder")
+    with part_file(target) as part:
+        connection = connect_interruptible(source, apsw.SQLITE_OPEN_URI)
+        try:
+            # SQLite needs no lock of its own, and on a network's file system, where all locks are of one kind, ours would refuse it.
+            connection.execute("VACUUM INTO ?", (f"{part.absolute().as_uri()}?nolock=1",)).fetchall()
+        finally:
+            connection.close(True)
+        sync(part)
+        try:
+            publish_new(part, target)
+        except FileExistsError as error:
+            raise FileExistsError(f"{target} exists; name a new file") from error
+    sync(target.absolute().parent)
 
 
 def _partition(row: int, topic_id: bytes, partition: int, *numbers: int) -> PartitionRow:

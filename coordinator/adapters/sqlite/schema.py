@@ -25,6 +25,8 @@ WAL_CHECKPOINT_BYTES = 16 << 20
 WAL_FILE_BYTES_MAX = 64 << 20
 CACHE_BYTES = 64 << 20
 BUSY_TIMEOUT_MS = 5000
+STEPS_BETWEEN_SIGNALS = 10_000
+"""Steps of SQLite's machine, which does millions of them in a second; a copy writes some thousand rows meanwhile."""
 
 MIGRATIONS = (
     """
@@ -170,12 +172,25 @@ def connect_writer(path: Path, *, journal: str = "wal") -> apsw.Connection:
     return connection
 
 
-def connect_reader(path: Path) -> apsw.Connection:
-    """Open for reading beside a writer."""
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+def connect_reader(path: Path, flags: int = 0) -> apsw.Connection:
+    """Open for reading beside a writer; `flags` are those of the library, besides that it only reads."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY | flags)
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     connection.execute(f"PRAGMA cache_size = -{CACHE_BYTES >> 10}").fetchall()
     return connection
+
+
+def connect_interruptible(path: Path, flags: int = 0) -> apsw.Connection:
+    """Open as `connect_reader` does, for a command that signals end: the exception of a signal's handler ends what SQLite works on."""
+    connection = connect_reader(path, flags)
+    # The interpreter handles signals between steps of Python only, and one call of SQLite may take hours.
+    connection.set_progress_handler(_do_not_abort, STEPS_BETWEEN_SIGNALS)
+    return connection
+
+
+def _do_not_abort() -> bool:
+    """Let SQLite go on: that the interpreter runs at all lets the handlers of signals run."""
+    return False
 
 
 def connect_builder(path: Path) -> apsw.Connection:
