@@ -89,6 +89,9 @@ class Recovery:
                     return
             except (KafkaUnavailable, TopicMissing) as unavailable:
                 LOG.warning("recovery waits for Kafka partition=%d error=%r", self._partition, str(unavailable))
+            except Exception:
+                # Any error, of the system's threads say: without this task the partition would be led by nobody.
+                LOG.exception("recovery failed unforeseen and is tried again partition=%d", self._partition)
             await asyncio.sleep(self._rng.uniform(*RETRY_BACKOFF_S))
 
     async def _prove(self) -> Proof:

@@ -117,8 +117,8 @@ class Replica:
         self.identity = identity
         self.log_bytes = 0
         """The size of the entries that were read since this replica was loaded; some twice, after a term ended."""
-        self.is_failure_of_log = False
-        """Whether the replica failed because the log cannot be read, or lost what was read: the state itself is sound."""
+        self.is_state_sound = False
+        """Whether the replica failed for something outside its state: the log is unreadable or was cut, or an effect failed."""
         self.broker_time = BrokerTime(lambda: loop.time() * 1000)
         self.freshness = Freshness(monotonic_s=loop.time, lag_max_s=read_lag_max_s)
         self.recovery = Recovery(
@@ -272,7 +272,7 @@ class Replica:
         if not keep_evidence:
             clean = False
             if self._shard is not None and self.view is not None:
-                clean = await self.writer.write_last(self._shard, self.view, store, is_failure_of_log=self.is_failure_of_log)
+                clean = await self.writer.write_last(self._shard, self.view, store, is_state_sound=self.is_state_sound)
             self._shard = self.view = None
             await self._close(store, clean=clean)
             return
@@ -378,10 +378,17 @@ class Replica:
             self._log_broken(why, detail)
 
     def _log_broken(self, why: LogBroken, detail: str) -> None:
+        unreadable = LogUnreadable(f"{why.value}: {detail}")
         if why in (LogBroken.PAST_END, LogBroken.CUT, LogBroken.FAILED):
-            self._settle()  # acknowledged changes belong to the state that is going to be compared with the log
-            self.is_failure_of_log |= self.failure is None  # this may be told twice, and an earlier failure has another reason
-        self._feed(LogUnreadable(f"{why.value}: {detail}"))
+            self._fail_with_sound_state(unreadable)
+        else:
+            self._feed(unreadable)
+
+    def _fail_with_sound_state(self, event: LogUnreadable | Invalidated) -> None:
+        """Fail for something outside the state: its database is written and kept."""
+        self._settle()  # acknowledged changes belong to the state that is going to be compared with the log
+        self.is_state_sound |= self.failure is None  # this may be told twice, and an earlier failure has another reason
+        self._feed(event)
 
     def use_schema_level(self, level: int) -> None:
         """Write entries at this level of the log's schema from now on."""
@@ -441,12 +448,19 @@ class Replica:
             # A bug of the core: the state may be half changed, so this replica stops, keeps the evidence and is rebuilt.
             LOG.exception("the core failed partition=%d event=%s", self.partition, type(event).__name__)
             effects = shard.break_off(f"the core failed: {error!r}")
+        undone: Exception | None = None
         for effect in effects:
-            if isinstance(effect, Reply):
-                # Here and not in `_perform`: nearly all effects are answers.
-                cast(Answered, effect.token)(effect.answer)
-            else:
-                self._perform(effect)
+            try:
+                if isinstance(effect, Reply):
+                    # Here and not in `_perform`: nearly all effects are answers.
+                    cast(Answered, effect.token)(effect.answer)
+                else:
+                    self._perform(effect)
+            except Exception as error:
+                # Those behind it are performed all the same: without a word a request would wait for ever, and the log be read with a hole.
+                LOG.exception("an effect was not performed partition=%d effect=%s", self.partition, type(effect).__name__)
+                if not isinstance(effect, Reply):
+                    undone = undone or error
         if not shard.is_settled:
             if not self._is_settling:
                 # The connections scheduled the writing of the answers just now: it comes first.
@@ -454,6 +468,10 @@ class Replica:
                 self._loop.call_soon(self._settle_deferred)
         elif self.view is not None and self.view.unwritten_batches >= self._flush_batches_max:
             self.writer.write(shard, self.view)
+        if isinstance(undone, StateFailed | BrokenInvariant):
+            self.invalidate(str(undone))
+        elif undone is not None:
+            self._fail_with_sound_state(Invalidated(f"an effect was not performed: {undone!r}"))
 
     def _settle_deferred(self) -> None:
         self._is_settling = False

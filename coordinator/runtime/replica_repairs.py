@@ -109,7 +109,7 @@ class ReplicaRepairs:
                     await former.abandon()
                     replica = self.at_another_home(former)
                 else:
-                    await former.close(keep_evidence=not former.is_failure_of_log)
+                    await former.close(keep_evidence=not former.is_state_sound)
                     replica = self._replicas[partition] = self._make(partition, facts)
                 await self._load(replica)
             except StateFailed as failed:

@@ -156,15 +156,15 @@ class StateWriter:
         store, self._store = self._store, None
         return store
 
-    async def write_last(self, shard: Shard, view: ShardView, store: StateStore, *, is_failure_of_log: bool = False) -> bool:
+    async def write_last(self, shard: Shard, view: ShardView, store: StateStore, *, is_state_sound: bool = False) -> bool:
         """Write what is applied before the database is closed; returns whether that succeeded.
 
-        The state of a failed replica is not written, unless it is the log that failed.
+        The state of a failed replica is not written, unless it is sound: something outside it failed.
         """
         if self.failures:
             return False
         shard.settle()
-        if view.phase is State.FAILED and not is_failure_of_log:
+        if view.phase is State.FAILED and not is_state_sound:
             return False
         is_last = False
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -13,6 +14,8 @@ from coordinator.runtime.incoming import IncomingRequests
 from coordinator.runtime.ports import ProduceRefused, Report, TermProducer, TermProducers
 from coordinator.runtime.recovery import Recovery
 from coordinator.runtime.telemetry import Telemetry
+
+LOG = logging.getLogger("coordinator.replica")
 
 
 class TermWriter:
@@ -45,8 +48,14 @@ class TermWriter:
     def open(self, effect: OpenTerm) -> None:
         """Begin a term with its claim."""
         self.close()
-        self._producer = self._producers.open(self._partition, partial(self._on_reports, effect.term_id))
-        self._produce(effect.term_id, [effect.claim])
+        try:
+            self._producer = self._producers.open(self._partition, partial(self._on_reports, effect.term_id))
+        except Exception as error:
+            # Any error of the client and of the system: no files or threads left, a certificate that is being replaced. They pass.
+            LOG.exception("no producer could be made partition=%d", self._partition)
+            self._refused(effect.term_id, f"no producer could be made: {error!r}")
+        else:
+            self._produce(effect.term_id, [effect.claim])
 
     def append(self, effect: Append) -> None:
         """Produce the entries of a group."""
@@ -69,8 +78,11 @@ class TermWriter:
         try:
             producer.produce(entries)
         except ProduceRefused as refused:
-            self._recovery.note_refusal(str(refused))
-            self._loop.call_soon(self._feed, ProduceFailed(term_id, str(refused)))
+            self._refused(term_id, str(refused))
+
+    def _refused(self, term_id: int, reason: str) -> None:
+        self._recovery.note_refusal(reason)
+        self._loop.call_soon(self._feed, ProduceFailed(term_id, reason))
 
     def _on_reports(self, term_id: int, reports: Sequence[Report]) -> None:
         last_seq, now_s = reports[-1].seq, self._loop.time()

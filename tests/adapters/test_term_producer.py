@@ -224,6 +224,25 @@ async def test_what_waits_for_an_abandoned_producer_is_never_sent(signals: bool)
         assert [report.seq for report in made.reports] == [0]
 
 
+async def test_an_abandoned_producer_ends_when_the_process_may_have_a_thread_again(signals: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    start, refused = threading.Thread.start, []
+
+    def refuse_once(thread: threading.Thread) -> None:
+        if thread.name == "kafka-producer-end" and not refused:
+            refused.append(thread)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse_once)
+    async with world(signals) as made:
+        made.group(1)
+        made.producer.abandon()
+        assert not await made.producer.ended(0)
+        await made.until(lambda: made.producer._producer is None)
+        assert await made.producer.ended(10)
+    assert len(refused) == 1
+
+
 async def test_what_waited_and_is_refused_then_is_reported_as_not_delivered(signals: bool) -> None:
     async with world(signals) as made:
         made.group(IN_FLIGHT_MAX)

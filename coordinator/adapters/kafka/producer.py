@@ -48,6 +48,7 @@ STATISTICS_INTERVAL_MS = 1_000
 SPARES = 4
 """One made on demand costs its partition half a second; each that stands ready costs a few threads that sleep."""
 SPARE_RETRY_DELAY_S = 1.0
+REAP_RETRY_S = 1.0
 METADATA_TIMEOUT_S = 3.0
 
 OnReports = Callable[[Sequence[Report]], None]
@@ -151,12 +152,22 @@ class KafkaTermProducer:
         self._window.clear()
         self._reports.clear()
         self._stats.producers_abandoned += 1
-        self._reaper = threading.Thread(target=self._reap, name="kafka-producer-end", daemon=True)
-        self._reaper.start()
+        self._start_reaper()
+
+    def _start_reaper(self) -> None:
+        reaper = threading.Thread(target=self._reap, name="kafka-producer-end", daemon=True)
+        try:
+            reaper.start()
+        except RuntimeError as error:
+            # The process may have no more threads now. The producer is kept until it can be ended: here that would block the loop.
+            LOG.warning("the producer of partition %d is ended later: %s", self._partition, error)
+            self._loop.call_later(REAP_RETRY_S, self._start_reaper)
+        else:
+            self._reaper = reaper
 
     async def ended(self, timeout_s: float) -> bool:
         """Wait until an abandoned producer is destroyed; False when it was not within `timeout_s`."""
-        return self._reaper is None or await wait_for_end(self._reaper, timeout_s)
+        return self._reaper is not None and await wait_for_end(self._reaper, timeout_s)
 
     def _drain(self) -> None:
         self._drain_due = False
