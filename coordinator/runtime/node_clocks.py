@@ -113,16 +113,17 @@ class NodeClocks:
     def log_ahead_ms(self, now_ms: int) -> int:
         """How much too late (or, negative, too early) a time `now_ms` is to be written into the log.
 
-        0 while it is within the limit of what the brokers' clocks show. The log's time never goes back, and by it things expire:
-        a time of tomorrow does harm now, one of yesterday when the next leader is right. Where another node agrees with a clock
-        that is behind, the brokers may be the ones that are wrong: then their time is not taken.
+        0 while it may be within the limit of what the brokers' clocks show: a probe that was read late, because Kafka stood still or this
+        process did, shows little. The log's time never goes back, and by it things expire: a time of tomorrow does harm now, one of
+        yesterday when the next leader is right. Where another node agrees with a clock that is behind, the brokers may be the ones that
+        are wrong: then their time is not taken.
         """
         kafka = self._measured()
         if kafka is None:
             return 0
         own = now_ms - self._monotonic_ms()
-        if own - kafka[0] > self._skew_max_ms:
-            return int(own - kafka[0])
+        if own - kafka[1] > self._skew_max_ms:
+            return int(own - kafka[1])
         if kafka[0] - own > self._skew_max_ms and not self._is_seconded(own):
             return -int(kafka[0] - own)
         return 0
