@@ -22,9 +22,14 @@ _NUMBERS_OF_KEY_BYTES = 12
 """The bytes of a record for each key beside the key: lengths, a time or an owner."""
 
 
-def ruled_out_text(object_key: str, reason: str) -> str:
-    """Why a key that is out is not committed."""
-    return f"file {object_key} was fenced for deletion ({reason}); upload the data under a new key"
+def ruled_out(object_key: str, reason: str) -> Outcome:
+    """Why a key that is out is not committed, by the reason of its tombstone."""
+    if reason == "fenced":
+        message = f"file {object_key} was fenced for deletion: it was not committed here and never will be; upload the data under a new key"
+        return Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
+    # Only files that were committed are removed or handed over: who uploads this one anew would write it twice.
+    message = f"file {object_key} was committed, its batches were deleted, and it is {reason}; its results are no longer kept"
+    return Outcome(error=ErrorCode.DUPLICATE_RESOURCE, message=message)
 
 
 # ---- fencing

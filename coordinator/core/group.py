@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from coordinator.core.commands import CommitAnswer, CommitFile, CommitResult, FenceFiles, HandOverFiles, RemoveFiles, StrictRead
 from coordinator.core.decide import decide_write
-from coordinator.core.decide_files import decide_end, fences, ruled_out_by, ruled_out_text
+from coordinator.core.decide_files import decide_end, fences, ruled_out, ruled_out_by
 from coordinator.core.events import NewEntry, Reply, Request
 from coordinator.core.files.answers import FileAnswer, result_of, unknown_result
 from coordinator.core.files.decide import decide, select
@@ -317,4 +317,5 @@ def _other_content(command: CommitFile) -> CommitResult:
 
 
 def _ruled_out(command: CommitFile, reason: str) -> CommitResult:
-    return CommitResult.refused(len(command.batches), ErrorCode.INVALID_REQUEST, ruled_out_text(command.object_key, reason))
+    outcome = ruled_out(command.object_key, reason)
+    return CommitResult.refused(len(command.batches), outcome.error, outcome.message)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from coordinator.core.commands import Command, CommitFile, DescribeFiles, FenceFiles, HandOverFiles, RemoveFiles
+from coordinator.core.commands import Command, CommitFile, DescribeFiles, FenceFiles, HandOverFiles, RemoveFiles, StrictRead
 from coordinator.core.committed import Committed, mark_in
 from coordinator.core.events import Append, Delivery, Effect, EndTerm, Reply, Request
 from coordinator.core.files.requests import CommitContext
@@ -24,7 +24,8 @@ from coordinator.kafka.errors import ErrorCode
 from records.entry_key import EntryKey, encode_key
 from records.log import Fence
 
-TOO_LATE = "the request was not finished within its timeout; a write may still happen: a retry of the same key is safe"
+TOO_LATE = "the request was not finished within its timeout"
+WRITE_TOO_LATE = f"{TOO_LATE}; the write may still happen: the same request may be sent again"
 
 
 class Leader:
@@ -207,7 +208,8 @@ class Leader:
         self.queue.expire(now_ms, TOO_LATE)
         for waiter in (*_waiters(self.term), *self._untrimmed_reads):
             if waiter.deadline_ms <= now_ms:
-                self._refuse_waiter(waiter, ErrorCode.REQUEST_TIMED_OUT, TOO_LATE)
+                message = TOO_LATE if isinstance(waiter.command, StrictRead) else WRITE_TOO_LATE
+                self._refuse_waiter(waiter, ErrorCode.REQUEST_TIMED_OUT, message)
 
     def forget_old(self, now_ms: int) -> None:
         """Log now and then what the log's clock has made old."""

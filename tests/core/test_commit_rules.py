@@ -17,7 +17,7 @@ from coordinator.testing.shard_harness import HarnessReplica, World
 from records.codec import decode_entry
 from records.files import FileCommitted
 from records.lines import BatchVerdict
-from records.model import FilesFenced, FilesRemoved, ProducersExpired
+from records.model import FilesFenced, FilesHandedOver, FilesRemoved, ProducersExpired, Record
 from tests.core.build import (
     MASK,
     OTHER_TOPIC,
@@ -403,17 +403,24 @@ def test_a_file_of_which_nothing_was_accepted_is_known_all_the_same() -> None:
     assert len(files_logged(world)) == 2
 
 
-@pytest.mark.parametrize("known_before", [True, False])
-def test_a_key_with_a_tombstone_is_refused(known_before: bool) -> None:
+@pytest.mark.parametrize(
+    ("record", "error", "text"),
+    [
+        (FilesFenced(object_keys=["a"], created_ms=[-1]), E.INVALID_REQUEST, "upload the data under a new key"),
+        (FilesRemoved(object_keys=["a"]), E.DUPLICATE_RESOURCE, "was committed, its batches were deleted, and it is removed"),
+        (FilesHandedOver(object_keys=["a"], next_owner_ids=[1]), E.DUPLICATE_RESOURCE, "was committed, its batches were deleted"),
+    ],
+)
+def test_a_key_with_a_tombstone_is_refused(record: Record, error: ErrorCode, text: str) -> None:
     _, replica = leading()
-    if known_before:
+    if error is E.DUPLICATE_RESOURCE:
+        # A retry of what was committed is not told to write it a second time.
         replica.ask(commit("a", [batch()]))
     state = replica.view.state
-    record = FilesRemoved(object_keys=["a"]) if known_before else FilesFenced(object_keys=["a"], created_ms=[-1])
     state.apply_entry([record], state.applied_offset + 1)
     result = result_of(replica.ask(commit("a", [batch()]))[0])
-    assert result.errors == [E.INVALID_REQUEST]
-    assert "fenced for deletion" in (result.messages[0] or "")
+    assert result.errors == [error]
+    assert text in (result.messages[0] or "")
 
 
 def test_a_file_removed_while_its_commit_is_being_written_is_gone() -> None:
@@ -424,7 +431,7 @@ def test_a_file_removed_while_its_commit_is_being_written_is_gone() -> None:
     assert state.find_file("a") is not None
     state.apply_entry([FilesRemoved(object_keys=["a"])], state.applied_offset + 1)
     assert state.find_file("a") is None
-    assert errors(replica, commit("a", [batch()])) == [E.INVALID_REQUEST]
+    assert errors(replica, commit("a", [batch()])) == [E.DUPLICATE_RESOURCE]
 
 
 # ---- shapes

@@ -77,7 +77,9 @@ def test_a_key_that_nothing_is_known_of_is_fenced_and_never_committed() -> None:
     assert logged(world, start) == [FilesFenced(object_keys=["a"], created_ms=[5])]
     answer = result_of(replica.ask(commit("a", [batch()]))[0])
     assert answer.errors == [ErrorCode.INVALID_REQUEST]
-    assert "file a was fenced for deletion (fenced); upload the data under a new key" in str(answer.messages)
+    assert "file a was fenced for deletion: it was not committed here and never will be; upload the data under a new key" in str(
+        answer.messages
+    )
 
 
 def test_the_standing_of_every_kind_of_key_is_told_and_only_the_unknown_one_is_logged() -> None:
@@ -149,7 +151,7 @@ def test_an_empty_file_is_ended_once_and_its_key_stays_out(how: FileStanding) ->
     empty(replica, "a")
     start = len(world.log)
     first, second, late = replica.submit(end_of("a", how), end_of("a", how), commit("a", [batch(1, 1)]))
-    assert result_of(replica.answers[late]).errors == [ErrorCode.INVALID_REQUEST]
+    assert result_of(replica.answers[late]).errors == [ErrorCode.DUPLICATE_RESOURCE]
     world.settle()
     assert [replica.answers[first], replica.answers[second]] == [[OK], [OK]]
     assert replica.ask(end_of("a", how)) == [[OK]]

@@ -21,7 +21,7 @@ from coordinator.runtime.node import Node
 from coordinator.runtime.serving import serve
 from coordinator.testing.simulation.clients import CLIENT, RETRY_S, THINK_S, TIMEOUT_MS, Clients
 from coordinator.testing.simulation.fold import Where
-from coordinator.testing.simulation.judge import INVALID_REQUEST, NOT_DECIDED, NOT_THERE
+from coordinator.testing.simulation.judge import DUPLICATE_RESOURCE, INVALID_REQUEST, NOT_DECIDED, NOT_THERE
 from coordinator.testing.simulation.loop import START_MS
 from coordinator.testing.simulation.uploads import PREFIX, REPEATED_CHANCE, UploadFate, Uploads
 
@@ -197,7 +197,7 @@ class CommittingClient:
 
     def _finished(self, what: str, batch: IntendedBatch, final: Final | None) -> None:
         """Judge the final answer to an idempotent batch; one that repeats may be new for who forgot the producer meanwhile."""
-        if final is None or (final.error == INVALID_REQUEST and self._clients.uploads is not None):
+        if final is None or (final.error in (INVALID_REQUEST, DUPLICATE_RESOURCE) and self._clients.uploads is not None):
             # The outcome of the batch will never be known, or it came too late: begin a new epoch, as Kafka's producers do.
             self._next[batch.where] = (batch.epoch + 1, 0)
             self._last.pop(batch.where, None)

@@ -215,7 +215,11 @@ class Judge:
             self.objects.refused(who, command.object_key)
             return
         if DUPLICATE_RESOURCE in errors:
-            if record is not None and record.file_size == command.file_size:
+            is_retry = record is not None and record.file_size == command.file_size
+            if is_retry and self.objects is not None and not self.folds[owner].has_live_batches(command.object_key):
+                # The file may have ended; that is not said to an honest commit.
+                self.objects.refused(who, command.object_key)
+            elif is_retry:
                 self.broken("a retry is answered as the first time", f"{who} with 92 though the content is the same")
             return
         if record is None:
