@@ -77,7 +77,7 @@ def _judge(found: Sequence[Found], complaint: Callable[[Found], str | None]) -> 
     from coordinator.client.identify import ServerKind
 
     complaints = [complaint(one) for one in found]
-    if any(one.kind is ServerKind.SILENT or text is None for one, text in zip(found, complaints, strict=True)):
+    if any(one.kind in (ServerKind.SILENT, ServerKind.SLOW) or text is None for one, text in zip(found, complaints, strict=True)):
         return
     is_wrong = all(one.kind in (ServerKind.NODE, ServerKind.BROKER, ServerKind.HTTP) for one in found)
     raise Failed("; ".join(filter(None, complaints)), Exit.USAGE if is_wrong else Exit.UNAVAILABLE)

@@ -134,6 +134,17 @@ async def known_logs(client: DisklessClient, topic: TopicDescription | None, tim
     return tuple(found)
 
 
+def unmigrated(logs: Sequence[DisklessLogState], partitions: int) -> str:
+    """Say which partitions have no diskless log yet, as the end of a sentence; empty when all have one."""
+    count = max(partitions, len(logs))
+    left = [index for index in range(count) if index >= len(logs) or logs[index].state == "pending"]
+    if len(left) == count:
+        return "none of its partitions has a diskless log" if left else ""
+    if len(left) == 1:
+        return f"partition {left[0]} has no diskless log"
+    return f"partitions {', '.join(map(str, left))} have no diskless log" if left else ""
+
+
 async def look_at_all(topic: KafkaClassicTopic, facts: ClassicTopicFacts) -> tuple[ClassicState, ...]:
     """Look at all classic logs, some at a time. Raises `KafkaException`."""
     slots = asyncio.Semaphore(LOOKS_AT_ONCE)

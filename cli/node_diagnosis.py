@@ -26,18 +26,31 @@ def diagnose_withheld(views: Sequence[NodeView]) -> list[Diagnosis]:
 
 
 def diagnose_doubled_ids(views: Sequence[NodeView], strangers: Sequence[tuple[str, int, bytes]]) -> list[Diagnosis]:
-    """Two processes with one node id. `strangers`: address, node id and incarnation of processes that no registered address leads to."""
+    """Two processes with one node id, and nodes whose process is not registered yet.
+
+    `strangers`: address, node id and incarnation of processes that no registered address leads to.
+    """
     known = {view.node.node_id: view for view in views if not view.error}
-    replaced = [
-        _doubled(view.node.node_id, f"{view.node.host}:{view.node.port}", "a process elsewhere, which is registered,")
-        for view in known.values()
-        if view.registered_id not in (b"", view.incarnation_id)
-    ]
+    replaced = [_replaced(view) for view in known.values() if view.registered_id not in (b"", view.incarnation_id)]
     return replaced + [
         _doubled(node_id, address, f"that at {known[node_id].node.host}:{known[node_id].node.port}")
         for address, node_id, incarnation_id in strangers
         if node_id in known and known[node_id].incarnation_id != incarnation_id
     ]
+
+
+def _replaced(view: NodeView) -> Diagnosis:
+    """The finding for a node whose process is not the one that is registered."""
+    node_id, address = view.node.node_id, f"{view.node.host}:{view.node.port}"
+    if view.registered_address != address:
+        return _doubled(node_id, address, "a process elsewhere, which is registered,")
+    # Two processes cannot both listen there: the one that is registered was this one's predecessor, and has ended.
+    return Diagnosis(
+        health=Health.WARNING,
+        check="nodes",
+        finding=f"node {node_id} has not registered since it started (partition 0 has no leader, or {node_id} cannot reach it)",
+        remedy="see what is said of coordinator 0, and the node's log; it registers by itself once the leader answers it",
+    )
 
 
 def _doubled(node_id: int, address: str, other: str) -> Diagnosis:

@@ -17,6 +17,8 @@ from typing import Self, cast
 import click
 
 FORMATS = ("table", "json", "jsonl", "yaml")
+TIME_MAX_MS = 253_402_300_799_999
+"""The last millisecond of the year 9999, after which `datetime` has no times."""
 
 # Words that stand out in tables on a terminal; NO_COLOR switches it off.
 STYLES = {
@@ -126,10 +128,16 @@ def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
 
 
 def time_text(time_ms: int) -> str | None:
-    """A time as people read it, in UTC with milliseconds; None for none (-1)."""
+    """A time as people read it, in UTC with milliseconds; None for none (-1).
+
+    Times of batches are whatever a producer wrote, such as nanoseconds by mistake: after the year 9999 it is the number.
+    """
     if time_ms < 0:
         return None
-    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if time_ms > TIME_MAX_MS:
+        return f"{time_ms} ms"
+    whole = datetime.fromtimestamp(time_ms // 1000, UTC).replace(microsecond=time_ms % 1000 * 1000)
+    return whole.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def print_table(cells: Sequence[Sequence[str]], titles: Sequence[str] | None) -> None:

@@ -44,6 +44,8 @@ class NodeView:
     incarnation_id: bytes = b""
     registered_id: bytes = b""
     """The process that the directory has under this node's id, as far as the node knows."""
+    registered_address: str = ""
+    """Where that process is registered."""
     ahead_ms: tuple[float, float] = (0.0, 0.0)
     """How far its clock is ahead of the one here: at least, at most."""
     withheld: str | None = None
@@ -92,13 +94,15 @@ async def _ask(client: DisklessClient, node: ServiceNode, timeout_s: float) -> N
     if response.node_id != node.node_id:
         what = f"{node.host}:{node.port} is node {response.node_id}; two nodes announce the same address"
         return NodeView(node=node, cluster_id=response.cluster_id, coordinators=(), error=what)
+    registered = next((one for one in response.nodes if one.node_id == node.node_id), None)
     return NodeView(
         node=node,
         cluster_id=response.cluster_id,
         coordinators=response.coordinators,
         error="",
         incarnation_id=response.incarnation_id,
-        registered_id=next((one.incarnation_id for one in response.nodes if one.node_id == node.node_id), b""),
+        registered_id=b"" if registered is None else registered.incarnation_id,
+        registered_address="" if registered is None else f"{registered.host}:{registered.port}",
         ahead_ms=(response.time_ms - time.time() * 1000, response.time_ms - asked_ms),
         withheld=response.withheld_reason,
         directories=response.directories,

@@ -35,6 +35,17 @@ def record_path(wal: Path) -> Path:
     return wal.with_name(wal.name + ".commit.json")
 
 
+def check_prefix(prefix: str, kept_prefixes: tuple[str, ...]) -> None:
+    """Raise `Failed` for a prefix below which the service takes no object for that of a file: it would never delete it."""
+    if prefix.startswith(kept_prefixes):
+        kept = " and ".join(kept_prefixes)
+        raise Failed(
+            f"--key-prefix: {prefix} is where the service keeps objects of its own ({kept}), and it would never delete the file; "
+            f"pass another one, such as {KEY_PREFIX}",
+            Exit.USAGE,
+        )
+
+
 def choose_key(wal: Path, *, now_ms: int, prefix: str = KEY_PREFIX, renew: bool = False, lock_wait_s: float = LOCK_WAIT_S) -> UploadRecord:
     """Return the key that this content was given before, else give it one. `renew` gives a new one in any case. Raises `Failed`."""
     try:

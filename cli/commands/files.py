@@ -142,11 +142,13 @@ def commit(
     Examples: `diskless files commit orders.wal --object-store-url file:///var/lib/objects --bootstrap-server localhost:9192`,
     `diskless files commit orders.wal --config coordinator.properties --topic-map orders=orders-copy -o json`
     """
-    from cli.objects import open_object_store, wal_prefix
+    from cli.objects import open_object_store, snapshots_prefix_of, wal_prefix
     from cli.outcome import Exit, Failed
     from cli.service import run
+    from cli.upload import check_prefix
     from coordinator.client.wal_file import WalFileError, read_wal_file
     from coordinator.config import SourceError, parse_properties_flags
+    from coordinator.runtime.files.scan_record import FOLDER as SCAN_FOLDER
 
     try:
         wanted = Committing(
@@ -159,6 +161,7 @@ def commit(
         )
     except SourceError as error:
         raise Failed(str(error).replace("--property", "--topic-map"), Exit.USAGE) from error
+    check_prefix(wanted.prefix, (f"{snapshots_prefix_of(None, config_file)}/", SCAN_FOLDER))
     if not file.exists():
         raise Failed(f"there is no file {file}", Exit.NOT_FOUND)
     try:

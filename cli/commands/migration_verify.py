@@ -67,7 +67,7 @@ def verify(
 
 
 async def _verify(name: str, place: KafkaPlace, bootstrap_server: str, store: ObjectStore, timeout_s: float) -> list[PartitionProof]:
-    from cli.migration_plan import known_logs, known_topic
+    from cli.migration_plan import known_logs, known_topic, unmigrated
     from cli.objects import store_errors
     from cli.outcome import Exit, Failed
     from cli.service import milliseconds
@@ -80,12 +80,8 @@ async def _verify(name: str, place: KafkaPlace, bootstrap_server: str, store: Ob
         facts = await classic_facts(topic)
         known = await known_topic(client, name, facts.topic_id, milliseconds(timeout_s))
         logs = await known_logs(client, known, milliseconds(timeout_s))
-        pending = [index for index, log in enumerate(logs) if log.state == "pending"]
-        if known is None or pending or len(logs) < facts.partitions:
-            left = f"partitions {', '.join(map(str, pending))}" if pending else "it"
-            raise Failed(
-                f"topic {name} is not migrated: {left} have no diskless log; `diskless migration start` migrates it", Exit.NOT_FOUND
-            )
+        if left := unmigrated(logs, facts.partitions):
+            raise Failed(f"topic {name} is not migrated: {left}; `diskless migration start` migrates it", Exit.NOT_FOUND)
         records = KafkaClassicRecords(
             name, bootstrap_servers=place.bootstrap_servers, client_id=CLIENT_ID, kafka_properties=place.properties, timeout_s=timeout_s
         )

@@ -94,7 +94,9 @@ class ClientConnection(asyncio.Protocol):
             raise ConnectionLost(f"{name}: not connected within {timeout_s} s", was_sent=False) from error
         except (OSError, ValueError, OverflowError) as error:
             # Besides errors of the network: a registered address may be no host name (UnicodeError) and no port (OverflowError).
-            raise ConnectionLost(f"{name}: {error}", was_sent=False) from error
+            # The end of the other side during the handshake of TLS comes as an error without a text.
+            why = str(error) or "the other side hangs up; does it speak this security.protocol?"
+            raise ConnectionLost(f"{name}: {why}", was_sent=False) from error
         finally:
             if connection is not None and not connection._is_ready:
                 await connection.close()

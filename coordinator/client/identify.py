@@ -37,6 +37,7 @@ class ServerKind(Enum):
     OTHER = "something that does not speak Kafka's protocol"
     UNTRUSTED = "a server with TLS that this client does not get on with"
     SILENT = "something that accepts connections and does not answer"
+    SLOW = "something that does not accept a connection in time"
     NOBODY = "nobody"
     UNRESOLVED = "no known host"
 
@@ -69,7 +70,8 @@ async def identify(host: str, port: int, timeout_s: float = IDENTIFY_TIMEOUT_S, 
     except socket.gaierror as error:
         return Found(host, port, ServerKind.UNRESOLVED, error.strerror or str(error))
     except TimeoutError:
-        return Found(host, port, ServerKind.NOBODY if writer is None and tls is None else ServerKind.SILENT, f"not within {timeout_s:g} s")
+        # A server whose queue of connections is full is as silent as an address where there is none: it may answer later.
+        return Found(host, port, ServerKind.SLOW if writer is None else ServerKind.SILENT, f"not within {timeout_s:g} s")
     except ConnectionResetError as error:
         return Found(host, port, ServerKind.OTHER, str(error), tls is not None)
     except (OSError, UnicodeError) as error:
@@ -152,6 +154,10 @@ def _complaint(found: Found, wanted: str) -> str:
             return f"nobody listens at {found.address} ({found.detail}); is {wanted} running there, and is the address right?"
         case ServerKind.SILENT:
             return f"{found.address} accepts connections and does not answer ({found.detail}); is it {wanted} that hangs or is overloaded?"
+        case ServerKind.SLOW:
+            return (
+                f"{found.address} does not accept a connection ({found.detail}); is it {wanted}'s address, and can it be reached from here?"
+            )
         case ServerKind.UNTRUSTED:
             return f"{found.address}: {found.detail}"
         case _ if found.is_encrypted:

@@ -25,6 +25,7 @@ from coordinator.protocol.messages import (
     DeleteRecordsTopic,
     FindBatchesBatchInfo,
     FindBatchesPartition,
+    FindBatchesPartitionResponse,
     FindBatchesRequest,
     FindBatchesResponse,
     FindBatchesTopic,
@@ -180,7 +181,7 @@ class FindBatchesCall(PartitionsCall[PartitionBatches]):
             for one in topic.partitions:
                 partition = PartitionId(topic.topic_id, one.partition_index)
                 answer = PartitionBatches(
-                    refusal=refusal_of(one.error_code, _found_text(partition, one.error_code)),
+                    refusal=refusal_of(one.error_code, _found_text(partition, one)),
                     log_start_offset=one.log_start_offset,
                     high_watermark=one.high_watermark,
                     batches=tuple(_found(batch) for batch in one.batches),
@@ -192,16 +193,16 @@ class FindBatchesCall(PartitionsCall[PartitionBatches]):
         return PartitionBatches(refusal=refusal)
 
 
-_FOUND_TEXT = {
-    int(ErrorCode.OFFSET_OUT_OF_RANGE): "the offset lies outside the log; start from the log start offset or the high watermark given",
-    int(ErrorCode.OFFSET_NOT_AVAILABLE): "the node does not know yet whether the offset exists; retry",
-}
-
-
-def _found_text(partition: PartitionId, code: int) -> str | None:
+def _found_text(partition: PartitionId, one: FindBatchesPartitionResponse) -> str | None:
     """FindBatches has no texts of its own."""
-    text = _FOUND_TEXT.get(code)
-    return None if text is None else f"{partition}: {text}"
+    match one.error_code:
+        case ErrorCode.OFFSET_OUT_OF_RANGE:
+            log = f"log start offset {one.log_start_offset}, high watermark {one.high_watermark}"
+            return f"{partition}: the offset lies outside the log ({log}); start from one of the two"
+        case ErrorCode.OFFSET_NOT_AVAILABLE:
+            return f"{partition}: the node does not know yet whether the offset exists; retry"
+        case _:
+            return None
 
 
 def _found(one: FindBatchesBatchInfo) -> BatchLocation:

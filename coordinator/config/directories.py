@@ -275,6 +275,8 @@ def _read_meta(path: Path) -> MetaProperties | None:
         content = file.read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} is no UTF-8 text: {error}") from error
     return parse_meta_properties(content, str(file))
 
 

@@ -78,7 +78,7 @@ def parse_users(text: str, name: str) -> Users:
             of_user[mechanism] = _credentials(mechanism, fields)
         except ValueError as error:
             what = "it is not `USER MECHANISM CREDENTIALS`" if len(line.split()) != 3 else str(error)
-            raise UsersFileError(f"{name}:{number}: {what}; make the line again with `diskless users add`") from error
+            raise UsersFileError(f"{name}:{number}: {what}; remove the line, then add the user with `diskless users add`") from error
     return users
 
 

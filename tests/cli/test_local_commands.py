@@ -168,6 +168,21 @@ def test_commit_refuses_a_store_where_nobody_looks(tmp_path: Path, url: str) -> 
     assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.parametrize("prefix", ["snapshots/", "snapshots/a/", "orphan-scan/", "own-snapshots/"])
+def test_commit_refuses_a_prefix_whose_objects_the_service_would_never_delete(tmp_path: Path, config: Path, prefix: str) -> None:
+    wal = tmp_path / "a.wal"
+    run("files", "pack", "-o", wal, stdin='{"topic": "t", "partition": 0, "value": "x"}')
+    store = ["--object-store-url", f"file://{tmp_path}"]
+    if prefix.startswith("own-"):
+        config.write_text(config.read_text() + "\nsnapshots.prefix=own-snapshots\n")
+        store += ["--config", config]
+    result = run("files", "commit", wal, "--key-prefix", prefix, "--bootstrap-server", NOBODY, *store)
+    assert result.exit_code == Exit.USAGE, result.output
+    assert f"--key-prefix: {prefix} is where the service keeps objects of its own" in result.stderr
+    other = run("files", "commit", wal, "--key-prefix", "snapshots-of-mine/", "--bootstrap-server", NOBODY, *store)
+    assert "nobody listens" in other.stderr
+
+
 def test_a_kafka_setting_that_its_client_does_not_know_is_told_before_anything_starts(config: Path) -> None:
     for name, value in (("kafka.nonsense", "1"), ("kafka.socket.timeout.ms", "soon"), ("kafka.ssl.ca.location", "/nowhere/ca.pem")):
         extra = ("--property", "kafka.security.protocol=ssl", "--property", f"{name}={value}")

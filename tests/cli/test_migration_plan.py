@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from cli.migration_plan import MigrationPlan, summary
+from cli.migration_plan import MigrationPlan, summary, unmigrated
 from cli.outcome import Failed
 from coordinator.adapters.kafka.classic.topic import ClassicTopicFacts
 from coordinator.client.migration.classic import ClassicState, ClassicTransaction
@@ -65,3 +65,16 @@ def test_partitions_that_have_their_start_are_left_as_they_are(made: MigrationPl
 def test_what_is_in_the_way_is_refused(made: MigrationPlan, text: str) -> None:
     with pytest.raises(Failed, match=text):
         made.check()
+
+
+@pytest.mark.parametrize(
+    ("logs", "text"),
+    [
+        ([begun(7), begun(9), BORN], ""),
+        ([begun(7), PENDING, begun(9)], "partition 1 has no diskless log"),
+        ([begun(7), PENDING], "partitions 1, 2 have no diskless log"),
+        ([], "none of its partitions has a diskless log"),
+    ],
+)
+def test_partitions_without_a_diskless_log_are_named(logs: list[DisklessLogState], text: str) -> None:
+    assert unmigrated(logs, 3) == text

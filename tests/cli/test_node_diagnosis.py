@@ -12,7 +12,9 @@ from coordinator.client.model import ServiceNode
 A, B = b"a" * 16, b"b" * 16
 
 
-def view(node_id: int, *, ahead_s: float = 0.0, own: bytes = A, registered: bytes = A, withheld: str | None = None) -> NodeView:
+def view(
+    node_id: int, *, ahead_s: float = 0.0, own: bytes = A, registered: bytes = A, at: str = "", withheld: str | None = None
+) -> NodeView:
     return NodeView(
         node=ServiceNode(node_id, "h", 9192 + node_id, None),
         cluster_id="c",
@@ -20,6 +22,7 @@ def view(node_id: int, *, ahead_s: float = 0.0, own: bytes = A, registered: byte
         error="",
         incarnation_id=own,
         registered_id=registered,
+        registered_address=at or f"h:{9192 + node_id}",
         ahead_ms=(ahead_s * 1000 - 5, ahead_s * 1000 + 5),
         withheld=withheld,
     )
@@ -38,8 +41,16 @@ def test_a_doubled_id_is_found_at_a_given_address_and_by_the_directory() -> None
     assert diagnose_doubled_ids([view(1), view(2)], [("x:1", 1, A), ("y:1", 3, B)]) == []
     [finding] = errors(diagnose_doubled_ids([view(1), view(2)], [("x:1", 1, B)]))
     assert finding == "two processes have node.id 1: the one at x:1 and that at h:9193"
-    [finding] = errors(diagnose_doubled_ids([view(1, registered=B)], []))
+    [finding] = errors(diagnose_doubled_ids([view(1, registered=B, at="x:1")], []))
     assert "two processes have node.id 1: the one at h:9193 and a process elsewhere" in finding
+
+
+def test_a_process_that_could_not_register_since_its_start_is_no_double() -> None:
+    [found] = diagnose_doubled_ids([view(1, registered=B), view(2)], [("other-name:9193", 1, A)])
+    assert found.health is Health.WARNING
+    assert found.finding == "node 1 has not registered since it started (partition 0 has no leader, or 1 cannot reach it)"
+    # A real stranger beside it is still told.
+    assert len(errors(diagnose_doubled_ids([view(1, registered=B)], [("x:1", 1, B)]))) == 1
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,10 @@ import json
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
-from cli.output import RowStream, print_fields, print_rows, time_text
+from cli.output import TIME_MAX_MS, RowStream, print_fields, print_rows, time_text
 
 ROWS = [{"name": "orders", "count": 3, "ids": [1, 2], "note": None}, {"name": "réturns", "count": 10, "ids": [], "note": "x y"}]
 
@@ -64,3 +66,11 @@ def test_one_thing_is_an_object_and_a_mapping_in_it_gets_a_line_each(capsys: pyt
 def test_times_are_utc_with_milliseconds_and_minus_one_is_none() -> None:
     assert time_text(1_700_000_000_123) == "2023-11-14T22:13:20.123Z"
     assert time_text(-1) is None
+    assert time_text(TIME_MAX_MS) == "9999-12-31T23:59:59.999Z"
+    assert time_text(1_795_629_724_307_000_000) == "1795629724307000000 ms"
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_every_time_that_a_producer_can_write_has_a_text(time_ms: int) -> None:
+    text = time_text(time_ms)
+    assert text is None if time_ms < 0 else text is not None and text.endswith("Z" if time_ms <= TIME_MAX_MS else f"{time_ms} ms")

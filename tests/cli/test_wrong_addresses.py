@@ -12,10 +12,10 @@ from contextlib import contextmanager
 import pytest
 from click.testing import CliRunner, Result
 
-from cli.addresses import LOOK_S, check_nodes
+from cli.addresses import LOOK_S, check_brokers, check_nodes
 from cli.main import root
 from cli.outcome import Exit
-from tests.client.strangers import Answer, as_broker, as_http, be_silent, hang_up, listening
+from tests.client.strangers import Answer, as_broker, as_http, be_silent, full, hang_up, listening
 from tests.server.lines import Echo, serving
 
 BOUND_S = 20.0
@@ -94,6 +94,12 @@ async def test_a_node_that_hangs_is_asked_last_and_holds_up_no_command() -> None
         start_s = time.monotonic()
         assert await check_nodes(servers, 600.0) == servers[::-1]
         assert time.monotonic() - start_s < LOOK_S
+
+
+async def test_a_server_that_is_slow_to_accept_is_left_to_the_command_and_its_timeout() -> None:
+    with full() as port:
+        assert await check_nodes([("127.0.0.1", port)], 0.3) == [("127.0.0.1", port)]
+        check_brokers(f"127.0.0.1:{port}", {})
 
 
 @pytest.mark.parametrize("command", ASK_NODES, ids=" ".join)

@@ -234,6 +234,8 @@ class ScriptedNode(Handler):
             for one in topic.partitions:
                 key = topic.topic_id + one.partition_index.to_bytes(4, "big")
                 code = ErrorCode.NOT_COORDINATOR if self.has_failed else ErrorCode.NONE
+                if code is ErrorCode.NONE and one.offset > self.cluster.ends.get(key, one.offset):
+                    code = ErrorCode.OFFSET_OUT_OF_RANGE
                 found = [batch for batch in self.cluster.logs.get(key, ()) if batch.last_offset >= one.offset and code is ErrorCode.NONE]
                 results.append(
                     m.FindBatchesPartitionResponse(

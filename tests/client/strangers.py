@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 
 PRODUCE, FETCH, API_VERSIONS = 0, 1, 18
 
@@ -52,6 +53,20 @@ async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 async def be_silent(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
     """Accept, and never answer."""
     await reader.read()
+
+
+@contextmanager
+def full() -> Iterator[int]:
+    """The port of a server whose queue of connections is full: a new one is neither made nor refused."""
+    with socket.socket() as deaf, ExitStack() as fillers:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(0)
+        port = int(deaf.getsockname()[1])
+        for _ in range(4):
+            filler = fillers.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(("127.0.0.1", port))
+        yield port
 
 
 @asynccontextmanager

@@ -482,6 +482,16 @@ async def test_batches_are_found_on_another_node_while_the_leader_fails_or_is_mi
         assert other.count(ApiKey.FIND_BATCHES) <= 1
 
 
+async def test_an_offset_outside_the_log_is_refused_with_the_ends_of_the_log() -> None:
+    async with scripted(nodes=1, coordinators=1) as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 1)
+        partition = PartitionId(TOPIC, 0)
+        cluster.ends[partition.key] = 25
+        [found] = await client.find_batches([FetchFrom(partition, 99_999)])
+        assert found.refusal.code is ErrorCode.OFFSET_OUT_OF_RANGE
+        assert "outside the log (log start offset 0, high watermark 25)" in found.refusal.message
+
+
 async def test_batches_are_found_by_the_leader_while_it_serves() -> None:
     async with scripted(nodes=3, coordinators=1) as cluster, client_of(cluster) as client:
         cluster.add_topic(TOPIC, "t", 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator.client.identify import Found, ServerKind, complaint_as_broker, complaint_as_node, identify
-from tests.client.strangers import Answer, as_broker, as_http, as_tls, be_silent, hang_up, listening
+from tests.client.strangers import Answer, as_broker, as_http, as_tls, be_silent, full, hang_up, listening
 from tests.server.lines import Echo, serving
 
 
@@ -46,6 +46,13 @@ async def test_nobody_and_unknown_hosts_are_told_apart() -> None:
         unknown = await identify(host, 9192, 10)
         assert unknown.kind is ServerKind.UNRESOLVED
         assert "the host name is not known" in (complaint_as_broker(unknown) or "")
+
+
+async def test_a_server_that_is_slow_to_accept_is_not_called_nobody() -> None:
+    with full() as port:
+        found = await identify("127.0.0.1", port, 0.3)
+    assert found.kind is ServerKind.SLOW
+    assert f"127.0.0.1:{port} does not accept a connection (not within 0.3 s)" in (complaint_as_broker(found) or "")
 
 
 def test_what_is_found_is_named_with_the_port_that_was_probably_meant() -> None:

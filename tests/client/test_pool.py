@@ -14,6 +14,8 @@ from coordinator.client.pool import ConnectionPool, Line
 from coordinator.protocol.codec import encode
 from coordinator.protocol.messages import DeleteTopicsResponse, RegisterNodeRequest, RegisterNodeResponse
 from coordinator.runtime.ports import PeerUnavailable
+from coordinator.security.client_security import ClientSecurity
+from tests.client.strangers import listening
 from tests.server.lines import KEY, REMAINS_S, Echo, Held, serving, until
 
 REGISTER = RegisterNodeRequest(
@@ -108,6 +110,17 @@ async def test_closing_ends_what_waits() -> None:
             await waiting
         with pytest.raises(ConnectionLost, match="closed"):
             await pool.request(Line("127.0.0.1", port, "a"), KEY, 0, b"", REMAINS_S)
+
+
+async def test_a_server_that_hangs_up_during_the_handshake_is_named_with_a_reason() -> None:
+    async def hear_and_hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(65_536)
+        writer.close()
+
+    security = ClientSecurity({"security.protocol": "SSL"})
+    async with listening(hear_and_hang_up) as port:
+        with pytest.raises(ConnectionLost, match=f"127.0.0.1:{port}: the other side hangs up; does it speak this security.protocol"):
+            await ClientConnection.connect("127.0.0.1", port, client_id="c", timeout_s=REMAINS_S, security=security)
 
 
 async def test_closing_ends_an_attempt_to_connect() -> None:

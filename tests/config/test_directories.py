@@ -80,6 +80,12 @@ def test_missing_keys_are_named(tmp_path: Path) -> None:
         parse_meta_properties("version=1\n", "meta")
 
 
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / META_PROPERTIES).write_bytes(b"version=1\n\xff")
+    with pytest.raises(DirectoryError, match=f"{tmp_path / META_PROPERTIES} is no UTF-8 text.*: restore the file"):
+        open_directories([tmp_path], cluster_id=CLUSTER, node_id=1)
+
+
 def test_copied_directory_is_refused_with_both_paths(tmp_path: Path) -> None:
     same = directory_id_text(random_directory_id())
     write_meta(tmp_path / "a", directory_id=same)

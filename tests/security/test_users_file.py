@@ -111,6 +111,8 @@ def test_a_line_that_is_wrong_is_named_without_its_credentials(text: str, compla
         parse_users(f"# comment\n\n{text}\n", "users")
     assert str(caught.value).startswith(f"users:{3 + text.count(chr(10))}: ")
     assert LINE.split("salt=")[1][:10] not in str(caught.value)
+    # `diskless users add` refuses the file, too, as long as the line is there.
+    assert str(caught.value).endswith("; remove the line, then add the user with `diskless users add`")
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a\tb", "a:b", "a,b", "#a", "x" * 256, NODE_USER, "a=b", "a\\b"])
