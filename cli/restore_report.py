@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from coordinator.core.file_state import FileState
+
 UNKNOWN, MISSING, PARTLY_KNOWN = "unknown", "missing", "partly known"
+TOMBSTONES = frozenset({FileState.FENCED, FileState.REMOVED, FileState.HANDED_OVER})
+"""The states of a key without a file."""
 
 
 class KnownFile(Protocol):
-    """A file as one coordinator knows it."""
+    """A file as one coordinator knows it, or a key that it remembers."""
 
     @property
     def object_key(self) -> str: ...
@@ -22,6 +26,8 @@ class KnownFile(Protocol):
     def live_batches(self) -> int: ...
     @property
     def owner_ids(self) -> Sequence[int]: ...
+    @property
+    def state(self) -> int: ...
 
 
 class FoundObject(NamedTuple):
@@ -54,7 +60,7 @@ async def compare(
     is_wanted: Callable[[FoundObject], bool],
     is_there: Callable[[str], Awaitable[bool]],
 ) -> AsyncIterator[ReportRow]:
-    """Yield what differs, in the order of keys.
+    """Yield what differs, in the order of keys. `files` have every state, tombstones included.
 
     `is_wanted` tells of an object that no coordinator knows whether it is to be told; `is_there` looks for one that was not listed: its
     file may have been committed meanwhile. Raises `OutOfOrder`.
@@ -70,8 +76,14 @@ async def compare(
             continue
         assert group is not None
         is_listed = found is not None and found.key == key
-        for row in await _judged(group, found if is_listed else None, is_there):
-            yield row
+        if all(one.state in TOMBSTONES for one in group):
+            # Without an object nothing is lost, and a removed one may have been listed before. One that was handed over, or whose commit
+            # was ruled out at one owner, may be known to another that has lost it.
+            if found is not None and is_listed and is_wanted(found) and all(one.state != FileState.REMOVED for one in group):
+                yield ReportRow(UNKNOWN, found.key, found.size_bytes, found.modified_ms, ())
+        else:
+            for row in await _judged(group, found if is_listed else None, is_there):
+                yield row
         if is_listed:
             found = await anext(listed, None)
         group = await anext(groups, None)

@@ -45,13 +45,26 @@ def show(config_file: Path | None, properties: Sequence[str], docs: bool, given:
 def validate(config_file: Path | None, properties: Sequence[str]) -> None:
     """Check the settings without starting anything: status 0 when they can be used, 2 with every problem otherwise.
 
+    The files of certificates, keys, users, tokens and the nodes' secret that the settings name are read as a start reads them, so run it
+    where the node runs. Kafka is not asked.
+
     Example: `diskless config validate --config coordinator.properties`
     """
     from cli.configuration import prove_kafka_properties, read_settings
+    from cli.outcome import Exit, Failed
+    from cli.security_files import security_file_problems
     from coordinator.config import advice
 
     settings = read_settings(config_file, properties)
-    prove_kafka_properties(settings)
+    problems: list[str] = []
+    try:
+        prove_kafka_properties(settings)
+    except Failed as refused:
+        problems.append(str(refused))
+    problems += security_file_problems(settings)
+    if problems:
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        raise Failed("\n  ".join([f"{count} in the configuration:", *problems]), Exit.USAGE)
     for sentence in advice(settings):
         say(f"warning: {sentence}")
     say("the configuration is valid")

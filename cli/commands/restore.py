@@ -242,6 +242,7 @@ async def _report(bootstrap_server: str, store: ObjectStore, wal: str, snapshots
     from cli.output import RowStream
     from cli.restore_report import MISSING, FoundObject, OutOfOrder, compare
     from cli.service import milliseconds, open_client
+    from coordinator.core.file_state import FileState
 
     began_ms = time.time_ns() // 1_000_000
     wal_folder, snapshots_folder = (f"{prefix}/" if prefix else "" for prefix in (wal.strip("/"), snapshots))
@@ -262,7 +263,8 @@ async def _report(bootstrap_server: str, store: ObjectStore, wal: str, snapshots
     with store_errors(), RowStream(output, REPORT_COLUMNS) as rows:
         async with open_client(bootstrap_server, timeout_s) as client:
             _say_restore(await client.restore(timeout_ms=milliseconds(timeout_s)))
-            files = client.list_files(timeout_ms=milliseconds(timeout_s))
+            # In every state: an owner that only remembers the key of a file has lost nothing.
+            files = client.list_files(states=tuple(FileState), timeout_ms=milliseconds(timeout_s))
             try:
                 async for one in compare(files, objects(), is_wanted=is_wanted, is_there=is_there):
                     missing += one.finding == MISSING

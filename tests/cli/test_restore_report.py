@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.restore_report import MISSING, PARTLY_KNOWN, UNKNOWN, FoundObject, OutOfOrder, compare
+from coordinator.core.file_state import FileState
 
 T = TypeVar("T")
 
@@ -22,6 +23,14 @@ class Known:
     coordinator_id: int = 0
     live_batches: int = 1
     owner_ids: Sequence[int] = (0,)
+    state: int = FileState.LIVE
+
+
+def remembered(key: str, coordinator_id: int, state: FileState) -> Known:
+    return Known(key, coordinator_id, live_batches=0, owner_ids=(), state=state)
+
+
+BOTH = (0, 1)
 
 
 async def stream(items: Sequence[T]) -> AsyncIterator[T]:
@@ -55,6 +64,14 @@ CASES: dict[str, tuple[Sequence[Known], Sequence[str], Sequence[str], list[tuple
     "known to one of two owners": ([Known("a", 1, owner_ids=(0, 1))], ["a"], [], [(PARTLY_KNOWN, "a", (0,))]),
     "known to both": ([Known("a", 0, owner_ids=(0, 1)), Known("a", 1, owner_ids=(0, 1))], ["a"], [], []),
     "partly known and gone": ([Known("a", 1, owner_ids=(1, 2))], [], [], [(MISSING, "a", (1,)), (PARTLY_KNOWN, "a", (2,))]),
+    "handed over": ([remembered("a", 0, FileState.HANDED_OVER), Known("a", 1, owner_ids=BOTH)], ["a"], [], []),
+    "fenced at one": ([remembered("a", 0, FileState.FENCED), Known("a", 1, owner_ids=BOTH)], ["a"], [], []),
+    "removed": ([remembered("a", 0, FileState.HANDED_OVER), remembered("a", 1, FileState.REMOVED), Known("b")], ["b"], [], []),
+    "removed after it was listed": ([remembered("a", 0, FileState.REMOVED)], ["a", "b"], [], [(UNKNOWN, "b", ())]),
+    "fenced, and never stored": ([remembered("a", 0, FileState.FENCED)], [], [], []),
+    "handed over to one that has lost it": ([remembered("a", 0, FileState.HANDED_OVER)], ["a"], [], [(UNKNOWN, "a", ())]),
+    "fenced, and stored before the command began": ([remembered("a", 0, FileState.FENCED)], ["a"], [], [(UNKNOWN, "a", ())]),
+    "fenced, and no file of ours": ([remembered("x", 0, FileState.FENCED)], ["x"], [], []),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 
@@ -147,6 +148,42 @@ async def test_connections_are_bounded_and_who_says_nothing_gives_way_to_who_ask
             assert b"200" in await reader.readline()
         for _reader, opened in [*silent, (reader, writer)]:
             opened.transport.abort()
+
+
+async def test_clients_that_have_their_answer_and_do_not_close_give_way_first() -> None:
+    async with serving() as port:
+        silent = await asyncio.open_connection("127.0.0.1", port)
+        lingering = []
+        for _ in range(CONNECTIONS_MAX + 6):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(get("/healthy"))
+            lingering.append((reader, writer))
+            async with asyncio.timeout(60):
+                assert b"200" in await reader.readline()
+        for _ in range(3):
+            assert (await ask(port, get("/healthy")))[0] == 200
+        silent[1].write(get("/healthy"))
+        async with asyncio.timeout(60):
+            assert b"200" in await silent[0].readline()
+        for _reader, opened in [silent, *lingering]:
+            opened.transport.abort()
+
+
+async def test_clients_that_do_not_read_their_answers_keep_no_probe_out() -> None:
+    metrics = Metrics()
+    metrics.read_from(lambda: [Sample("log_end_offset", (n,), n) for n in range(500)])
+    async with serving(metrics=metrics) as port:
+        deaf = []
+        for _ in range(CONNECTIONS_MAX):
+            with socket.socket() as unread:
+                unread.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+                unread.setblocking(False)
+                await asyncio.get_running_loop().sock_connect(unread, ("127.0.0.1", port))
+                deaf.append(unread.dup())
+            deaf[-1].send(get("/metrics"))
+        assert (await ask(port, get("/healthy")))[0] == 200
+        for one in deaf:
+            one.close()
 
 
 async def test_failing_reader_is_logged_and_answered(caplog: pytest.LogCaptureFixture) -> None:

@@ -37,6 +37,8 @@ async def test_the_only_disk_that_fills_up_ends_the_process_and_what_was_acknowl
                 number += 1
                 await asyncio.sleep(0.01)
             assert f"{folder / 'data'}: the file system of {folder / 'data'} is full" in str(started.fatal[0])
+            assert "start the node again" in str(started.fatal[0])  # a directory that has failed stays offline
+            assert "by itself" not in str(started.fatal[0])
         ballast.unlink()
         async with over(kafka, folder / "data") as started:
             await started.leads()

@@ -2,10 +2,10 @@
 
 It is meant for orchestrators and metric collectors and trusts no client: request size, time, and the number of connections are
 bounded, those in a handshake of TLS included, and nothing a client sends ends more than its own connection. One more than there
-is room for ends the oldest that has not asked yet, so strangers who say nothing make no orchestrator believe that a node is
-dead. /healthy only says that the process answers (never what Kafka does: restarting a coordinator does not heal Kafka); /ready
-asks the callable it was given. Where tokens are asked for, /healthy needs none, and /ready tells who has none at most yes or
-no.
+is room for ends the oldest that has its answer and was not closed, else the oldest that has not asked yet, else the oldest: so
+strangers who do not close, or say nothing, make no orchestrator believe that a node is dead. /healthy only says that the process
+answers (never what Kafka does: restarting a coordinator does not heal Kafka); /ready asks the callable it was given. Where
+tokens are asked for, /healthy needs none, and /ready tells who has none at most yes or no.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import ssl
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
+from itertools import chain
 from typing import cast
 
 from coordinator.adapters.metrics.registry import CONTENT_TYPE, Metrics
@@ -89,8 +90,9 @@ class HttpServer:
         self._is_ready_open = is_ready_open
         self._listening: list[socket.socket] = []
         self._accepting: list[asyncio.Task[None]] = []
-        self._tasks: set[asyncio.Task[None]] = set()
-        # The tasks that have not read a whole request yet, the oldest first.
+        # All tasks, those that have sent their answer, and those that have not read a whole request yet; each the oldest first.
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._lingering: dict[asyncio.Task[None], None] = {}
         self._asked_nothing: dict[asyncio.Task[None], None] = {}
 
     async def start(self) -> HttpAddress:
@@ -123,20 +125,24 @@ class HttpServer:
                 continue
             if len(self._tasks) >= CONNECTIONS_MAX:
                 await asyncio.sleep(0)  # every task has begun then: one that is cancelled before could not close its socket
-                if not self._asked_nothing:
-                    connected.close()
-                    continue
-                oldest = next(iter(self._asked_nothing))
-                self._forget(oldest)
-                oldest.cancel()
+                oldest = next(chain(self._lingering, self._asked_nothing, self._tasks), None)
+                if oldest is not None:
+                    self._forget(oldest)
+                    oldest.cancel()
             task = loop.create_task(self._serve(connected))
-            self._tasks.add(task)
+            self._tasks[task] = None
             self._asked_nothing[task] = None
             task.add_done_callback(self._forget)
 
     def _forget(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        for tasks in (self._tasks, self._lingering, self._asked_nothing):
+            tasks.pop(task, None)
+
+    def _has_answered(self, task: asyncio.Task[None]) -> None:
+        """A task has sent its answer. One that was ended meanwhile stays forgotten."""
         self._asked_nothing.pop(task, None)
+        if task in self._tasks:
+            self._lingering[task] = None
 
     async def _serve(self, connected: socket.socket) -> None:
         try:
@@ -157,6 +163,7 @@ class HttpServer:
                 async with asyncio.timeout(self._timeout_s):
                     writer.write(answer.encode())
                     await writer.drain()
+                    self._has_answered(cast("asyncio.Task[None]", asyncio.current_task()))
                     await _end(reader, writer)
         except (OSError, TimeoutError) as error:
             log.debug("HTTP client went away: %s", error)

@@ -90,9 +90,10 @@ def disk_full(path: Path, error: str) -> DiskFull:
     except OSError as unknown:
         how_full = str(unknown)
     return DiskFull(
-        f"the file system of {path.parent} is full ({how_full}; {path.name}: {error}). Remove something from it or enlarge it: a running"
-        " node goes on by itself then, a stopped one starts. There is no evidence (partition-N.db.failed-TIME) left there to remove; of"
-        " the node's own files partition-N.db, -wal and -shm may be removed while it is stopped, they are built anew from the log"
+        f"the file system of {path.parent} is full ({how_full}; {path.name}: {error}). Remove something from it or enlarge it, and"
+        " start the node again if it has ended or the directory is offline. There is no evidence (partition-N.db.failed-TIME) left"
+        " there to remove; of the node's own files partition-N.db, -wal and -shm may be removed while it is stopped, they are built anew"
+        " from the log"
     )
 
 
