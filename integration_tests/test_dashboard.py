@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Route, sync_playwright
 
 from integration_tests.dashboard_browser import DashboardProcess, looked_at, open_chromium
 from tests.spark.dashboard_store import CLICKS, EVIL, EVIL_NAME, StoreMaker
@@ -96,6 +96,27 @@ def test_findings_are_shown_with_detail_and_survive_a_reload(browser: Browser, d
         assert page.locator("main img, main script").count() == 0
         assert page.title() != "1"
         watched.assert_quiet()
+
+
+def test_findings_that_are_drawn_before_the_first_news_can_be_acknowledged(browser: Browser, store: StoreMaker, tmp_path: Path) -> None:
+    store.finding(1, 7, "offset-gap", message="offset 7 is missing")
+    token_file = tmp_path / "token"
+    token_file.write_text("correct-horse\n")
+    dashboard = DashboardProcess(tmp_path / "monitor", tmp_path, token_file=token_file).start()
+    held: list[Route] = []
+    try:
+        with looked_at(browser) as watched:
+            page = watched.page
+            page.route("**/api/events*", lambda route: held.append(route))  # Playwright takes no builtin
+            page.goto(dashboard.address)
+            page.locator("#panel-findings").scroll_into_view_if_needed()
+            page.wait_for_selector("#finding-1")
+            assert page.locator("#finding-1 button[data-key=acknowledge-1]").count() == 0
+            for route in held:
+                route.continue_()
+            page.wait_for_selector("#finding-1 button[data-key=acknowledge-1]", state="attached")
+    finally:
+        dashboard.close()
 
 
 def test_a_finding_is_acknowledged_on_the_page_with_the_token_alone(browser: Browser, store: StoreMaker, tmp_path: Path) -> None:

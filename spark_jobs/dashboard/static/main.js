@@ -65,11 +65,11 @@ function showOverview(overview) {
   }
   problems.hidden = wrong.length < 2; // one is the verdict itself
   problems.replaceChildren(...wrong.map((one) => h("li", { "data-level": one.level }, h("a", { href: `#panel-${one.panel}` }, one.text))));
-  allowAcknowledging(overview.can_acknowledge, () => refresh(true));
+  const buttonsChanged = allowAcknowledging(overview.can_acknowledge, () => refresh(true));
   at("place").textContent = `${overview.folder}, ${clock(overview.now_ms)}`;
   showStart(overview);
   now.update(overview);
-  refresh();
+  refresh(buttonsChanged);
 }
 
 // Before the monitor has read anything, how to start it takes the place of empty panels.

@@ -9,10 +9,12 @@ const WHO = "diskless-who";
 let isOn = false;
 let onChanged = () => {};
 
-// What the server says of it, and what to do after a change.
+// What the server says of it, and what to do after a change. Returns whether that is news: panels drawn before have other buttons.
 export function allowAcknowledging(allowed, changed) {
+  const isNews = allowed !== isOn;
   isOn = allowed;
   onChanged = changed;
+  return isNews;
 }
 
 const field = (name, label, more = {}) => h("label", {}, h("span", {}, label), h("input", { name, required: true, autocomplete: "off", ...more }));
