@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from coordinator.core.file_state import FileState
+from coordinator.core.reads.file_life import STATES_OF_TOMBSTONES
 
 UNKNOWN, MISSING, PARTLY_KNOWN = "unknown", "missing", "partly known"
-TOMBSTONES = frozenset({FileState.FENCED, FileState.REMOVED, FileState.HANDED_OVER})
+TOMBSTONES = frozenset(STATES_OF_TOMBSTONES.values())
 """The states of a key without a file."""
 
 

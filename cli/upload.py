@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cli.outcome import Exit, Failed
-from records.durable import part_file, publish_new, sync
+from records.durable import sync, write_whole
 from records.folder_lock import LOCK_WAIT_S, FolderIsLocked, folder_locked
 
 KEY_PREFIX = "wal/"
@@ -87,19 +87,12 @@ def _read(path: Path) -> UploadRecord | None:
 
 def _write(path: Path, record: UploadRecord, *, replace: bool) -> UploadRecord:
     """Write a record whole and durably. Of two machines that give the first key at once, one wins and both use its key."""
-    with part_file(path) as part:
-        with part.open("w", encoding="utf-8") as file:
-            json.dump({"object_key": record.object_key, "sha256": record.sha256}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            if replace:
-                part.replace(path)
-            else:
-                publish_new(part, path)
-        except FileExistsError:
-            other = _read(path)
-            assert other is not None, f"{path} vanished while it was looked at"
-            return other
+    text = json.dumps({"object_key": record.object_key, "sha256": record.sha256})
+    try:
+        write_whole(path, text.encode(), replace=replace)
+    except FileExistsError:
+        other = _read(path)
+        assert other is not None, f"{path} vanished while it was looked at"
+        return other
     sync(path.parent)
     return record

@@ -115,6 +115,22 @@ def _lock(descriptor: int) -> None:
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def write_whole(target: Path, data: bytes, *, replace: bool) -> None:
+    """Write a file whose content is on the disk before it has its name; the name itself may not be there yet (`sync`).
+
+    Raises FileExistsError when there is a file of this name and it is not to be replaced, OSError.
+    """
+    with part_file(target) as part:
+        with part.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if replace:
+            part.replace(target)
+        else:
+            publish_new(part, target)
+
+
 def publish_new(part: Path, target: Path) -> None:
     """Give a whole file its name, beside the one of `part`. Raises FileExistsError when there is a file of this name, OSError.
 

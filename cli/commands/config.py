@@ -54,6 +54,7 @@ def validate(config_file: Path | None, properties: Sequence[str]) -> None:
     from cli.outcome import Exit, Failed
     from cli.security_files import security_file_problems
     from coordinator.config import advice
+    from coordinator.config.problems import problems_text
 
     settings = read_settings(config_file, properties)
     problems: list[str] = []
@@ -63,8 +64,7 @@ def validate(config_file: Path | None, properties: Sequence[str]) -> None:
         problems.append(str(refused))
     problems += security_file_problems(settings)
     if problems:
-        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        raise Failed("\n  ".join([f"{count} in the configuration:", *problems]), Exit.USAGE)
+        raise Failed(problems_text(problems), Exit.USAGE)
     for sentence in advice(settings):
         say(f"warning: {sentence}")
     say("the configuration is valid")

@@ -148,7 +148,7 @@ def commit(
     from cli.upload import check_prefix
     from coordinator.client.wal_file import WalFileError, read_wal_file
     from coordinator.config import SourceError, parse_properties_flags
-    from coordinator.runtime.files.scan_record import FOLDER as SCAN_FOLDER
+    from coordinator.runtime.files.keys import kept_prefixes
 
     try:
         wanted = Committing(
@@ -161,7 +161,7 @@ def commit(
         )
     except SourceError as error:
         raise Failed(str(error).replace("--property", "--topic-map"), Exit.USAGE) from error
-    check_prefix(wanted.prefix, (f"{snapshots_prefix_of(None, config_file)}/", SCAN_FOLDER))
+    check_prefix(wanted.prefix, tuple(kept_prefixes(f"{snapshots_prefix_of(None, config_file)}/")))
     if not file.exists():
         raise Failed(f"there is no file {file}", Exit.NOT_FOUND)
     try:

@@ -28,7 +28,7 @@ from coordinator.client.wal_manifest import (
     manifest_path,
 )
 from records.compression import Compression
-from records.durable import part_file, publish_new
+from records.durable import write_whole
 from records.record_batch import SEQUENCES, BatchHeader, CorruptBatch, ProducerSequence, Record, encode_batch, parse_headers
 
 FILE_BYTES_MAX = 2**31 - 1  # CommitFile gives a batch's place in the file as int32
@@ -221,16 +221,7 @@ def _size_bound(record: Record) -> int:
 
 def _write(path: Path, data: bytes, *, overwrite: bool) -> None:
     # A link stays one: the file it leads to is replaced.
-    target = path.resolve()
-    with part_file(target) as part:
-        with part.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            if overwrite:
-                part.replace(target)
-            else:
-                publish_new(part, target)
-        except FileExistsError as error:
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from error
+    try:
+        write_whole(path.resolve(), data, replace=overwrite)
+    except FileExistsError as error:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from error

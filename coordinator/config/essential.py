@@ -13,6 +13,7 @@ from pathlib import Path
 
 from coordinator.config.keys import INT32_MAX, boolean, choice, http_address, integer, items, listener_list, paths, store_url, text
 from coordinator.config.values import GroupProtocol, HttpAddress, Listener, StoreUrl
+from coordinator.kafka.names import METADATA_TOPIC
 
 TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
@@ -91,7 +92,7 @@ class EssentialSettings:
     )
     metadata_topic: str = text(
         "metadata.topic",
-        "__diskless_metadata",
+        METADATA_TOPIC,
         essential=True,
         allowed=_is_topic_name,
         bounds="a legal Kafka topic name",

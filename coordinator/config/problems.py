@@ -24,11 +24,16 @@ class Problem:
 REFERENCE = "(`diskless config show --docs` and docs/configuration.md explain every key)"
 
 
+def problems_text(problems: Sequence[str]) -> str:
+    """Say how many problems a configuration has, and each on a line of its own."""
+    count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    return "\n  ".join([f"{count} in the configuration:", *problems])
+
+
 class ConfigError(Exception):
     """The configuration cannot be used; lists every problem found."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         assert problems, "a ConfigError needs a problem"
         self.problems = tuple(problems)
-        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        super().__init__("\n  ".join([f"{count} in the configuration:", *map(str, problems), REFERENCE]))
+        super().__init__(f"{problems_text(list(map(str, problems)))}\n  {REFERENCE}")

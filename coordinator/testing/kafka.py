@@ -15,6 +15,7 @@ import asyncio
 import random
 from collections.abc import Callable
 
+from coordinator.kafka.names import METADATA_TOPIC
 from coordinator.runtime.ports import KafkaBroker, LogListener
 from coordinator.testing.kafka_cluster import TOPIC_CONFIG, FakeCluster
 from coordinator.testing.kafka_group import FakeGroup, FakeMembership
@@ -32,7 +33,7 @@ class FakeKafka:
         loop: asyncio.AbstractEventLoop,
         rng: random.Random,
         partitions: int = 1,
-        topic: str = "__diskless_metadata",
+        topic: str = METADATA_TOPIC,
         faults: Faults | None = None,
         clock_ms: Callable[[], int] | None = None,
         topic_exists: bool = True,

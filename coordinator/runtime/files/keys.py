@@ -6,6 +6,11 @@ from coordinator.object_store import InvalidKey, check_key
 from coordinator.runtime.files.scan_record import FOLDER
 
 
+def kept_prefixes(snapshots: str) -> dict[str, str]:
+    """The prefixes below which no object is one of a file, each with what its objects are. Snapshots are below `snapshots`."""
+    return {snapshots: "a snapshot", FOLDER: "a record of orphan scans"}
+
+
 def why_no_file(key: str, kept_prefix: str) -> str:
     """Why an object of this key is not one of a file, as the end of a sentence; empty if it may be one.
 
@@ -15,8 +20,7 @@ def why_no_file(key: str, kept_prefix: str) -> str:
         check_key(key)
     except InvalidKey as invalid:
         return f"no store has an object of its key: {invalid}"
-    if key.startswith(kept_prefix):
-        return f"its key is that of a snapshot: {key!r}"
-    if key.startswith(FOLDER):
-        return f"its key is that of a record of orphan scans: {key!r}"
+    for prefix, what in kept_prefixes(kept_prefix).items():
+        if key.startswith(prefix):
+            return f"its key is that of {what}: {key!r}"
     return ""
