@@ -15,19 +15,22 @@ class MoodyStore(FailingStore):
     def __init__(self, store: ObjectStore) -> None:
         super().__init__(store)
         self.calls: list[list[str]] = []
-        self.most_under_way = 0
+        self.under_way = 0
+        """Deletions that were asked for and have not answered."""
+        self.answers = asyncio.Event()
+        """No deletion answers while it is not set; it is set at first."""
+        self.answers.set()
         self.error: StoreError | None = None
         """With it every deletion fails, having done nothing."""
         self.stubborn: dict[str, StoreError] = {}
         """Keys with which a deletion fails, having done nothing."""
-        self._under_way = 0
 
     async def delete_many(self, keys: Sequence[str]) -> Deleted:
         self.calls.append(list(keys))
-        self._under_way += 1
-        self.most_under_way = max(self.most_under_way, self._under_way)
+        self.under_way += 1
         await asyncio.sleep(0)
+        await self.answers.wait()
         error = self.error or next((self.stubborn[key] for key in keys if key in self.stubborn), None)
         deleted = await super().delete_many(keys) if error is None else Deleted(confirmed=frozenset(), error=error)
-        self._under_way -= 1
+        self.under_way -= 1
         return deleted
