@@ -19,21 +19,10 @@ from dataclasses import dataclass, field
 
 from cli.bench.workload import Shape, Workload
 from coordinator.core.commands import CommitAnswer, PlacePartitions, TopicShare
-from coordinator.core.events import (
-    Append,
-    Assigned,
-    Delivered,
-    Delivery,
-    Effect,
-    EntriesRead,
-    MayClaim,
-    OpenTerm,
-    Reply,
-    Request,
-    Submitted,
-)
+from coordinator.core.events import Append, Assigned, Delivered, Delivery, Effect, EntriesRead, MayClaim, OpenTerm, Submitted
 from coordinator.core.limits import Limits
 from coordinator.core.log_entry import ReadEntry
+from coordinator.core.request import Reply, Request
 from coordinator.core.shard import Shard
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.state.unwritten import Generation

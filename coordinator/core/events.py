@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from coordinator.core.commands import Answer, Command
 from coordinator.core.leadership.states import State
-from coordinator.core.leadership.term import Token
 from coordinator.core.log_entry import ContradictoryEntry, ReadEntry
+from coordinator.core.request import Reply, Request
 
 
 class Delivery(NamedTuple):
@@ -61,15 +60,6 @@ class ProduceFailed:
 
     term_id: int
     reason: str
-
-
-class Request(NamedTuple):
-    """A command and the token of the request that waits for its answer."""
-
-    token: Token
-    command: Command
-    deadline_ms: int
-    size_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +143,6 @@ Event: TypeAlias = (
     | PartitionsGrew
     | ClockAhead
 )
-
-
-class Reply(NamedTuple):
-    token: Token
-    answer: Answer
 
 
 class NewEntry(NamedTuple):

@@ -14,15 +14,16 @@ from typing import TypeAlias
 from coordinator.core.commands import CommitAnswer, CommitFile, CommitResult, FenceFiles, HandOverFiles, RemoveFiles, StrictRead
 from coordinator.core.decide import decide_write
 from coordinator.core.decide_files import decide_end, fences, ruled_out, ruled_out_by
-from coordinator.core.events import NewEntry, Reply, Request
-from coordinator.core.files.answers import FileAnswer, result_of, unknown_result
+from coordinator.core.events import NewEntry
+from coordinator.core.files.answers import result_of, unknown_result
 from coordinator.core.files.decide import decide, select
 from coordinator.core.files.logged import LoggedFiles
 from coordinator.core.files.outcomes import HAS_REFUSALS, OUT_OF_ORDER, UNKNOWN_PARTITION
 from coordinator.core.files.requests import CommitContext, RequestLines, batch_fault, check_head, read_lines
-from coordinator.core.leadership.term import PendingCommit, PendingEntry, Term, Waiter
+from coordinator.core.leadership.term import PendingEntry, Term, Waiter
 from coordinator.core.leadership.transaction import TRANSACTIONS_LEVEL, Chunk, RecordTooLarge, cut, enclose, name_of
 from coordinator.core.limits import Limits
+from coordinator.core.request import Reply, Request
 from coordinator.core.state.expiry import decide_expiry
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.tables.in_memory import HotState
@@ -33,6 +34,7 @@ from records.errors import InvalidRecord
 from records.files import FileCommitted, entry_bytes_max, table_of
 from records.history import levels
 from records.model import NoOp, Record, TransactionAborted
+from records.tuples import tuples_of
 
 _ENTRY_BYTES_A_BATCH = 160
 """More than any batch takes in an entry; only of files that might be too large the size is calculated."""
@@ -60,6 +62,8 @@ class GroupBuilder:
         self._context = context
         self._level = level
         self._now_ms = now_ms
+        # Files of so many batches fit an entry, whatever is in them.
+        self._surely_small = (context.limits.entry_bytes_max - _ENTRY_BYTES_A_FILE) // _ENTRY_BYTES_A_BATCH
         self._waiting: list[Waiter] = []
         self._commits: list[_Commit] = []
         self._last: PendingEntry | None = None
@@ -133,7 +137,7 @@ class GroupBuilder:
                 if self._is_known(request, command, read.hashes[place]):
                     continue
             answer = self._refuse_form(command, *read.faults[place])
-            if answer is None and self._may_be_too_large(command, read, place):
+            if answer is None and len(command.batches) > self._surely_small and self._may_be_too_large(command, read, place):
                 self._decide(fresh, commits, read)
                 fresh, keys = [], {command.object_key}
                 answer = self._refuse_size(command)
@@ -155,9 +159,9 @@ class GroupBuilder:
 
     def _is_known(self, request: Request, command: CommitFile, hashed: bytes) -> bool:
         """Whether something is logged or under way of a key: then its commit is answered, or waits with the one under way."""
-        pending = self._term.by_key.get(command.object_key)
-        if pending is not None:
-            self._join(request, command, pending, hashed)
+        under_way = self._term.by_key.get(command.object_key)
+        if under_way is not None:
+            self._join(request, command, *under_way, hashed)
             return True
         answer = self._answer_known(command, hashed)
         if answer is not None:
@@ -186,11 +190,8 @@ class GroupBuilder:
         return command.refused(ErrorCode.INVALID_REQUEST, message)
 
     def _may_be_too_large(self, command: CommitFile, read: RequestLines, place: int) -> bool:
-        limit = self._limits.entry_bytes_max
-        if _ENTRY_BYTES_A_FILE + len(command.batches) * _ENTRY_BYTES_A_BATCH <= limit:
-            return False
         lines = read.lines[read.first_line[place] : read.first_line[place + 1]]
-        return entry_bytes_max(len(command.object_key.encode()), len(command.owner_ids), lines) > limit
+        return entry_bytes_max(len(command.object_key.encode()), len(command.owner_ids), lines) > self._limits.entry_bytes_max
 
     def _decide(self, places: list[int], commits: list[_Commit], read: RequestLines) -> None:
         """Decide commits of different new keys, at these places among those that were read, and note their entries as under way."""
@@ -219,25 +220,23 @@ class GroupBuilder:
         last_seq = first_seq + len(commits) - 1
         entry = PendingEntry(last_seq, [], files.encoded, self._now_ms, files)
         entry.before, self._waiting = self._waiting, []
-        for at, ((request, command), file) in enumerate(zip(commits, files.table.heads, strict=True)):
-            answer: CommitAnswer = FileAnswer(files, at)
-            if outcomes[at] == HAS_REFUSALS:
-                answer = result_of(files.table, at, self._overlay)
-            key = file.object_key
-            entry.after.append(Waiter(request.token, request.deadline_ms, command, answer))
-            entry.object_keys.append(key)
-            term.by_key[key] = PendingCommit(file.content_hash, answer, entry.after)
+        entry.commits = [request for request, _ in commits]
+        entry.object_keys = [head.object_key for head in files.table.heads]
+        if HAS_REFUSALS in outcomes:
+            refusals = [file for file, outcome in enumerate(outcomes) if outcome == HAS_REFUSALS]
+            entry.refusals = {file: result_of(files.table, file, self._overlay) for file in refusals}
         term.add(entry)
         self._last = entry
         head = key_of_term(term.epoch, term.term_id)
-        self.entries += [NewEntry(seq, head + seq.to_bytes(8, "big"), encoded) for seq, encoded in enumerate(files.encoded, first_seq)]
+        seqs = range(first_seq, last_seq + 1)
+        self.entries += tuples_of(NewEntry, seqs, [head + seq.to_bytes(8, "big") for seq in seqs], files.encoded)
 
-    def _join(self, request: Request, command: CommitFile, pending: PendingCommit, hashed: bytes) -> None:
+    def _join(self, request: Request, command: CommitFile, entry: PendingEntry, file: int, hashed: bytes) -> None:
         """A retry of a commit that is still in flight waits for the same outcome."""
-        if pending.content_hash != hashed:
+        if entry.hash_of(file) != hashed:
             self.replies.append(Reply(request.token, _other_content(command)))
             return
-        pending.waiters.append(Waiter(request.token, request.deadline_ms, command, pending.answer))
+        entry.after.append(Waiter(request.token, request.deadline_ms, command, entry.answer_of(file)))
 
     def _answer_known(self, command: CommitFile, hashed: bytes) -> CommitResult | None:
         """The answer for a key that is known or has a tombstone, else None."""

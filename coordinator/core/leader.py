@@ -7,16 +7,17 @@ is dropped and everything under way is answered NOT_COORDINATOR: its outcome is 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from coordinator.core.commands import Command, CommitFile, DescribeFiles, FenceFiles, HandOverFiles, RemoveFiles, StrictRead
 from coordinator.core.committed import Committed, mark_in
-from coordinator.core.events import Append, Delivery, Effect, EndTerm, Reply, Request
+from coordinator.core.events import Append, Delivery, Effect, EndTerm
 from coordinator.core.files.requests import CommitContext
 from coordinator.core.group import GroupBuilder
 from coordinator.core.leadership.term import PendingEntry, Term, TermCause, TermOver, Waiter
 from coordinator.core.limits import Limits
 from coordinator.core.reads.queries import answer_read
+from coordinator.core.request import Reply, Request
 from coordinator.core.request_queue import RequestQueue
 from coordinator.core.state.expiry import AGAIN_MS
 from coordinator.core.tables.in_memory import HotState
@@ -75,7 +76,9 @@ class Leader:
         self._effects.append(EndTerm(term.term_id, reason))
         self.term_ends[cause.value] += 1
         message = "leadership changed while the request was under way; find the coordinator and retry"
-        for waiter in (*_waiters(term), *self._untrimmed_reads):
+        for entry in term.in_flight:
+            self._refuse_commits(entry.take_commits(), ErrorCode.NOT_COORDINATOR, message)
+        for waiter in (*_waiters(term.in_flight), *self._untrimmed_reads):
             self._refuse_waiter(waiter, ErrorCode.NOT_COORDINATOR, message)
         self._untrimmed_reads.clear()
 
@@ -167,13 +170,9 @@ class Leader:
             committed.last_entry = (encode_key(EntryKey(term.epoch, term.term_id, entry.seq)), entry.values[-1])
             if (mark_id := mark_in(entry.records)) is not None:
                 committed.seal(mark_id, committed.fence)
+            self._effects.extend(entry.take_replies())
             for waiter in entry.after:
-                # Nearly all are writes, whose answer stands.
-                if waiter.answer is not None and not waiter.is_answered:
-                    waiter.is_answered = True
-                    self._effects.append(Reply(waiter.token, waiter.answer))
-                else:
-                    self._answer(waiter)
+                self._answer(waiter)
 
     def _answer(self, waiter: Waiter) -> None:
         if waiter.is_answered:
@@ -206,7 +205,10 @@ class Leader:
     def expire(self, now_ms: int) -> None:
         """Answer what waited too long; entries under way stay, and a retry of their key joins them."""
         self.queue.expire(now_ms, TOO_LATE)
-        for waiter in (*_waiters(self.term), *self._untrimmed_reads):
+        under_way = () if self.term is None else self.term.in_flight
+        for entry in under_way:
+            self._refuse_commits(entry.take_commits(now_ms), ErrorCode.REQUEST_TIMED_OUT, WRITE_TOO_LATE)
+        for waiter in (*_waiters(under_way), *self._untrimmed_reads):
             if waiter.deadline_ms <= now_ms:
                 message = TOO_LATE if isinstance(waiter.command, StrictRead) else WRITE_TOO_LATE
                 self._refuse_waiter(waiter, ErrorCode.REQUEST_TIMED_OUT, message)
@@ -237,15 +239,17 @@ class Leader:
             message = f"entry {term.acked_seq + 1} was not acknowledged within {timeout_ms} ms (leader.term.timeout.ms)"
             raise TermOver(TermCause.TIMEOUT, message)
 
+    def _refuse_commits(self, commits: list[Request], error: ErrorCode, message: str) -> None:
+        self._effects.extend(Reply(request.token, request.command.refused(error, message)) for request in commits)
+
     def _refuse_waiter(self, waiter: Waiter, error: ErrorCode, message: str) -> None:
         if not waiter.is_answered:
             waiter.is_answered = True
             self._effects.append(Reply(waiter.token, waiter.command.refused(error, message)))
 
 
-def _waiters(term: Term | None) -> list[Waiter]:
-    """The requests that wait for entries under way."""
-    under_way = () if term is None else term.in_flight
+def _waiters(under_way: Iterable[PendingEntry]) -> list[Waiter]:
+    """The requests that wait for entries under way, but for the commits of these."""
     return [waiter for entry in under_way for waiter in (*entry.before, *entry.after)]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from coordinator.core.events import Effect, Reply, Request
+from coordinator.core.events import Effect
+from coordinator.core.request import Reply, Request
 from coordinator.kafka.errors import ErrorCode
 
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from coordinator.core.commands import Answer, Command
-from coordinator.core.events import Event, Request, Submitted
+from coordinator.core.events import Event, Submitted
+from coordinator.core.request import Request
 from coordinator.runtime.grouping import Grouping
 
 LOG = logging.getLogger("coordinator.replica")

@@ -31,7 +31,6 @@ from coordinator.core.events import (
     OpenTerm,
     PartitionsGrew,
     Recover,
-    Reply,
     SchemaLevel,
     StateChanged,
     Stopping,
@@ -42,6 +41,7 @@ from coordinator.core.events import (
 from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
 from coordinator.core.log_entry import ContradictoryEntry
+from coordinator.core.request import Reply
 from coordinator.core.shard import Shard
 from coordinator.core.state.damage import DirectoryFailed, DiskFull, StateBusy, StateFailed
 from coordinator.core.tables.in_memory import BrokenInvariant

@@ -29,8 +29,6 @@ from coordinator.core.events import (
     NewEntry,
     OpenTerm,
     Recover,
-    Reply,
-    Request,
     StateChanged,
     Submitted,
     Ticked,
@@ -39,6 +37,7 @@ from coordinator.core.files.answers import FileAnswer
 from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
 from coordinator.core.log_entry import ReadEntry, entry_hash
+from coordinator.core.request import Reply, Request
 from coordinator.core.shard import Shard
 from coordinator.core.state.replica_state import OFFSET_END, ShardState
 from coordinator.core.tables.stored_rows import NO_FILES, FileName, FileRow, FileTotals, RunRow, Tombstone

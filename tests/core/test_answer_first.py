@@ -11,9 +11,10 @@ from collections.abc import Callable
 import pytest
 
 from coordinator.core.commands import Command, CommitFile
-from coordinator.core.events import Delivered, Delivery, Effect, Reply, StateChanged, Submitted, Ticked
+from coordinator.core.events import Delivered, Delivery, Effect, StateChanged, Submitted, Ticked
 from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
+from coordinator.core.request import Reply
 from coordinator.core.shard import Shard
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.tables.in_memory import BrokenInvariant

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from coordinator.core.commands import OK, Barrier, DescribedFile, DescribeFiles
-from coordinator.core.events import Assigned, Delivered, Delivery, Follow, ProduceFailed, Recover, Reply, Request, Submitted, Unassigned
+from coordinator.core.events import Assigned, Delivered, Delivery, Follow, ProduceFailed, Recover, Submitted, Unassigned
 from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
+from coordinator.core.request import Reply, Request
 from coordinator.kafka.errors import ErrorCode
 from coordinator.testing.shard_harness import HarnessReplica
 from records.files import FileCommitted
@@ -178,6 +179,41 @@ def test_a_request_times_out_alone_and_a_retry_joins_its_entry() -> None:
     world.settle()
     assert result_of(first.answers[retry]).base_offsets == [0]
     assert len([r for r in records_in(world) if isinstance(r, FileCommitted)]) == 1
+
+
+def test_commits_of_one_group_time_out_one_by_one() -> None:
+    """The one that was late is not answered again, its retry and the others get their own answers, refusals included."""
+    world, first, _ = two(Limits(groups_in_flight_max=2))
+    first.submit(Barrier())
+    first.submit(Barrier())
+    [before] = first.submit(commit("before", [batch(0, 2)]))
+    [late] = first.submit(commit("late", [batch(0, 3)]), timeout_ms=100)
+    [refused] = first.submit(commit("refused", [batch(0, sequence=0), batch(0, sequence=5), batch(0)]))
+    [behind] = first.submit(commit("behind", [batch(0)]))
+    first.land()
+    first.report()
+    first.tick(100)
+    assert error_of(first.answers[late]) == ErrorCode.REQUEST_TIMED_OUT
+    assert not first.answers.keys() & {before, refused, behind}
+    [retry] = first.submit(commit("late", [batch(0, 3)]))
+    assert retry not in first.answers
+    world.settle()
+    assert result_of(first.answers[before]).base_offsets == [0]
+    assert result_of(first.answers[retry]).base_offsets == [2]
+    assert result_of(first.answers[refused]).errors == [0, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0]
+    assert result_of(first.answers[behind]).base_offsets == [7]
+    assert error_of(first.answers[late]) == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_the_end_of_a_term_answers_only_commits_that_were_not_late() -> None:
+    world, first, _ = two()
+    [late] = first.submit(commit("late", [batch(0)]), timeout_ms=100)
+    [waits] = first.submit(commit("waits", [batch(0)]))
+    first.tick(100)
+    claim(world, first.view.fence.epoch + 1, 77)
+    first.read()
+    assert error_of(first.answers[late]) == ErrorCode.REQUEST_TIMED_OUT
+    assert error_of(first.answers[waits]) == ErrorCode.NOT_COORDINATOR
 
 
 def test_a_queued_request_times_out_too() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from coordinator.core.tables.in_memory import HotState
 from records.file_head import FileHead
 from records.files import FileTable, encode_files
 from records.lines import FILE
+from records.tuples import tuples_of
 
 
 class DecidedFiles(NamedTuple):
@@ -50,18 +51,16 @@ def decide(hot: HotState, commands: Sequence[CommitFile], read: RequestLines, ap
             return DecidedFiles(outcomes, None)
         read, commands = select(read, decided), [commands[request] for request in decided]
     hot.advance_time(append_time_ms, append_time_ms)
-    heads = [
-        FileHead(
-            command.object_key,
-            command.object_format,
-            command.file_size,
-            command.uploader_broker_id,
-            command.owner_ids,
-            command.created_ms,
-            append_time_ms,
-            content_hash,
-        )
-        for command, content_hash in zip(commands, read.hashes, strict=True)
-    ]
+    heads = tuples_of(
+        FileHead,
+        [command.object_key for command in commands],
+        [command.object_format for command in commands],
+        [command.file_size for command in commands],
+        [command.uploader_broker_id for command in commands],
+        [command.owner_ids for command in commands],
+        [command.created_ms for command in commands],
+        repeat(append_time_ms, len(commands)),
+        read.hashes,
+    )
     table = FileTable(heads, read.first_line, read.lines)
     return DecidedFiles(outcomes, LoggedFiles(table, encode_files(table, level)))

@@ -16,18 +16,19 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import chain, islice
+from itertools import chain, islice, repeat
+from math import inf
 from operator import attrgetter, eq
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from coordinator.core.commands import Answer, Command
+from coordinator.core.commands import Answer, Command, CommitAnswer
+from coordinator.core.files.answers import FileAnswer
 from coordinator.core.files.logged import LoggedFiles
 from coordinator.core.leadership.transaction import AppliedChunk, Chunk
 from coordinator.core.log_entry import ReadEntry
+from coordinator.core.request import Reply, Request, Token
 from records.model import Record
-
-Token: TypeAlias = object
-"""The receiver of an answer; opaque to the core."""
+from records.tuples import tuples_of
 
 
 @dataclass(slots=True)
@@ -39,15 +40,6 @@ class Waiter:
     command: Command
     answer: Answer | None = None
     is_answered: bool = False
-
-
-@dataclass(slots=True)
-class PendingCommit:
-    """A commit under way, for retries of its key: they wait with it for the same answer."""
-
-    content_hash: bytes
-    answer: Answer
-    waiters: list[Waiter]
 
 
 @dataclass(slots=True)
@@ -65,11 +57,46 @@ class PendingEntry:
     files: LoggedFiles | None = None
     chunks: Sequence[Chunk] = ()
     offsets: list[int] = field(default_factory=list)
+    commits: list[Request | None] = field(default_factory=list)
+    """The requests of its files, None for one that was answered early. Their retries wait in `after`."""
     object_keys: list[str] = field(default_factory=list)
+    refusals: dict[int, CommitAnswer] = field(default_factory=dict)
+    """The answers of files, by their places, of which batches were refused."""
     ruled_out: list[str] = field(default_factory=list)
     """The keys of files that it fences, removes or hands over."""
     before: list[Waiter] = field(default_factory=list)
     after: list[Waiter] = field(default_factory=list)
+
+    def answer_of(self, file: int) -> CommitAnswer:
+        """The answer to the commit of one of its files."""
+        return self.refusals.get(file) or FileAnswer(self._files, file)
+
+    def hash_of(self, file: int) -> bytes:
+        """The hash of the content of one of its files."""
+        return self._files.table.heads[file].content_hash
+
+    def take_replies(self) -> list[Reply]:
+        """Take its commits, with their answers."""
+        commits, self.commits = self.commits, []
+        tokens = [request.token for request in commits if request is not None]
+        if self.refusals or len(tokens) < len(commits):
+            return [Reply(request.token, self.answer_of(file)) for file, request in enumerate(commits) if request is not None]
+        return tuples_of(Reply, tokens, tuples_of(FileAnswer, repeat(self.files, len(tokens)), range(len(tokens))))
+
+    def take_commits(self, until_ms: float = inf) -> list[Request]:
+        """Take its commits whose deadline is then or earlier: they get another answer, and none from here."""
+        taken: list[Request] = []
+        for file, request in enumerate(self.commits):
+            if request is not None and request.deadline_ms <= until_ms:
+                taken.append(request)
+                self.commits[file] = None
+        return taken
+
+    @property
+    def _files(self) -> LoggedFiles:
+        if self.files is None:
+            raise AssertionError(f"entry {self.seq} has no files")
+        return self.files
 
     def placed_chunks(self) -> Iterator[AppliedChunk]:
         """The chunks of an acknowledged transaction, between the entries that begin and end it."""
@@ -120,7 +147,8 @@ class Term:
     in_flight: deque[PendingEntry] = field(default_factory=deque)
     held: deque[HeldRun] = field(default_factory=deque)
     group_ends: deque[int] = field(default_factory=deque)
-    by_key: dict[str, PendingCommit] = field(default_factory=dict)
+    by_key: dict[str, tuple[PendingEntry, int]] = field(default_factory=dict)
+    """The commits under way by the keys of their files: the entry, and the file's place in it."""
     ruled_out: dict[str, str] = field(default_factory=dict)
     """Keys that entries under way fence, remove or hand over, with the reasons of their tombstones."""
     reported_seq: int = 0
@@ -135,6 +163,8 @@ class Term:
             raise AssertionError(f"entry has seq {first_seq}, {self.next_seq} is next")
         self.next_seq = entry.seq + 1
         self.in_flight.append(entry)
+        for file, key in enumerate(entry.object_keys):
+            self.by_key[key] = entry, file
 
     def reported(self, reports: Sequence[tuple[int, int | None, str | None, int]]) -> Iterator[tuple[PendingEntry, int]]:
         """Take delivery reports (last seq, its offset if it was told, error, how many); yields the entries they acknowledge, with offsets.

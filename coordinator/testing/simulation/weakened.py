@@ -15,7 +15,7 @@ from coordinator.core import decide, follower, group, view
 from coordinator.core.commands import CommitFile, DescribeFiles, ListOffsets
 from coordinator.core.committed import Committed
 from coordinator.core.directory import decisions
-from coordinator.core.events import Delivered, Delivery, Event, Reply, Request, Unassigned
+from coordinator.core.events import Delivered, Delivery, Event, Unassigned
 from coordinator.core.files.answers import unknown_result
 from coordinator.core.files.apply import ApplyResult
 from coordinator.core.files.decide import decide as decide_files
@@ -26,10 +26,11 @@ from coordinator.core.group import GroupBuilder
 from coordinator.core.leader import Leader
 from coordinator.core.leadership import clock_votes
 from coordinator.core.leadership.states import State, Trigger
-from coordinator.core.leadership.term import PendingCommit, PendingEntry, Term, TermCause, TermOver, Waiter
+from coordinator.core.leadership.term import PendingEntry, Term, TermCause, TermOver, Waiter
 from coordinator.core.log_entry import ReadEntry
 from coordinator.core.reads import queries
 from coordinator.core.reads.queries import describe_file, list_offset, past_the_end
+from coordinator.core.request import Reply, Request
 from coordinator.core.shard import Shard
 from coordinator.core.tables.in_memory import BrokenInvariant, HotState
 from coordinator.core.tables.stored_rows import Header
@@ -423,7 +424,7 @@ def _no_stored_results() -> list[Patch]:
 
 
 def _no_joining() -> list[Patch]:
-    def join(builder: GroupBuilder, request: Request, command: CommitFile, _pending: PendingCommit, _hashed: bytes) -> None:
+    def join(builder: GroupBuilder, request: Request, command: CommitFile, _entry: PendingEntry, _file: int, _hashed: bytes) -> None:
         read = read_lines(command.batches.tobytes(), [command])
         outcomes, files = decide_files(builder._overlay, [command], read, builder._overlay.log_time_ms, builder._level)
         if files is None:

@@ -9,13 +9,13 @@ from typing import Any
 from coordinator.core import group
 from coordinator.core.commands import OK, CommitFile, CommitResult, FencedFile, FenceFiles, FileStanding, Outcome
 from coordinator.core.decide_files import fences
-from coordinator.core.events import Reply, Request
 from coordinator.core.files.requests import CommitContext, check_head
 from coordinator.core.group import GroupBuilder
 from coordinator.core.leadership.term import Term
 from coordinator.core.limits import Limits
 from coordinator.core.reads import file_life
 from coordinator.core.reads.standings import standings_of
+from coordinator.core.request import Reply, Request
 from coordinator.core.state.expiry import Expiry, decide_expiry
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.state.tombstone_ages import TombstoneAges
