@@ -43,6 +43,13 @@ async def test_sequences_that_do_not_span_the_batch(wire: Wire) -> None:
     assert await commit_text(wire, wrong) == text
 
 
+async def test_a_file_among_the_objects_of_the_service(wire: Wire) -> None:
+    request = file([Batch(await wire.new_topic())])._replace(object_key="snapshots/mine")
+    body = await wire.connection.request(COMMIT_FILE, 0, encode_commit_file(request), TIMEOUT_S)
+    text = "the key of file snapshots/mine is one of this service's own objects, below snapshots/ and orphan-scan/: upload it under another"
+    assert decode_commit_response(body).error_messages == {0: text}
+
+
 async def test_records_deleted_out_of_range(wire: Wire) -> None:
     topic = await wire.new_topic()
     await wire.commit(Batch(topic, count=5))

@@ -78,6 +78,7 @@ from coordinator.operations.table import ApiTable
 from coordinator.runtime.clock import SteadyClock, wall_ms
 from coordinator.runtime.directories.port import OpenDirectories
 from coordinator.runtime.failures import FatalError
+from coordinator.runtime.files.keys import kept_prefixes
 from coordinator.runtime.node import Node
 from coordinator.runtime.node_config import NodeConfig, NodePorts
 from coordinator.runtime.pauses import Pauses
@@ -496,6 +497,7 @@ def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
             term_timeout_ms=settings.leader_term_timeout_ms,
             queue_bytes_max=settings.partition_pending_max_bytes,
             metadata_topic=settings.metadata_topic,
+            kept_prefixes=tuple(kept_prefixes(f"{settings.snapshots_prefix}/")),
         ),
         flush_interval_ms=settings.state_flush_interval_ms,
         flush_batches_max=settings.state_flush_max_batches,

@@ -41,3 +41,5 @@ class Limits:
     queue_bytes_max: int = 64 << 20
     metadata_topic: str = METADATA_TOPIC
     """The topic of this service's own log: no topic of its name is created."""
+    kept_prefixes: tuple[str, ...] = ()
+    """Below these are the service's own objects in the store: no file of such a key is committed."""

@@ -216,6 +216,7 @@ class StateWriter:
 
         try:
             flush, pinned = await self._loop.run_in_executor(self._executor, pack_and_write)
+            shard.written()
         except DirectoryFailed as failed:
             self.failures += 1
             self._writing = None
@@ -227,7 +228,6 @@ class StateWriter:
             self._writing = None
             self._on_failed(str(error) if isinstance(error, StateFailed) else f"the state database cannot be written: {error!r}")
             return
-        shard.written()
         self._writing = None
         self.written_offset = flush.header.applied_offset
         self.digest = Digest.from_bytes(flush.header.digest)

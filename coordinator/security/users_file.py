@@ -58,8 +58,11 @@ def read_users(path: Path) -> Users:
         if len(content) > FILE_BYTES_MAX:
             raise UsersFileError(f"{path} has more than {FILE_BYTES_MAX} bytes; is it a file of users?")
         text = content.decode()
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise UsersFileError(f"cannot read the users file {path}: {error}; make one with `diskless users add`") from error
+    except UnicodeDecodeError as error:
+        why = f"{path} is no file of users, or is damaged: {error}"
+        raise UsersFileError(f"{why}; name another, or move it away and make one with `diskless users add`") from error
     return parse_users(text, str(path))
 
 

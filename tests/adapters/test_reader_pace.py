@@ -102,8 +102,10 @@ class Listener:
 
 
 @asynccontextmanager
-async def reading(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[KafkaLogReader, Listener]]:
-    """A reader of partition 0 whose second delivery never comes unless something wakes it."""
+async def reading(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch, partitions: Sequence[int] = (0,)
+) -> AsyncIterator[tuple[KafkaLogReader, Listener]]:
+    """A reader whose second delivery never comes unless something wakes it."""
     monkeypatch.setattr(module, "Consumer", lambda _properties: topic)
     listener = Listener()
     reader = KafkaLogReader(
@@ -114,7 +116,8 @@ async def reading(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         listener=listener,
         deliver_every_s=NEVER_S,
     )
-    reader.follow(0, 0, 1)
+    for partition in partitions:
+        reader.follow(partition, 0, 1)
     reader.start()
     try:
         yield reader, listener
@@ -181,6 +184,32 @@ async def test_a_full_chunk_does_not_wait_for_the_tick(monkeypatch: pytest.Monke
     async with reading(topic, monkeypatch) as (_reader, listener):
         await listener.until(1)
         assert listener.deliveries == [(0, list(range(module.CHUNK_ENTRIES_MAX)))]
+
+
+async def test_entries_that_are_not_taken_hold_up_no_other_partition(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = Topic()
+    async with reading(topic, monkeypatch, (0, 1)) as (reader, listener):
+        take, broken = listener.on_entries, []
+
+        def on_entries(partition: int, generation: int, entries: list[LogEntry], size_bytes: int) -> None:
+            if partition == 0 and not broken:
+                raise OSError("not taken")
+            take(partition, generation, entries, size_bytes)
+
+        monkeypatch.setattr(listener, "on_entries", on_entries)
+        monkeypatch.setattr(listener, "on_log_broken", lambda *told: broken.append(told))
+        for partition in (0, 1, 0):
+            topic.append(partition)
+        reader.hurry(1, True)
+        await listener.until(1)
+        assert broken == [(0, 1, LogBroken.FAILED, "entries were not taken: OSError('not taken')")]
+        topic.append(0)
+        topic.append(1)
+        await listener.until(2)
+        assert listener.deliveries == [(1, [0]), (1, [1])]
+    assert "entries were not taken partition=0" in caplog.text
 
 
 async def test_a_partition_that_is_followed_no_more_hurries_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,6 +118,16 @@ def test_a_file_older_than_the_maximum_age_is_refused(age_ms: int, accepted: boo
     assert errors(replica, commit("a", [batch()], created_ms=world.now_ms - age_ms)) == [0 if accepted else E.INVALID_REQUEST]
 
 
+def test_a_file_among_the_objects_of_the_service_is_refused() -> None:
+    world = World()
+    replica = world.add_replica(limits=Limits(kept_prefixes=("snapshots/", "orphan-scan/")))
+    replica.lead()
+    replica.ask(place())
+    for key, error in (("snapshots/a", E.INVALID_REQUEST), ("orphan-scan/a", E.INVALID_REQUEST), ("snapshots", 0), ("wal/snapshots/a", 0)):
+        [answer] = replica.ask(commit(key, [batch()]))
+        assert result_of(answer).errors == [error], key
+
+
 def test_a_file_of_unknown_age_is_never_too_old() -> None:
     _, replica = leading()
     assert errors(replica, commit("a", [batch()], created_ms=-1)) == [0]

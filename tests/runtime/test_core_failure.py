@@ -68,3 +68,29 @@ async def test_a_log_that_cannot_be_read_condemns_no_state() -> None:
         new = started.node.replicas[0]
         assert new.view is not None
         assert new.view.has_partition(TOPIC, 0)
+
+
+async def test_a_write_that_the_core_does_not_take_fails_the_replica_and_another_writes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = ShardState.written
+    has_failed = False
+
+    def fails_once(state: ShardState) -> None:
+        nonlocal has_failed
+        if not has_failed:
+            has_failed = True
+            raise OSError("not taken")
+        written(state)
+
+    async with running(in_memory(partitions=1), MemoryStateStores()) as started:
+        await started.leads()
+        await started.ask(0, place())
+        former = started.node.replicas[0]
+        monkeypatch.setattr(ShardState, "written", fails_once)
+        assert result_of(await started.ask(0, commit("first", [batch()]))).errors == [0]
+        await started.until(
+            lambda: (new := started.node.replicas[0]) is not former and new.view is not None and new.view.is_leading,
+            "another replica to lead",
+        )
+        assert "not taken" in started.node.keeper.failures[0].last_reason
+        assert result_of(await started.ask(0, commit("second", [batch()]))).base_offsets == [1]
+        await started.until(lambda: started.node.replicas[0].writer.written_batches > 0, "the write of another replica")

@@ -173,7 +173,13 @@ class KafkaLogReader:
         wanted = self._wanted
         for partition, generation, entries, size_bytes in chunk.slices:
             if wanted.get(partition) == generation:
-                self._listener.on_entries(partition, generation, entries, size_bytes)
+                try:
+                    self._listener.on_entries(partition, generation, entries, size_bytes)
+                except Exception as error:
+                    # The replica lacks these entries now, so it gets no later ones; those of other partitions wait behind them.
+                    LOG.exception("entries were not taken partition=%d", partition)
+                    self.unfollow(partition)
+                    self._listener.on_log_broken(partition, generation, LogBroken.FAILED, f"entries were not taken: {error!r}")
             else:
                 self.stats.reader_stale_entries += len(entries)
         for partition, generation, why, detail in chunk.breaks:

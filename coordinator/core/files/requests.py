@@ -117,6 +117,10 @@ def check_head(command: CommitFile, context: CommitContext) -> Outcome | None:
     problem = check_file(command, (context.coordinator_id,), context.coordinator_count)
     if problem is not None:
         return problem
+    if command.object_key.startswith(context.limits.kept_prefixes):
+        # Its object would never be deleted.
+        kept = " and ".join(context.limits.kept_prefixes)
+        return _invalid(f"the key of file {command.object_key} is one of this service's own objects, below {kept}: upload it under another")
     age_ms = context.now_ms - command.created_ms
     if command.created_ms >= 0 and age_ms > context.limits.file_commit_max_age_ms:
         limit_ms = context.limits.file_commit_max_age_ms
