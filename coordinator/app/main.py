@@ -475,6 +475,7 @@ def has_state(path: Path) -> bool:
 def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
     """Return the node's configuration from the settings."""
     factor, in_sync = settings.diskless_metadata_topic_replication_factor, settings.diskless_metadata_topic_min_insync_replicas
+    files = file_rules(settings)
     return NodeConfig(
         node_id=settings.node_id,
         rack=settings.node_rack or "",
@@ -497,7 +498,7 @@ def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
             term_timeout_ms=settings.leader_term_timeout_ms,
             queue_bytes_max=settings.partition_pending_max_bytes,
             metadata_topic=settings.metadata_topic,
-            kept_prefixes=tuple(kept_prefixes(f"{settings.snapshots_prefix}/")),
+            kept_prefixes=tuple(kept_prefixes(files.kept_prefix)),
         ),
         flush_interval_ms=settings.state_flush_interval_ms,
         flush_batches_max=settings.state_flush_max_batches,
@@ -518,7 +519,7 @@ def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
         ),
         orphans=scan_rules(settings),
         snapshot_peers=snapshot_peers(settings),
-        files=file_rules(settings),
+        files=files,
     )
 
 

@@ -221,7 +221,6 @@ class GroupBuilder:
         entry = PendingEntry(last_seq, [], files.encoded, self._now_ms, files)
         entry.before, self._waiting = self._waiting, []
         entry.commits = [request for request, _ in commits]
-        entry.object_keys = [head.object_key for head in files.table.heads]
         if HAS_REFUSALS in outcomes:
             refusals = [file for file, outcome in enumerate(outcomes) if outcome == HAS_REFUSALS]
             entry.refusals = {file: result_of(files.table, file, self._overlay) for file in refusals}
@@ -233,7 +232,7 @@ class GroupBuilder:
 
     def _join(self, request: Request, command: CommitFile, entry: PendingEntry, file: int, hashed: bytes) -> None:
         """A retry of a commit that is still in flight waits for the same outcome."""
-        if entry.hash_of(file) != hashed:
+        if entry.heads[file].content_hash != hashed:
             self.replies.append(Reply(request.token, _other_content(command)))
             return
         entry.after.append(Waiter(request.token, request.deadline_ms, command, entry.answer_of(file)))

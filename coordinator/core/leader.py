@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from math import inf
 
 from coordinator.core.commands import Command, CommitFile, DescribeFiles, FenceFiles, HandOverFiles, RemoveFiles, StrictRead
 from coordinator.core.committed import Committed, mark_in
@@ -76,8 +77,7 @@ class Leader:
         self._effects.append(EndTerm(term.term_id, reason))
         self.term_ends[cause.value] += 1
         message = "leadership changed while the request was under way; find the coordinator and retry"
-        for entry in term.in_flight:
-            self._refuse_commits(entry.take_commits(), ErrorCode.NOT_COORDINATOR, message)
+        self._refuse_commits(term.in_flight, ErrorCode.NOT_COORDINATOR, message)
         for waiter in (*_waiters(term.in_flight), *self._untrimmed_reads):
             self._refuse_waiter(waiter, ErrorCode.NOT_COORDINATOR, message)
         self._untrimmed_reads.clear()
@@ -206,8 +206,7 @@ class Leader:
         """Answer what waited too long; entries under way stay, and a retry of their key joins them."""
         self.queue.expire(now_ms, TOO_LATE)
         under_way = () if self.term is None else self.term.in_flight
-        for entry in under_way:
-            self._refuse_commits(entry.take_commits(now_ms), ErrorCode.REQUEST_TIMED_OUT, WRITE_TOO_LATE)
+        self._refuse_commits(under_way, ErrorCode.REQUEST_TIMED_OUT, WRITE_TOO_LATE, until_ms=now_ms)
         for waiter in (*_waiters(under_way), *self._untrimmed_reads):
             if waiter.deadline_ms <= now_ms:
                 message = TOO_LATE if isinstance(waiter.command, StrictRead) else WRITE_TOO_LATE
@@ -239,8 +238,10 @@ class Leader:
             message = f"entry {term.acked_seq + 1} was not acknowledged within {timeout_ms} ms (leader.term.timeout.ms)"
             raise TermOver(TermCause.TIMEOUT, message)
 
-    def _refuse_commits(self, commits: list[Request], error: ErrorCode, message: str) -> None:
-        self._effects.extend(Reply(request.token, request.command.refused(error, message)) for request in commits)
+    def _refuse_commits(self, under_way: Iterable[PendingEntry], error: ErrorCode, message: str, until_ms: float = inf) -> None:
+        """Refuse the commits of entries under way whose deadline is then or earlier."""
+        commits = [request for entry in under_way for request in entry.take_commits(until_ms)]
+        self._effects += [Reply(request.token, request.command.refused(error, message)) for request in commits]
 
     def _refuse_waiter(self, waiter: Waiter, error: ErrorCode, message: str) -> None:
         if not waiter.is_answered:

@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain, islice, repeat
-from math import inf
 from operator import attrgetter, eq
 from typing import NamedTuple
 
@@ -27,6 +26,7 @@ from coordinator.core.files.logged import LoggedFiles
 from coordinator.core.leadership.transaction import AppliedChunk, Chunk
 from coordinator.core.log_entry import ReadEntry
 from coordinator.core.request import Reply, Request, Token
+from records.file_head import FileHead
 from records.model import Record
 from records.tuples import tuples_of
 
@@ -59,7 +59,6 @@ class PendingEntry:
     offsets: list[int] = field(default_factory=list)
     commits: list[Request | None] = field(default_factory=list)
     """The requests of its files, None for one that was answered early. Their retries wait in `after`."""
-    object_keys: list[str] = field(default_factory=list)
     refusals: dict[int, CommitAnswer] = field(default_factory=dict)
     """The answers of files, by their places, of which batches were refused."""
     ruled_out: list[str] = field(default_factory=list)
@@ -67,13 +66,16 @@ class PendingEntry:
     before: list[Waiter] = field(default_factory=list)
     after: list[Waiter] = field(default_factory=list)
 
+    @property
+    def heads(self) -> Sequence[FileHead]:
+        """The heads of its files."""
+        return () if self.files is None else self.files.table.heads
+
     def answer_of(self, file: int) -> CommitAnswer:
         """The answer to the commit of one of its files."""
-        return self.refusals.get(file) or FileAnswer(self._files, file)
-
-    def hash_of(self, file: int) -> bytes:
-        """The hash of the content of one of its files."""
-        return self._files.table.heads[file].content_hash
+        if self.files is None:
+            raise AssertionError(f"entry {self.seq} has no files")
+        return self.refusals.get(file) or FileAnswer(self.files, file)
 
     def take_replies(self) -> list[Reply]:
         """Take its commits, with their answers."""
@@ -83,7 +85,7 @@ class PendingEntry:
             return [Reply(request.token, self.answer_of(file)) for file, request in enumerate(commits) if request is not None]
         return tuples_of(Reply, tokens, tuples_of(FileAnswer, repeat(self.files, len(tokens)), range(len(tokens))))
 
-    def take_commits(self, until_ms: float = inf) -> list[Request]:
+    def take_commits(self, until_ms: float) -> list[Request]:
         """Take its commits whose deadline is then or earlier: they get another answer, and none from here."""
         taken: list[Request] = []
         for file, request in enumerate(self.commits):
@@ -91,12 +93,6 @@ class PendingEntry:
                 taken.append(request)
                 self.commits[file] = None
         return taken
-
-    @property
-    def _files(self) -> LoggedFiles:
-        if self.files is None:
-            raise AssertionError(f"entry {self.seq} has no files")
-        return self.files
 
     def placed_chunks(self) -> Iterator[AppliedChunk]:
         """The chunks of an acknowledged transaction, between the entries that begin and end it."""
@@ -163,8 +159,8 @@ class Term:
             raise AssertionError(f"entry has seq {first_seq}, {self.next_seq} is next")
         self.next_seq = entry.seq + 1
         self.in_flight.append(entry)
-        for file, key in enumerate(entry.object_keys):
-            self.by_key[key] = entry, file
+        for file, head in enumerate(entry.heads):
+            self.by_key[head.object_key] = entry, file
 
     def reported(self, reports: Sequence[tuple[int, int | None, str | None, int]]) -> Iterator[tuple[PendingEntry, int]]:
         """Take delivery reports (last seq, its offset if it was told, error, how many); yields the entries they acknowledge, with offsets.
@@ -261,8 +257,8 @@ class Term:
     def _acknowledged(self) -> None:
         entry = self.in_flight.popleft()
         self.acked_seq = entry.seq
-        for key in entry.object_keys:
-            del self.by_key[key]
+        for head in entry.heads:
+            del self.by_key[head.object_key]
         for key in entry.ruled_out:
             del self.ruled_out[key]
         while self.group_ends and self.group_ends[0] <= entry.seq:
