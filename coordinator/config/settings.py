@@ -53,7 +53,13 @@ FAMILIES = (
     ),
 )
 
-_SECRET_WORDS = re.compile(r"password|passphrase|secret|token|jaas|credential|\.pem$|access\.key|account\.key|sas\.key|oauthbearer\.config")
+SECRET_WORDS = (
+    r"password|passphrase|secret|token|jaas|credential|oauthbearer[.]config|[._]pem$|proxy[._]url|default[._]headers"
+    r"|(access|account|customer|encryption|master|private|sas)[._]key"
+)
+PLACE_OF_A_SECRET = r"(credentials|endpoint|full|key|relative|secret|service|token)[._](file|location|path|ur[il])$"
+"""Which keys of families hold secrets: those with one of the words, unless they say where the secret is. Options of the object store may
+be written with underscores; proxies and headers may carry a login. The chart refuses values by the same two patterns, in Go's dialect."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,4 +160,6 @@ def is_secret(key: str) -> bool:
     """Tell whether the value of a key must never be shown: declared keys say so, others are judged by their words."""
     of_listener = listener_key(key)
     declared = of_listener[1] if of_listener is not None else KEYS.get(key)
-    return declared.is_secret if declared is not None else _SECRET_WORDS.search(key.lower()) is not None
+    if declared is not None:
+        return declared.is_secret
+    return re.search(SECRET_WORDS, key.lower()) is not None and re.search(PLACE_OF_A_SECRET, key.lower()) is None

@@ -251,6 +251,10 @@ def test_secrets_are_never_shown() -> None:
         "kafka.ssl.key.pem": "hush3",
         "object.store.option.secret.access.key": "hush4",
         "object.store.option.aws.session.token": "hush5",
+        "object.store.option.account_key": "hush6",
+        "object.store.option.sse_customer_key_base64": "hush7",
+        "object.store.option.encryption_key": "hush8",
+        "object.store.option.proxy.url": "http://user:hush9@proxy",
     }
     settings = load_settings(overrides=ESSENTIAL | secrets | {"kafka.debug": "broker", "object.store.option.region": "eu-1"})
     assert settings.kafka == {"sasl.password": "hush2", "ssl.key.pem": "hush3", "debug": "broker"}

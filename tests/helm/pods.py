@@ -42,7 +42,12 @@ def containers(objects: Objects, owner: Mapping[str, Any], secrets: Secrets, fol
         number += owner["spec"].get("ordinals", {}).get("start", 0)
         pod = f"{name}-{number}"
         labels |= {"apps.kubernetes.io/pod-index": str(number), "statefulset.kubernetes.io/pod-name": pod}
-    fields = {"metadata.name": pod, "status.podIP": "127.0.0.1", **{f"metadata.labels['{key}']": value for key, value in labels.items()}}
+    fields = {
+        "metadata.name": pod,
+        "status.podIP": "127.0.0.1",
+        "status.hostIP": "127.0.0.1",
+        **{f"metadata.labels['{key}']": value for key, value in labels.items()},
+    }
     root = folder / pod
     volumes = _volumes(objects, owner, template["spec"], secrets, folder, root)
     return {one["name"]: _container(one, fields, volumes, secrets, root) for one in template["spec"]["containers"]}

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jsonschema
-import kubernetes_validate
 
-VERSION = "1.36.0"
+from helm.generator.chart.kubernetes import FOLDER, VERSION, definitions, references
 
 _REMOTE, _LOCAL = '"/api/_definitions.json#', '"_definitions.json#'
 
@@ -65,7 +63,11 @@ CRDS: Mapping[str, Mapping[str, Any]] = {
                             "tlsConfig": {
                                 "type": "object",
                                 "additionalProperties": False,
-                                "properties": {"insecureSkipVerify": {"type": "boolean"}},
+                                "required": ["ca", "serverName"],
+                                "properties": {
+                                    "ca": {"type": "object", "additionalProperties": False, "properties": {"secret": _SECRET_KEY}},
+                                    "serverName": {"type": "string", "minLength": 1},
+                                },
                             },
                             "authorization": {"type": "object", "additionalProperties": False, "properties": {"credentials": _SECRET_KEY}},
                             "relabelings": {
@@ -131,26 +133,18 @@ def offline_schemas(folder: Path, objects: Sequence[Mapping[str, Any]]) -> Path:
     Those of the package name addresses in the network, to which kubeconform would turn, and all definitions there are, which it would
     read anew for every kind.
     """
-    source = Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema" / f"v{VERSION}-local-strict"
     made = folder / "schemas"
     made.mkdir()
-    definitions = json.loads((source / "_definitions.json").read_text(encoding="utf-8"))["$defs"]
     used: set[str] = set()
     for name in {_schema_name(one) for one in objects if one["kind"] not in CRDS}:
-        schema = json.loads((source / name).read_text(encoding="utf-8").replace(_REMOTE, _LOCAL))
+        schema = json.loads((FOLDER / name).read_text(encoding="utf-8").replace(_REMOTE, _LOCAL))
         schema.pop("$id", None)
         (made / name).write_text(json.dumps(schema), encoding="utf-8")
-        used |= _references(schema)
-    while more := {name for one in used for name in _references(definitions[one])} - used:
-        used |= more
-    (made / "_definitions.json").write_text(json.dumps({"$defs": {name: definitions[name] for name in used}}), encoding="utf-8")
+        used |= references(schema)
+    (made / "_definitions.json").write_text(json.dumps({"$defs": definitions(used)}), encoding="utf-8")
     for kind, crd in CRDS.items():
         (made / f"{kind.lower()}-monitoring-v1.json").write_text(json.dumps(crd), encoding="utf-8")
     return made
-
-
-def _references(schema: Any) -> set[str]:
-    return set(re.findall(r'"\$ref": "[^"#]*#/[$]defs/([^"]+)"', json.dumps(schema)))
 
 
 def _schema_name(one: Mapping[str, Any]) -> str:

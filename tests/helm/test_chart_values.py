@@ -25,6 +25,12 @@ SCHEMA = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 SECURE = {"name": "SASL_SSL", "port": 9192, "tls": {"secret": "s"}, "sasl": {"mechanisms": ["SCRAM-SHA-512"]}}
 CLIENT = {"clientConfig": {"secret": "c"}}
 ACLS = {"security": {"authorizer": "acls", "usersSecret": "u"}}
+PLAIN = {"name": "PLAINTEXT", "port": 9192}
+
+
+def outside(**listener: Any) -> Mapping[str, Any]:
+    """Values with a second listener."""
+    return changed({"listeners": [PLAIN, {"name": "OUT", "port": 9292, "protocol": "PLAINTEXT", **listener}]})
 
 
 def problems(values: Mapping[str, Any]) -> list[str]:
@@ -114,6 +120,35 @@ def test_the_example_of_the_readme_fits_it_and_renders() -> None:
         ({"config": {"connections.max": 0}}, "less than the minimum"),
         ({"security": {"acls": ["gateway CLUSTER_ACTION"]}}, "does not match"),
         ({"clientConfig": {"secert": "x"}}, "secert"),
+        ({"clientConfig": {"secret": "Not A Name"}}, "does not match"),
+        ({"resources": {"limit": {"memory": "4Gi"}}}, "'limit' was unexpected"),
+        ({"jobs": {"resources": {"limits": {"memory": "4GB"}}}}, "'4GB' is not valid"),
+        ({"monitor": {"resources": {"requests": {"cpu": -1}}}}, "-1 is not valid"),
+        ({"metrics": {"serviceMonitor": {"interval": "quickly"}}}, "does not match"),
+        ({"metrics": {"serviceMonitor": {"interval": ""}}}, "too short"),
+        ({"image": {"digest": "abc"}}, "does not match"),
+        ({"monitor": {"image": {"digest": "sha256:ABC"}}}, "does not match"),
+        ({"image": {"tag": "a tag"}}, "does not match"),
+        ({"jobs": {"audit": {"schedule": "daily"}}}, "does not match"),
+        ({"podDisruptionBudget": {"maxUnavailable": "one"}}, "'one' is not valid"),
+        ({"tolerations": [{"key": "a", "operators": "Exists"}]}, "'operators' was unexpected"),
+        ({"affinity": {"nodeAffinities": {}}}, "'nodeAffinities' was unexpected"),
+        ({"containerSecurityContext": {"runAsUsr": 1}}, "'runAsUsr' was unexpected"),
+        ({"podSecurityContext": {"fsGroup": "staff"}}, "'staff' is not of type"),
+        ({"extraEnv": [{"name": "A", "valeu": "b"}]}, "'valeu' was unexpected"),
+        ({"extraVolumes": [{"name": "a", "emptyDir": {"size": "1Gi"}}]}, "'size' was unexpected"),
+        ({"extraVolumeMounts": [{"name": "a"}]}, "'mountPath' is a required property"),
+        ({"networkPolicy": {"clients": [{"podSelectors": {}}]}}, "'podSelectors' was unexpected"),
+        ({"commonLabels": {"team": 7}}, "not of type 'string'"),
+        ({"nodeSelector": {"a": True}}, "not of type 'string'"),
+        ({"serviceAccount": {"annotations": {"a": 1}}}, "not of type 'string'"),
+        ({"listeners": [{**PLAIN, "type": "route"}]}, "'route' is not one of"),
+        ({"listeners": [{**PLAIN, "properties": {"ssl.client.auht": "none"}}]}, "'ssl.client.auht' was unexpected"),
+        ({"listeners": [{**PLAIN, "networkPolicyPeers": [{"ipBlok": {}}]}]}, "'ipBlok' was unexpected"),
+        ({"secretSettings": {"log.retention.ms": {"secret": "s", "key": "k"}}}, "log.retention.ms"),
+        ({"secretSettings": {"kafka.sasl.password": {"secret": "s"}}}, "'key' is a required property"),
+        ({"objectStore": {"url": "s3://key:secret@bucket"}}, "does not match"),
+        ({"monitor": {"sparkProperties": {"sql.shuffle.partitions": 4}}}, "does not match"),
     ],
     ids=str,
 )
@@ -145,8 +180,6 @@ def test_every_setting_is_either_a_value_of_the_chart_or_allowed_in_config() -> 
         ({"kafka": {"bootstrapServers": ["k:1"]}}, "objectStore.url is empty: give the store"),
         (changed({"kafka": {"securityProtocol": "SASL_SSL"}}), "needs kafka.sasl.username"),
         (changed({"kafka": {"securityProtocol": "SASL_SSL", "sasl": {"username": "u"}}}), "needs kafka.sasl.existingSecret"),
-        (changed({"kafka": {"properties": {"sasl.password": "x"}}}), "values are no place for secrets"),
-        (changed({"objectStore": {"options": {"secret.access.key": "x"}}}), "values are no place for secrets"),
         (changed({"listeners": [{"name": "IN", "port": 1}]}), "listener IN needs a protocol"),
         (changed({"listeners": [{"name": "SSL", "port": 1, "protocol": "PLAINTEXT"}]}), "listener SSL says by its name"),
         (changed({"listeners": [{"name": "SSL", "port": 1}]}), "listener SSL (SSL) needs tls.secret"),
@@ -163,7 +196,20 @@ def test_every_setting_is_either_a_value_of_the_chart_or_allowed_in_config() -> 
             changed({"listeners": [{"name": "A", "port": 1, "protocol": "PLAINTEXT"}, {"name": "a", "port": 2, "protocol": "SSL"}]}),
             "listener a is there twice",
         ),
+        (
+            changed(
+                {"listeners": [{"name": "A_B", "port": 1, "protocol": "PLAINTEXT"}, {"name": "a-b", "port": 2, "protocol": "PLAINTEXT"}]}
+            ),
+            "listener a-b is there twice",
+        ),
         (changed({"listeners": [{"name": "PLAINTEXT", "port": 9193}]}), "port 9193 is taken"),
+        (changed({"listeners": [{**PLAIN, "type": "cluster-ip"}]}), "its type must be internal"),
+        (outside(type="loadbalancer"), "listener OUT (loadbalancer) needs advertisedHost"),
+        (outside(type="loadbalancer", name="LONGER-NAMES"), "has at most 11 characters"),
+        (outside(type="nodeport", advertisedPort=32000), "listener OUT (nodeport) needs advertisedPort with the pod's number"),
+        (outside(type="cluster-ip", advertisedPort="3200$(NODE_ID)"), "advertisedPort with $(NODE_ID) needs type nodeport"),
+        (outside(type="cluster-ip", loadBalancerSourceRanges=["10.0.0.0/8"]), "count only with type loadbalancer"),
+        (outside(podAnnotations={"a": "b"}), "bootstrapAnnotations and podAnnotations are for Services of its own"),
         (changed({"security": {"acls": ["User:a:ALL"], "authorizer": "kafka"}}), "security.acls count only with"),
         (changed({"security": {"superUsers": ["User:a"]}}), "security.superUsers count only with"),
         (changed({"security": {"internalPrincipals": ["User:node"]}}), "security.internalPrincipals need certificates"),

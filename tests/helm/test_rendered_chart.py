@@ -134,6 +134,70 @@ def test_service_monitors_find_services_and_their_ports(values: Path) -> None:
         assert {end["port"] for end in monitor["spec"]["endpoints"]} <= {port["name"] for port in found[0]["spec"]["ports"]}
 
 
+def test_a_listener_has_a_port_only_in_services_of_its_type() -> None:
+    """The plain-text listener of the nodes leaves the cluster by no load balancer."""
+    listeners = [
+        {"name": "PLAINTEXT", "port": 9192},
+        {
+            "name": "LB",
+            "port": 9292,
+            "protocol": "PLAINTEXT",
+            "type": "loadbalancer",
+            "advertisedHost": "h-$(NODE_ID)",
+            "advertisedPort": 443,
+        },
+        {"name": "NP", "port": 9392, "protocol": "PLAINTEXT", "type": "nodeport", "advertisedPort": "3200$(NODE_ID)"},
+        {"name": "IP", "port": 9492, "protocol": "PLAINTEXT", "type": "cluster-ip"},
+    ]
+    objects = render(changed({"listeners": listeners, "replicaCount": 2, "nodeIdStart": 4}))
+    found = {
+        one["metadata"]["name"].removeprefix(NAME): (
+            one["spec"].get("type"),
+            *((p["port"], p.get("nodePort")) for p in one["spec"]["ports"]),
+        )
+        for one in objects
+        if one["kind"] == "Service"
+    }
+    assert found == {
+        "": (None, (9192, None)),
+        "-nodes": (None, (9192, None)),
+        "-http": (None, (9193, None)),
+        **{f"-{pod}": ("LoadBalancer", (443, None)) for pod in ("lb-bootstrap", "4-lb", "5-lb")},
+        "-np-bootstrap": ("NodePort", (9392, None)),
+        "-4-np": ("NodePort", (9392, 32004)),
+        "-5-np": ("NodePort", (9392, 32005)),
+        **{f"-{pod}": ("ClusterIP", (9492, None)) for pod in ("ip-bootstrap", "4-ip", "5-ip")},
+    }
+    (env,) = [container["env"] for container in find(objects, "StatefulSet", NAME)["spec"]["template"]["spec"]["containers"]]
+    (told,) = [one["value"] for one in env if one["name"] == "DISKLESS_ADVERTISED_LISTENERS"]
+    assert told.split(",")[1:] == [
+        "LB://h-$(NODE_ID):443",
+        "NP://$(HOST_IP):3200$(NODE_ID)",
+        "IP://$(POD_NAME)-ip.kafka.svc.cluster.local:9492",
+    ]
+
+
+def test_who_may_connect_is_said_for_each_listener() -> None:
+    peer = {"ipBlock": {"cidr": "198.51.100.0/24"}}
+    listeners = [{"name": "PLAINTEXT", "port": 9192}, {"name": "OUT", "port": 9292, "protocol": "PLAINTEXT", "networkPolicyPeers": [peer]}]
+    objects = render(changed({"listeners": listeners, "networkPolicy": {"clients": [{"podSelector": {}}]}}))
+    rules = find(objects, "NetworkPolicy", NAME)["spec"]["ingress"]
+    opened = [(rule["ports"][0]["port"], rule["from"]) for rule in rules if len(rule["ports"]) == 1]
+    assert opened[:2] == [(9192, [{"podSelector": {}}]), (9292, [peer])]
+
+
+def test_prometheus_verifies_whom_it_sends_its_token() -> None:
+    scraped = changed(
+        {"http": {"tls": {"secret": "t", "caKey": "root"}, "tokenSecret": "s"}, "metrics": {"serviceMonitor": {"enabled": True}}}
+    )
+    (end,) = find(render(scraped), "ServiceMonitor", NAME)["spec"]["endpoints"]
+    name = f"{NAME}-0.{NAME}-nodes.kafka.svc.cluster.local"
+    assert end["tlsConfig"] == {"ca": {"secret": {"name": "t", "key": "root"}}, "serverName": name}
+    given = changed(scraped, {"metrics": {"serviceMonitor": {"serverName": "nodes.example"}}})
+    (end,) = find(render(given), "ServiceMonitor", NAME)["spec"]["endpoints"]
+    assert end["tlsConfig"]["serverName"] == "nodes.example"
+
+
 def test_no_secret_stands_in_an_object() -> None:
     for values in CI_VALUES:
         assert not [one for one in render(values) if one["kind"] == "Secret"]

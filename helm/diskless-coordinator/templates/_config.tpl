@@ -1,5 +1,6 @@
 {{/* One line of a properties file: (list key value). Whole numbers of a values file are floats to Helm; large ones must not become 1e+06. */}}
 {{- define "diskless.property" -}}
+{{- if include "diskless.isSecret" (index . 0) -}}{{- fail (printf "%s holds a secret, and more people may read ConfigMaps and arguments than secrets. Put its value into a Secret and write secretSettings: {%s: {secret: NAME, key: KEY}} instead (or kafka.sasl.existingSecret, objectStore.existingSecret)" (index . 0) (index . 0)) -}}{{- end -}}
 {{- $value := index . 1 -}}
 {{- if kindIs "float64" $value -}}
 {{- if eq (floor $value) $value -}}{{- $value = printf "%.0f" $value -}}{{- end -}}
@@ -15,7 +16,9 @@ bootstrap.servers={{ join "," $kafka.bootstrapServers }}
 kafka.security.protocol={{ $kafka.securityProtocol }}
 {{- if hasPrefix "SASL_" $kafka.securityProtocol }}
 kafka.sasl.mechanism={{ $kafka.sasl.mechanism }}
-{{ include "diskless.property" (list "kafka.sasl.username" $kafka.sasl.username) }}
+{{- with $kafka.sasl.username }}
+{{ include "diskless.property" (list "kafka.sasl.username" .) }}
+{{- end }}
 {{- end }}
 {{- if hasSuffix "SSL" $kafka.securityProtocol }}
 {{- if $kafka.tls.caSecret }}
@@ -109,15 +112,30 @@ snapshots.peers={{ include "diskless.headless" . }}.{{ .Release.Namespace }}.svc
 {{- $inside := printf "$(POD_NAME).%s.%s.svc.%s" (include "diskless.headless" .) .Release.Namespace .Values.clusterDomain -}}
 {{- $advertised := list -}}
 {{- range .Values.listeners -}}
-{{- $advertised = append $advertised (printf "%s://%s:%v" .name (default $inside .advertisedHost) (default .port .advertisedPort)) -}}
+{{- $own := printf "$(POD_NAME)-%s.%s.svc.%s" (lower .name | replace "_" "-") $.Release.Namespace $.Values.clusterDomain -}}
+{{- $host := default (get (dict "nodeport" "$(HOST_IP)" "cluster-ip" $own "internal" $inside) (default "internal" .type)) .advertisedHost -}}
+{{- $advertised = append $advertised (printf "%s://%s:%v" .name $host (default .port .advertisedPort)) -}}
 {{- end -}}
 {{- join "," $advertised -}}
+{{- end -}}
+
+{{/* Variables of the settings in secretSettings: (list . of-nodes), those of nodes alone or those of every program. */}}
+{{- define "diskless.secretSettingsEnv" -}}
+{{- $ofNodes := index . 1 -}}
+{{- range $setting, $from := (index . 0).Values.secretSettings }}
+{{- if ne $ofNodes (or (hasPrefix "kafka." $setting) (hasPrefix "object.store." $setting)) }}
+- name: DISKLESS_{{ $setting | upper | replace "." "_" }}
+  valueFrom:
+    secretKeyRef: {name: {{ $from.secret | quote }}, key: {{ $from.key | quote }}}
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{/* Variables with credentials, for every program of the service. */}}
 {{- define "diskless.secretEnv" -}}
 {{- $kafka := .Values.kafka -}}
-{{- if hasPrefix "SASL_" $kafka.securityProtocol }}
+{{- include "diskless.secretSettingsEnv" (list . false) }}
+{{- if and (hasPrefix "SASL_" $kafka.securityProtocol) $kafka.sasl.existingSecret }}
 - name: DISKLESS_KAFKA_SASL_PASSWORD
   valueFrom:
     secretKeyRef: {name: {{ $kafka.sasl.existingSecret | quote }}, key: {{ $kafka.sasl.passwordKey | quote }}}
@@ -208,24 +226,30 @@ snapshots.peers={{ include "diskless.headless" . }}.{{ .Release.Namespace }}.svc
 {{- $kafka := .Values.kafka -}}
 {{- if not $kafka.bootstrapServers -}}{{- fail "kafka.bootstrapServers is empty: list the brokers of the Kafka cluster, host:port" -}}{{- end -}}
 {{- if not .Values.objectStore.url -}}{{- fail "objectStore.url is empty: give the store that the brokers upload to, for instance s3://bucket/prefix" -}}{{- end -}}
-{{- if hasPrefix "SASL_" $kafka.securityProtocol -}}
+{{- if and (hasPrefix "SASL_" $kafka.securityProtocol) (ne $kafka.sasl.mechanism "OAUTHBEARER") -}}
 {{- if not $kafka.sasl.username -}}{{- fail (printf "kafka.securityProtocol %s needs kafka.sasl.username" $kafka.securityProtocol) -}}{{- end -}}
 {{- if not $kafka.sasl.existingSecret -}}{{- fail (printf "kafka.securityProtocol %s needs kafka.sasl.existingSecret, a secret with the password under the key %s" $kafka.securityProtocol $kafka.sasl.passwordKey) -}}{{- end -}}
 {{- end -}}
-{{- range $key, $ := $kafka.properties -}}
-{{- if has $key (list "sasl.password" "ssl.key.password" "ssl.key.pem") -}}{{- fail (printf "kafka.properties must not hold %s: values are no place for secrets; use kafka.sasl.existingSecret or kafka.tls.clientSecret" $key) -}}{{- end -}}
-{{- end -}}
-{{- range $key, $ := .Values.objectStore.options -}}
-{{- if regexMatch "secret|token|password|account\\.key" $key -}}{{- fail (printf "objectStore.options must not hold %s: values are no place for secrets; use objectStore.existingSecret and objectStore.secretKeys" $key) -}}{{- end -}}
+{{- range .Values.extraEnv -}}
+{{- if and .value (include "diskless.isSecret" .name) -}}{{- fail (printf "extraEnv: %s holds a secret: give it by valueFrom.secretKeyRef, or by secretSettings, instead of by value" .name) -}}{{- end -}}
 {{- end -}}
 {{- $names := list -}}{{- $ports := list (int .Values.http.port) -}}{{- $secure := false -}}
 {{- range .Values.listeners -}}
 {{- $protocol := default (upper .name) .protocol -}}
 {{- if not (has $protocol (list "PLAINTEXT" "SSL" "SASL_PLAINTEXT" "SASL_SSL")) -}}{{- fail (printf "listener %s needs a protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL" .name) -}}{{- end -}}
 {{- if and (has (upper .name) (list "PLAINTEXT" "SSL" "SASL_PLAINTEXT" "SASL_SSL")) (ne (upper .name) $protocol) -}}{{- fail (printf "listener %s says by its name that it is %s, and by its protocol that it is %s: rename it" .name (upper .name) $protocol) -}}{{- end -}}
-{{- if has (lower .name) $names -}}{{- fail (printf "listener %s is there twice" .name) -}}{{- end -}}
+{{- $service := lower .name | replace "_" "-" -}}
+{{- if has $service $names -}}{{- fail (printf "listener %s is there twice" .name) -}}{{- end -}}
 {{- if has (int .port) $ports -}}{{- fail (printf "listener %s: port %v is taken by another listener or by http.port" .name .port) -}}{{- end -}}
-{{- $names = append $names (lower .name) -}}{{- $ports = append $ports (int .port) -}}
+{{- $names = append $names $service -}}
+{{- $type := default "internal" .type -}}
+{{- if and (ne $type "internal") (gt (len .name) 11) -}}{{- fail (printf "listener %s: the name of a listener of type %s has at most 11 characters, since its Services are named after it" .name $type) -}}{{- end -}}
+{{- if and (eq $type "loadbalancer") (not .advertisedHost) -}}{{- fail (printf "listener %s (loadbalancer) needs advertisedHost, the name of a pod's load balancer, such as diskless-$(NODE_ID).example.com" .name) -}}{{- end -}}
+{{- if and (eq $type "nodeport") (not (contains "$(NODE_ID)" (toString .advertisedPort))) -}}{{- fail (printf "listener %s (nodeport) needs advertisedPort with the pod's number, such as 3200$(NODE_ID): each pod has a port of its own on all machines" .name) -}}{{- end -}}
+{{- if and (contains "$(NODE_ID)" (toString .advertisedPort)) (ne $type "nodeport") -}}{{- fail (printf "listener %s: advertisedPort with $(NODE_ID) needs type nodeport" .name) -}}{{- end -}}
+{{- if and .loadBalancerSourceRanges (ne $type "loadbalancer") -}}{{- fail (printf "listener %s: loadBalancerSourceRanges count only with type loadbalancer" .name) -}}{{- end -}}
+{{- if and (or .bootstrapAnnotations .podAnnotations) (eq $type "internal") -}}{{- fail (printf "listener %s: bootstrapAnnotations and podAnnotations are for Services of its own: give its type, or leave them out" .name) -}}{{- end -}}
+{{- $ports = append $ports (int .port) -}}
 {{- $tls := default (dict) .tls -}}{{- $sasl := default (dict) .sasl -}}
 {{- if ne $protocol "PLAINTEXT" -}}{{- $secure = true -}}{{- end -}}
 {{- if and (hasSuffix "SSL" $protocol) (not $tls.secret) -}}{{- fail (printf "listener %s (%s) needs tls.secret, a secret with its certificate and key" .name $protocol) -}}{{- end -}}
@@ -239,6 +263,7 @@ snapshots.peers={{ include "diskless.headless" . }}.{{ .Release.Namespace }}.svc
 {{- if and $secure (not .Values.security.authorizer) -}}{{- fail "a secure listener needs security.authorizer: acls (with security.acls and security.superUsers) or kafka" -}}{{- end -}}
 {{- if and .Values.security.acls (ne .Values.security.authorizer "acls") -}}{{- fail "security.acls count only with security.authorizer acls: set it, or leave them out" -}}{{- end -}}
 {{- if and .Values.security.superUsers (not .Values.security.authorizer) -}}{{- fail "security.superUsers count only with security.authorizer acls or kafka: set it, or leave them out" -}}{{- end -}}
+{{- if ne (default "internal" (first .Values.listeners).type) "internal" -}}{{- fail (printf "the first listener, %s, is the one of the nodes: its type must be internal" (first .Values.listeners).name) -}}{{- end -}}
 {{- $main := default (dict) (first .Values.listeners).tls -}}
 {{- if and .Values.security.internalPrincipals (not .Values.security.internalSecret) (ne (default "" $main.clientAuth) "required") -}}{{- fail (printf "security.internalPrincipals need certificates on the first listener, %s: set its tls.clientAuth to required, or give security.internalSecret" (first .Values.listeners).name) -}}{{- end -}}
 {{- if and .Values.http.tokenSecret (not .Values.http.tls.secret) -}}{{- fail "http.tokenSecret without http.tls.secret would send the token in clear text: give a certificate" -}}{{- end -}}

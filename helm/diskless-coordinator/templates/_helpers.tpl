@@ -97,6 +97,15 @@ annotations:
 {{- printf "kafka-%v" .port -}}
 {{- end -}}
 
+{{/* The ports of the listeners that have no Services of their own. */}}
+{{- define "diskless.internalPorts" -}}
+{{- range .Values.listeners }}
+{{- if eq (default "internal" .type) "internal" }}
+- {name: {{ include "diskless.portName" . }}, port: {{ .port }}, targetPort: {{ include "diskless.portName" . }}}
+{{- end }}
+{{- end }}
+{{- end -}}
+
 {{/* Names of scrape jobs: the alerts find targets that are down by these words. */}}
 {{- define "diskless.job" -}}
 {{- $root := index . 0 -}}{{- $words := index . 1 -}}{{- $fullname := include "diskless.fullname" $root -}}

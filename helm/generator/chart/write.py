@@ -1,4 +1,4 @@
-"""The files of the chart that are made: README.md, values.schema.json, and its copies of dashboards and rules.
+"""The files of the chart that are made: README.md, values.schema.json, the rule for secrets, and copies of dashboards and rules.
 
 Copies, because Helm packs no files from outside of the chart's folder.
 """
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from helm.generator.chart import secrets
 from helm.generator.chart.readme import readme
 from helm.generator.chart.schema import schema
 from helm.generator.chart.values import parse_values
@@ -23,7 +24,12 @@ def chart_files(chart: Path = CHART) -> Mapping[str, str]:
     """Every made file by its name in the chart's folder, made of its values.yaml. Raises `UndocumentedValueError`."""
     values = parse_values((chart / "values.yaml").read_text(encoding="utf-8"))
     copies = {f"{MONITORING}/{name}": text for name, text in files().items() if name.startswith(("dashboards/", "rules/"))}
-    return {"README.md": readme(FRAME.read_text(encoding="utf-8"), values), "values.schema.json": schema(values), **copies}
+    return {
+        "README.md": readme(FRAME.read_text(encoding="utf-8"), values),
+        "values.schema.json": schema(values),
+        secrets.NAME: secrets.secrets_template(),
+        **copies,
+    }
 
 
 def stale_chart_files(chart: Path = CHART) -> list[str]:
