@@ -169,11 +169,11 @@ def test_helm_test_asks_the_coordinators(phase: str, status: int, kube: KubeApi,
             running.wait(60)
 
 
-def test_a_volume_of_another_size_is_refused_with_the_reason(kube: KubeApi, namespace: str, tmp_path: Path) -> None:
+def test_a_volume_of_another_size_is_refused_with_the_remedy(kube: KubeApi, namespace: str, tmp_path: Path) -> None:
     where = ["-n", namespace, "--values"]
     done(kube, "install", RELEASE, str(CHART), *where, values_file(tmp_path, MINIMAL))
     kept = stateful_set(kube, namespace)["metadata"]["generation"]
     ran = kube.helm("upgrade", RELEASE, str(CHART), *where, values_file(tmp_path, changed({"persistence": {"size": "40Gi"}})))
     assert ran.returncode != 0
-    assert "Forbidden" in ran.stderr
+    assert "persistence.size is 20Gi in the StatefulSet and cannot become 40Gi there" in ran.stderr
     assert stateful_set(kube, namespace)["metadata"]["generation"] == kept

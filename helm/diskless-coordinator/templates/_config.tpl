@@ -221,6 +221,33 @@ snapshots.peers={{ include "diskless.headless" . }}.{{ .Release.Namespace }}.svc
 {{- end }}
 {{- end -}}
 
+{{/* A quantity in bytes: the API server writes one in other units than it was given in. */}}
+{{- define "diskless.bytes" -}}
+{{- $units := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 "P" 1000000000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "Pi" 1125899906842624 -}}
+{{- $number := regexFind "^[0-9.]+" . -}}
+{{- printf "%.0f" (mulf (float64 $number) (get $units (trimPrefix $number .) | default 1)) -}}
+{{- end -}}
+
+{{/* Stops an upgrade that changes what Kubernetes keeps in a StatefulSet for ever, with what to do. Without a cluster nothing is known. */}}
+{{- define "diskless.checkUpgrade" -}}
+{{- $name := include "diskless.fullname" . -}}
+{{- $kept := lookup "apps/v1" "StatefulSet" .Release.Namespace $name -}}
+{{- if $kept -}}
+{{- $claim := default (dict) (first (default (list) $kept.spec.volumeClaimTemplates)) -}}
+{{- $wanted := .Values.persistence -}}
+{{- $changes := list (list "podManagementPolicy" $kept.spec.podManagementPolicy .Values.podManagementPolicy) (list "persistence.enabled" (not (empty $claim)) $wanted.enabled) -}}
+{{- if and $claim $wanted.enabled -}}
+{{- $size := $claim.spec.resources.requests.storage -}}
+{{- $changes = append $changes (list "persistence.size" $size (ternary $size $wanted.size (eq (include "diskless.bytes" $size) (include "diskless.bytes" $wanted.size)))) -}}
+{{- $changes = append $changes (list "persistence.accessModes" $claim.spec.accessModes $wanted.accessModes) -}}
+{{- $changes = append $changes (list "persistence.storageClass" (default "" $claim.spec.storageClassName) $wanted.storageClass) -}}
+{{- end -}}
+{{- range $changes -}}
+{{- if ne (toString (index . 1)) (toString (index . 2)) -}}{{- fail (printf "%s is %v in the StatefulSet and cannot become %v there: see \"Growing volumes\" in the chart's README, then `kubectl -n %s delete statefulset %s --cascade=orphan`, which leaves the pods running, and upgrade again" (index . 0) (index . 1) (index . 2) $.Release.Namespace $name) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Stops an installation that could not work, with what is missing and what to do. */}}
 {{- define "diskless.check" -}}
 {{- $kafka := .Values.kafka -}}
