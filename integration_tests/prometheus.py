@@ -26,10 +26,13 @@ class Sample(NamedTuple):
 
 
 class Prometheus:
-    """`targets` are addresses by scrape job. Use as a context manager."""
+    """`targets` are addresses by scrape job, `scrape` is what else its configuration says of all jobs. Use as a context manager."""
 
-    def __init__(self, program: str, folder: Path, targets: Mapping[str, Sequence[str]]) -> None:
+    def __init__(
+        self, program: str, folder: Path, targets: Mapping[str, Sequence[str]], scrape: Mapping[str, object] | None = None
+    ) -> None:
         self._program = program
+        self._scrape = scrape or {}
         self._folder = folder
         self._targets = targets
         (self._port,) = lease_ports(1)
@@ -42,7 +45,8 @@ class Prometheus:
             "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
             "rule_files": [str(path) for path in sorted(FOLDER.glob("rules/*.yaml"))],
             "scrape_configs": [
-                {"job_name": job, "static_configs": [{"targets": list(addresses)}]} for job, addresses in self._targets.items()
+                {"job_name": job, "static_configs": [{"targets": list(addresses)}], **self._scrape}
+                for job, addresses in self._targets.items()
             ],
         }
         file = self._folder / "prometheus.yaml"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 import subprocess
 import sys
 import urllib.request
@@ -22,12 +23,14 @@ from coordinator.adapters.objectstore import open_store
 from coordinator.client.client import DisklessClient
 from coordinator.security.client_security import ClientSecurity
 from coordinator.security.users_file import credentials_of, write_users
-from coordinator.testing.certificates import Authority
+from coordinator.testing.certificates import HOSTS, Authority
+from integration_tests.prometheus import Prometheus
 from integration_tests.secured_kafka import LOGIN, SecuredKafka, node_rights
 from integration_tests.waiting import wait_until
 from records.record_batch import Record
 from tests.helm.chart_tools import find, render
 from tests.helm.pods import Container, containers
+from tests.monitoring.prometheus_tools import program
 
 NODES = 3
 USER, PASSWORD = "diskless", "a pass=word with \\ and #"
@@ -95,6 +98,10 @@ class Pods:
         ours = ("PATH", "HOME", "JAVA_HOME", "DISKLESS_CACHE_DIR", "LANG")
         return {name: os.environ[name] for name in ours if name in os.environ} | dict(container.environment)
 
+    def secret(self, reference: Mapping[str, str]) -> str:
+        """The text that a reference with `name` and `key` means."""
+        return self._secrets[reference["name"]][reference["key"]]
+
     def claim(self, name: str) -> Path:
         return self._folder / "claims" / name
 
@@ -108,14 +115,17 @@ class Pods:
         places = {
             "listeners": address,
             "advertised.listeners": address,
-            "http.listener": f"http://127.0.0.1:{self.http_ports[number]}",
+            "http.listener": f"https://127.0.0.1:{self.http_ports[number]}",
             "snapshots.peers": "",
         }
         self.start(f"node-{number}", node, {}, *(word for key, value in places.items() for word in ("--property", f"{key}={value}")))
 
     def readiness(self, number: int) -> Mapping[str, Any]:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.http_ports[number]}/ready", timeout=5) as answer:
+            url = f"https://127.0.0.1:{self.http_ports[number]}/ready"
+            token = {"Authorization": f"Bearer {self._secrets['diskless-scrape']['token']}"}
+            trusted = ssl.create_default_context(cafile=self._folder / "nodes.crt")
+            with urllib.request.urlopen(urllib.request.Request(url, headers=token), timeout=5, context=trusted) as answer:
                 found: Mapping[str, Any] = json.load(answer)
                 return found
         except OSError:
@@ -160,6 +170,8 @@ def pods(secured_kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) 
             "internalSecret": "diskless-internal",
         },
         "clientConfig": {"secret": "diskless-client"},
+        "http": {"tls": {"secret": "diskless-tls"}, "tokenSecret": "diskless-scrape"},
+        "metrics": {"serviceMonitor": {"enabled": True}},
         "objectStore": {"url": "file:///objects"},
         "extraVolumes": [{"name": "objects", "persistentVolumeClaim": {"claimName": "objects"}}],
         "extraVolumeMounts": [{"name": "objects", "mountPath": "/objects"}],
@@ -176,7 +188,9 @@ def pods(secured_kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) 
     }
     authority = Authority(folder, "nodes")
     end = "-----END PRIVATE KEY-----\n"
-    key, _, certificate = authority.issue("node").read_text(encoding="ascii").partition(end)
+    key, _, certificate = (
+        authority.issue("node", hosts=(*HOSTS, f"*.{NAME}-nodes.kafka.svc.cluster.local")).read_text(encoding="ascii").partition(end)
+    )
     write_users(folder / "users", {"admin": credentials_of(NODE_LOGIN["sasl.password"])})
     login = NODE_LOGIN | {"ssl.ca.location": "/etc/diskless/client/ca.crt"}
     # As Strimzi and cert-manager write them, other keys and all.
@@ -184,6 +198,7 @@ def pods(secured_kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) 
         "diskless-tls": {"tls.crt": certificate, "tls.key": key + end, "ca.crt": authority.ca_file.read_text()},
         "diskless-users": {"users": (folder / "users").read_text()},
         "diskless-internal": {"secret": os.urandom(24).hex()},
+        "diskless-scrape": {"token": os.urandom(24).hex()},
         "diskless-client": {
             "client.properties": "".join(f"node.{name}={value}\n" for name, value in login.items()),
             "ca.crt": authority.ca_file.read_text(),
@@ -216,6 +231,25 @@ def test_helm_test_and_doctor_find_the_service_in_order(pods: Pods) -> None:
     assert doctor.returncode == 0, doctor.stdout + doctor.stderr
 
 
+def test_prometheus_reads_the_metrics_of_nodes_whose_certificates_it_verifies(pods: Pods, data_folder: Path) -> None:
+    """The nodes are asked at their addresses, as by the Prometheus operator, and not one of them that shows another name."""
+    (end,) = find(pods.objects, "ServiceMonitor", NAME)["spec"]["endpoints"]
+    authority, login = end["tlsConfig"]["ca"]["secret"], end["authorization"]["credentials"]
+    (data_folder / "ca.crt").write_text(pods.secret(authority))
+    scrape = {
+        "scheme": end["scheme"],
+        "authorization": {"credentials": pods.secret(login)},
+        "tls_config": {"ca_file": str(data_folder / "ca.crt"), "server_name": end["tlsConfig"]["serverName"]},
+    }
+    targets = {"nodes": [f"127.0.0.1:{port}" for port in pods.http_ports]}
+    prometheus = program("prometheus")
+    with Prometheus(prometheus, data_folder / "verified", targets, scrape) as running:
+        wait_until(lambda: [sample.value for sample in running.query("up")] == [1.0] * NODES, "the nodes to be scraped")
+    misled = {**scrape, "tls_config": {**scrape["tls_config"], "server_name": "another.example"}}
+    with Prometheus(prometheus, data_folder / "misled", targets, misled) as running:
+        wait_until(lambda: [sample.value for sample in running.query("up")] == [0.0] * NODES, "the nodes to be refused")
+
+
 @pytest.mark.long
 def test_monitor_dashboard_and_audit_come_up_beside_them(pods: Pods) -> None:
     found = pods.containers("Deployment", f"{NAME}-monitor")
@@ -226,8 +260,8 @@ def test_monitor_dashboard_and_audit_come_up_beside_them(pods: Pods) -> None:
         START_TIMEOUT_S,
     )
     assert pods.processes["monitor"].is_running(), pods.log("monitor").read_text()[-3000:]
-    addresses = ",".join(f"{NAME}-{number}.{NAME}-nodes.kafka.svc.cluster.local:9193" for number in range(NODES))
-    nodes = ",".join(f"127.0.0.1:{port}" for port in pods.http_ports)
+    addresses = ",".join(f"https://{NAME}-{number}.{NAME}-nodes.kafka.svc.cluster.local:9193" for number in range(NODES))
+    nodes = ",".join(f"https://127.0.0.1:{port}" for port in pods.http_ports)
     pods.start("dashboard", found["dashboard"], {addresses: nodes, "0.0.0.0:9180": f"127.0.0.1:{pods.page_port}"})
 
     def healthy() -> bool:
