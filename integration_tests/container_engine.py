@@ -1,6 +1,7 @@
 """A container engine for tests: the one that answers at DOCKER_HOST, else a private one that ends with the test and leaves nothing.
 
-A private engine touches no rules of the machine's network, so containers reach nothing but the machine itself, through `--network host`.
+A private engine touches no rules of the machine's network: containers reach each other in a network that they share, and the machine itself
+through `--network host`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -76,6 +77,7 @@ class ContainerEngine:
         running = self.try_run("ps", "-aq").stdout.split()
         if running:
             self.try_run("rm", "-f", *running)
+        self.try_run("network", "prune", "-f")  # else their bridges stay
         self._daemon.send(signal.SIGTERM)
         self._daemon.wait(60)
         for mount in reversed(Path("/proc/mounts").read_text(encoding="utf-8").splitlines()):
@@ -106,6 +108,12 @@ class ContainerEngine:
         given = os.environ.get(f"DISKLESS_TEST_IMAGE_{target.upper()}")
         if given:
             return given
+        tag = f"diskless-{target}:test"
+        self.build(context, tag, "--network", "host", "--target", target, timeout_s=timeout_s)
+        return tag
+
+    def build(self, context: Path, tag: str, *options: str, timeout_s: float) -> None:
+        """Build the image of a folder whose Dockerfile begins with `BASE`."""
         if self.try_run("image", "inspect", BASE).returncode != 0:
             try:
                 pulled = self.try_run("pull", "-q", BASE, timeout_s=PULL_TIMEOUT_S).returncode == 0
@@ -113,9 +121,12 @@ class ContainerEngine:
                 pulled = False
             if not pulled:
                 self._make_base()
-        tag = f"diskless-{target}:test"
-        self.run("build", "--network", "host", "-t", tag, "--target", target, str(context), timeout_s=timeout_s)
-        return tag
+        self.run("build", "-t", tag, *options, str(context), timeout_s=timeout_s)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables by which other clients find this engine."""
+        return self._environment
 
     def _make_base(self) -> None:
         """Make an image with Debian's Python under the name of Docker's: what the Dockerfile needs of it is the same."""

@@ -34,11 +34,12 @@ def test_an_unknown_choice_is_an_error() -> None:
         find_kafka(environment={"DISKLESS_KAFKA": "docker"})
 
 
-def test_a_container_listens_on_every_interface_and_advertises_loopback() -> None:
-    variables = image_environment(19092)
+def test_a_container_listens_on_every_interface_and_advertises_loopback_to_clients() -> None:
+    variables = image_environment(19092, node_id=2, nodes=3, cluster_id="c", session_timeout_ms=2000)
     assert variables["KAFKA_LISTENERS"].startswith("PLAINTEXT://0.0.0.0:19092,")
-    assert variables["KAFKA_ADVERTISED_LISTENERS"] == "PLAINTEXT://127.0.0.1:19092"
-    assert variables["KAFKA_NODE_ID"] == "1"
+    assert variables["KAFKA_ADVERTISED_LISTENERS"] == "PLAINTEXT://127.0.0.1:19092,BROKERS://kafka-2:29092"
+    assert variables["KAFKA_CONTROLLER_QUORUM_VOTERS"] == "1@kafka-1:29093,2@kafka-2:29093,3@kafka-3:29093"
+    assert (variables["KAFKA_NODE_ID"], variables["KAFKA_MIN_INSYNC_REPLICAS"], variables["CLUSTER_ID"]) == ("2", "2", "c")
 
 
 @pytest.mark.parametrize(("name", "complaint"), [("kafka-clients-3.9.1.jar", "is Kafka 3.9; 4.0 or newer"), ("other.jar", "has no libs")])

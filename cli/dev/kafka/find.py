@@ -2,7 +2,7 @@
 
 1. KAFKA_BOOTSTRAP_SERVERS: a cluster that exists; it is left as it is.
 2. KAFKA_HOME: brokers of a distribution.
-3. DISKLESS_KAFKA=testcontainers: one broker in a container, when a container engine answers.
+3. DISKLESS_KAFKA=testcontainers: brokers in containers, when a container engine answers.
 4. Brokers of the jars in `jars.lock`, which needs no asking.
 What was chosen and does not work is an error.
 """
@@ -80,7 +80,8 @@ class ExistingKafka:
 
 
 def find_kafka(folder: Path | None = None, *, nodes: int = 1, environment: Mapping[str, str] | None = None) -> Kafka:
-    """Choose the Kafka to use; it is not started yet. `folder` and `nodes` matter only for brokers started here.
+    """Choose the Kafka to use; it is not started yet. `nodes` matters only for brokers started here or in containers, `folder`
+    only for the former.
 
     Raises `NoKafkaError` when the one to use cannot be had.
     """
@@ -94,7 +95,7 @@ def find_kafka(folder: Path | None = None, *, nodes: int = 1, environment: Mappi
     if asked == "testcontainers" and not environment.get("KAFKA_HOME"):
         from cli.dev.kafka.container import ContainerKafka  # needs the extra `dev`, unlike the rest of this package
 
-        return ContainerKafka(environment)
+        return ContainerKafka(environment, nodes, session_timeout_ms=SESSION_TIMEOUT_MS)
     try:
         return KafkaCluster(nodes, folder, runtime=find_runtime(environment), session_timeout_ms=SESSION_TIMEOUT_MS)
     except (NoJavaError, JarError, RuntimeUnavailableError) as error:
