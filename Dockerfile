@@ -1,8 +1,9 @@
 # Two images: the service (the default) and, with --target monitor, the Spark monitor with its dashboard.
 #
-#   docker build -t diskless-coordinator .
-#   docker build -t diskless-monitor --target monitor .
+#   docker build -t diskless-coordinator --build-arg COMMIT=$(git rev-parse HEAD) .
+#   docker build -t diskless-monitor --build-arg COMMIT=$(git rev-parse HEAD) --target monitor .
 #
+# The commit is part of the version that the programs show; git's folder does not come into the build.
 # Everything that is installed comes from requirements.lock with its hash. The network is needed for it, and for the
 # jars of the monitor, which cli/dev and spark_jobs lock in the same way.
 ARG BASE=python:3.11-slim-bookworm
@@ -30,8 +31,9 @@ COPY cli cli
 COPY coordinator coordinator
 COPY records records
 COPY spark_jobs spark_jobs
+ARG COMMIT=""
 # A build without compiled loops goes on and is slow: here it has to fail.
-RUN /tools/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation -w /wheels . \
+RUN SOURCE_COMMIT=$COMMIT /tools/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation -w /wheels . \
  && /tools/bin/pip --python /opt/diskless/bin/python install --no-compile --no-index --no-deps /wheels/*.whl \
  && /tools/bin/pip --python /opt/diskless/bin/python check \
  && /opt/diskless/bin/python -I -c 'import coordinator.app.main; from coordinator.app.compiled import interpreted_loops as i; assert not i(), i()'

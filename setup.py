@@ -2,8 +2,13 @@
 
 Such a module is plain Python and works without this; compiled, a commit costs a fifth to a fifteenth. Without a C compiler the
 installation goes on, says so, and the service says it again when it starts (`coordinator.app.main`).
+
+The commit goes into the version: that of the checkout, else the one in SOURCE_COMMIT, for builds without git's folder (Dockerfile).
 """
 
+import os
+import re
+import runpy
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -33,4 +38,17 @@ extensions = cythonize(compiled_modules(), compiler_directives=DIRECTIVES, build
 for extension in extensions:
     extension.optional = True  # cythonize does not pass it on
 
-setup(ext_modules=extensions, options={"build_ext": {"parallel": True}})
+
+def commit_mark() -> str:
+    """What the version ends with. Ends the build when SOURCE_COMMIT is no commit."""
+    given = os.environ.get("SOURCE_COMMIT", "")
+    if given and not re.fullmatch("[0-9a-f]{7,64}", given):
+        raise SystemExit(f"SOURCE_COMMIT={given} is no commit: give what `git rev-parse HEAD` prints, or nothing")
+    mark: str = runpy.run_path("coordinator/app/version.py")["commit_mark"](Path.cwd())
+    return f"+g{given[:12]}" if given else mark
+
+
+options = {"build_ext": {"parallel": True}}
+if mark := commit_mark():
+    options["egg_info"] = {"tag_build": mark}
+setup(ext_modules=extensions, options=options)

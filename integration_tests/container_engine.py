@@ -23,6 +23,8 @@ from integration_tests.waiting import wait_until
 BASE: Final = "python:3.11-slim-bookworm"
 CA: Final = "/etc/ssl/certs/ca-certificates.crt"
 PULL_TIMEOUT_S: Final = 120
+COMMIT: Final = "0123456789abcdef0123456789abcdef01234567"
+"""What images are told that they are built from."""
 
 
 def _missing(text: str) -> None:
@@ -109,7 +111,7 @@ class ContainerEngine:
         if given:
             return given
         tag = f"diskless-{target}:test"
-        self.build(context, tag, "--network", "host", "--target", target, timeout_s=timeout_s)
+        self.build(context, tag, "--network", "host", "--target", target, "--build-arg", f"COMMIT={COMMIT}", timeout_s=timeout_s)
         return tag
 
     def build(self, context: Path, tag: str, *options: str, timeout_s: float) -> None:

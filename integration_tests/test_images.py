@@ -6,6 +6,7 @@ Building takes minutes, hence the tier `long`.
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 import urllib.request
@@ -16,7 +17,7 @@ import pytest
 
 from cli.dev.kafka import Kafka
 from cli.dev.ports import lease_ports
-from integration_tests.container_engine import ContainerEngine, restricted
+from integration_tests.container_engine import COMMIT, ContainerEngine, restricted
 from integration_tests.waiting import wait_until
 from integration_tests.wire import OK, Batch, connected
 
@@ -52,6 +53,11 @@ def test_the_image_of_the_service_is_small_and_has_only_what_it_needs(engine: Co
     assert set(json.loads(found.replace("'", '"'))) <= {"pip", "pip3"}
     missing = "import importlib.util as u; print([name for name in ('pyspark', 'pytest', 'Cython', 'pip') if u.find_spec(name)])"
     assert engine.run("run", "--rm", *restricted("--entrypoint", "/opt/diskless/bin/python"), service, "-I", "-c", missing).strip() == "[]"
+
+
+@pytest.mark.skipif("DISKLESS_TEST_IMAGE_SERVICE" in os.environ, reason="that image was told another commit")
+def test_the_image_says_what_it_was_built_from(engine: ContainerEngine, service: str) -> None:
+    assert engine.run("run", "--rm", *restricted(), service, "--version").strip().endswith(f"+g{COMMIT[:12]}")
 
 
 def test_the_service_has_compiled_loops_and_cannot_write_to_its_image(engine: ContainerEngine, service: str) -> None:

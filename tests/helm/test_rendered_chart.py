@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,12 @@ def matrix() -> pytest.MarkDecorator:
 
 def test_the_matrix_is_there() -> None:
     assert len(CI_VALUES) >= 4
+
+
+def test_the_chart_installs_the_image_of_this_version() -> None:
+    project = tomllib.loads((CHART.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (container,) = pods(MINIMAL)["spec"]["containers"]
+    assert container["image"] == f"diskless-coordinator:{project['version']}"
 
 
 def test_lint_finds_nothing() -> None:
