@@ -48,7 +48,7 @@ def commit_mark() -> str:
     return f"+g{given[:12]}" if given else mark
 
 
-options = {"build_ext": {"parallel": True}}
+options: dict[str, dict[str, object]] = {"build_ext": {"parallel": True}}
 if mark := commit_mark():
     options["egg_info"] = {"tag_build": mark}
 setup(ext_modules=extensions, options=options)

@@ -141,6 +141,10 @@ class KubeApi:
         """Make an object in a collection."""
         self._ask("POST", path, value)
 
+    def delete(self, path: str) -> None:
+        """Take an object away at once. Nothing that it made goes with it: that is the work of Kubernetes' controllers."""
+        self._ask("DELETE", path, {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"})
+
     def patch_status(self, path: str, status: Mapping[str, Any]) -> None:
         """Write the status of an object, as the program that it stands for would."""
         self._ask("PATCH", f"{path}/status", {"status": status}, PATCH)

@@ -173,7 +173,13 @@ def test_a_volume_of_another_size_is_refused_with_the_remedy(kube: KubeApi, name
     where = ["-n", namespace, "--values"]
     done(kube, "install", RELEASE, str(CHART), *where, values_file(tmp_path, MINIMAL))
     kept = stateful_set(kube, namespace)["metadata"]["generation"]
-    ran = kube.helm("upgrade", RELEASE, str(CHART), *where, values_file(tmp_path, changed({"persistence": {"size": "40Gi"}})))
+    larger = values_file(tmp_path, changed({"persistence": {"size": "40Gi"}}))
+    ran = kube.helm("upgrade", RELEASE, str(CHART), *where, larger)
     assert ran.returncode != 0
     assert "persistence.size is 20Gi in the StatefulSet and cannot become 40Gi there" in ran.stderr
     assert stateful_set(kube, namespace)["metadata"]["generation"] == kept
+    name = stateful_set(kube, namespace)["metadata"]["name"]
+    kube.delete(f"/apis/apps/v1/namespaces/{namespace}/statefulsets/{name}")
+    done(kube, "upgrade", RELEASE, str(CHART), *where, larger)
+    (claim,) = stateful_set(kube, namespace)["spec"]["volumeClaimTemplates"]
+    assert claim["spec"]["resources"]["requests"]["storage"] == "40Gi"
