@@ -35,11 +35,15 @@ class SnapshotQuestion(NamedTuple):
 
 
 class SnapshotAnswer(NamedTuple):
-    """The answer to one question: an error, or bytes from the position on and the size of the whole."""
+    """The answer to one question: an error, or bytes from the position on and the size of the whole.
+
+    `leader` is the node that leads the partition, and its epoch; nodes answer each other whoever leads, and do not read it.
+    """
 
     error: ErrorCode
     size: int = 0
     data: bytes = b""
+    leader: tuple[int, int] = (-1, -1)
 
 
 def fetch_snapshot_request(cluster_id: str, node_id: int, question: SnapshotQuestion, max_bytes: int) -> Message:
@@ -75,8 +79,7 @@ def fetch_snapshot_response(version: int, error: ErrorCode, answered: Sequence[t
             index=asked.partition,
             error_code=KioError(int(answer.error)),
             snapshot_id=module.SnapshotId(end_offset=asked.end_offset, epoch=asked.epoch),
-            # Any node answers, so nobody has to be told of the leader.
-            current_leader=module.LeaderIdAndEpoch(leader_id=0, leader_epoch=0),
+            current_leader=module.LeaderIdAndEpoch(leader_id=answer.leader[0], leader_epoch=answer.leader[1]),
             size=answer.size,
             position=asked.position,
             unaligned_records=answer.data,

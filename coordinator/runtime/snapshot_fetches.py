@@ -19,7 +19,7 @@ FETCH_BYTES_MAX: Final = 1024 * 1024
 
 
 async def fetch_snapshot(node: Node, version: int, request: Message) -> Message:
-    """Answer FetchSnapshot. The bytes allowed are those of all partitions together."""
+    """Answer FetchSnapshot. The bytes allowed are those of all partitions together: each gets the average, and what earlier ones left."""
     cluster_id, max_bytes, questions = snapshot_questions(request)
     facts = node.topic.facts
     if facts is None:
@@ -30,18 +30,17 @@ async def fetch_snapshot(node: Node, version: int, request: Message) -> Message:
         return fetch_snapshot_response(version, ErrorCode.INVALID_REQUEST)
     left = min(max_bytes, FETCH_BYTES_MAX)
     answered = []
-    for one in questions:
-        answer = await _answer(node, one, left)
+    for number, one in enumerate(questions):
+        answer = await _answer(node, one, left // (len(questions) - number))
         left -= len(answer.data)
-        answered.append((one, answer))
+        leader = node.view.leader(one.partition)
+        answered.append((one, answer if leader is None else answer._replace(leader=(leader.node_id, leader.epoch))))
     return fetch_snapshot_response(version, ErrorCode.NONE, answered)
 
 
 async def _answer(node: Node, asked: SnapshotQuestion, max_bytes: int) -> SnapshotAnswer:
     if asked.topic != node.config.topic or asked.partition not in node.replicas:
         return SnapshotAnswer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if asked.position < 0:
-        return SnapshotAnswer(ErrorCode.INVALID_REQUEST)
     try:
         piece = await node.snapshots.read(asked.partition, SnapshotId(asked.end_offset, asked.epoch), asked.position, max_bytes)
     except StateFailed as failed:
@@ -49,6 +48,6 @@ async def _answer(node: Node, asked: SnapshotQuestion, max_bytes: int) -> Snapsh
         return SnapshotAnswer(ErrorCode.UNKNOWN_SERVER_ERROR)
     if piece is None:
         return SnapshotAnswer(ErrorCode.SNAPSHOT_NOT_FOUND)
-    if asked.position >= piece.size:
+    if not 0 <= asked.position <= piece.size:
         return SnapshotAnswer(ErrorCode.POSITION_OUT_OF_RANGE, piece.size)
     return SnapshotAnswer(ErrorCode.NONE, piece.size, piece.data)

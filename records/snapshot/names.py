@@ -1,4 +1,7 @@
-"""Names of snapshot files, as KIP-630 has them: `<end offset, 20 digits>-<epoch, 10 digits>.checkpoint`."""
+"""Names of snapshot files, as Kafka ships them: `<end offset, 20 digits>-<epoch, 10 digits>.checkpoint`.
+
+The example in KIP-630 has 20 digits of the epoch, which is an int32; Kafka's tools know names with 10.
+"""
 
 from __future__ import annotations
 

@@ -6,12 +6,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
+from typing import cast
 
 import pytest
+from kio.schema.fetch_snapshot.v1.response import FetchSnapshotResponse
 
 from coordinator.adapters.sqlite.stores import StateDatabases
 from coordinator.core.commands import OK
 from coordinator.kafka.errors import ErrorCode
+from coordinator.operations.kafka_versions import schema_module
 from coordinator.operations.snapshot_fetches import (
     FETCH_SNAPSHOT,
     SnapshotAnswer,
@@ -115,9 +118,11 @@ async def test_every_node_answers_pieces_and_says_what_is_wrong(tmp_path: Path) 
         rest = await asked(first, right._replace(position=10), max_bytes=2**31 - 1)
         assert len(begin.data + rest.data) == one.size_bytes
         cases = [
-            (right._replace(position=one.size_bytes), ErrorCode.POSITION_OUT_OF_RANGE),
-            (right._replace(position=-1), ErrorCode.INVALID_REQUEST),
+            (right._replace(position=one.size_bytes), ErrorCode.NONE),
+            *((right._replace(position=wrong), ErrorCode.POSITION_OUT_OF_RANGE) for wrong in (one.size_bytes + 1, 2**60, 2**63 - 1, -1)),
             (right._replace(epoch=one.epoch + 1), ErrorCode.SNAPSHOT_NOT_FOUND),
+            *((right._replace(end_offset=wrong), ErrorCode.SNAPSHOT_NOT_FOUND) for wrong in (-1, -(2**63), 2**63 - 1)),
+            *((right._replace(epoch=wrong), ErrorCode.SNAPSHOT_NOT_FOUND) for wrong in (-1, -(2**31), 2**31 - 1)),
             (right._replace(partition=2), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
             (right._replace(topic="other"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ]
@@ -125,6 +130,32 @@ async def test_every_node_answers_pieces_and_says_what_is_wrong(tmp_path: Path) 
             assert (await asked(first, question)).error is error
         assert (await asked(first, right, cluster_id="other")).error is ErrorCode.INCONSISTENT_CLUSTER_ID
         assert (await asked(first, right, max_bytes=-1)).error is ErrorCode.INVALID_REQUEST
+
+
+async def test_each_partition_gets_its_share_of_the_bytes_and_the_leader_is_told(tmp_path: Path) -> None:
+    async with pruned(tmp_path) as (kafka, first, _):
+        module = schema_module("fetch_snapshot", 1, "request")
+        newest = []
+        for partition in range(2):
+            found = first.node.snapshots.describe(partition)
+            assert found is not None
+            newest.append(found.known[-1].snapshot)
+        ends = [newest[0].size_bytes - 10, 0, 0]  # ten bytes are left, and what they leave of their share is for the others
+        questions = tuple(
+            module.PartitionSnapshot(
+                partition=partition,
+                current_leader_epoch=-1,
+                snapshot_id=module.SnapshotId(end_offset=newest[partition % 2].end_offset, epoch=newest[partition % 2].epoch),
+                position=position,
+            )
+            for partition, position in zip((0, 1, 7), ends, strict=True)
+        )
+        topic = module.TopicSnapshot(name=kafka.topic, partitions=questions)
+        request = module.FetchSnapshotRequest(cluster_id=kafka.cluster_id, replica_id=2, max_bytes=300, topics=(topic,))
+        [answered] = cast(FetchSnapshotResponse, await serve(first.node, FETCH_SNAPSHOT, 1, request)).topics
+        assert [len(one.unaligned_records) for one in answered.partitions] == [10, 145, 0]
+        leaders = [(one.current_leader.leader_id, one.current_leader.leader_epoch) for one in answered.partitions]
+        assert leaders == [(1, 1), (1, 1), (-1, -1)]
 
 
 async def test_an_empty_node_is_made_from_a_snapshot_of_another(tmp_path: Path) -> None:

@@ -55,11 +55,15 @@ class SnapshotFolder:
         return self._folder / snapshot_name(*snapshot_id)
 
     def read(self, snapshot_id: SnapshotId, position: int, max_bytes: int) -> SnapshotPiece | None:
-        """At most so many bytes of a snapshot from a position on, none behind its end; None when it is not there."""
+        """At most so many bytes of a snapshot from a position on, none outside of it; None when it is not there. Numbers may be any."""
+        if min(snapshot_id) < 0:
+            return None
         with self._translated("read"):
             try:
                 with self.path(snapshot_id).open("rb") as file:
                     size = os.fstat(file.fileno()).st_size
+                    if not 0 <= position <= size:
+                        return SnapshotPiece(size, b"")
                     file.seek(position)
                     return SnapshotPiece(size, file.read(max_bytes))
             except FileNotFoundError:
