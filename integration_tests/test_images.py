@@ -100,7 +100,7 @@ async def test_a_node_in_a_container_serves_and_stops_cleanly(engine: ContainerE
     name = engine.run("run", "-d", *restricted(*variables), service, "coordinator", "run").strip()
     try:
         wait_until(lambda: leads_all(http) or "ready" not in engine.run("ps", "--format", "ready", "-f", f"id={name}"), "the node to lead")
-        assert "ready node=1" in engine.run("logs", name)
+        assert "serving node=1" in engine.run("logs", name)
         assert "not compiled" not in engine.try_run("logs", name).stderr
         async with connected(f"127.0.0.1:{port}") as wire:
             topic = await wire.new_topic()

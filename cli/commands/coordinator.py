@@ -49,7 +49,8 @@ def coordinator() -> None:
 def run(config_file: Path | None, properties: Sequence[str], log_level: str) -> None:
     """Run one coordinator process in the foreground until SIGTERM or Ctrl-C.
 
-    Prints one line `ready` with its addresses when it serves; logs go to standard error. Every setting may also come from
+    Prints the line `serving` with its addresses when it takes requests, and the line `ready` when /ready says so: it is a member of the
+    group, leads what it is assigned and has loaded the rest. Logs go to standard error. Every setting may also come from
     the environment (`DISKLESS_NODE_ID` for `node.id`); `diskless config show --docs` lists them.
 
     Example: `diskless coordinator run --config coordinator.properties --property node.id=1`

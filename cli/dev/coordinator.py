@@ -26,7 +26,7 @@ from cli.dev.process import ChildProcess, start_child
 
 LOOK_EVERY_S = 0.05
 WAIT_S = 60.0
-READY_LINE = re.compile(rb"^ready node=\d+ .*$", re.MULTILINE)
+SERVING_LINE = re.compile(rb"^serving node=\d+ .*$", re.MULTILINE)
 
 
 class CoordinatorFailedError(Exception):
@@ -103,12 +103,12 @@ class CoordinatorProcess:
         return True
 
     def wait_serving(self, timeout_s: float = WAIT_S) -> None:
-        """Wait for the line `ready`: Kafka was reached and the state is loaded."""
-        self._wait(self.is_serving, "the line `ready`", timeout_s)
+        """Wait for the line `serving`: Kafka was reached and the state is loaded."""
+        self._wait(self.is_serving, "the line `serving`", timeout_s)
 
     def is_serving(self) -> bool:
-        """Whether the line `ready` was logged since the last start."""
-        return READY_LINE.search(self._log()) is not None
+        """Whether the line `serving` was logged since the last start."""
+        return SERVING_LINE.search(self._log()) is not None
 
     def wait_ready(self, timeout_s: float = WAIT_S) -> None:
         """Wait until /ready says yes: a member, with every assigned partition leading."""

@@ -2,8 +2,8 @@
 
     status = run_coordinator(settings)
 
-Prints one line to standard output once Kafka was reached and the state is loaded:
-`ready node=<id> listeners=<NAME://host:port,...> http=<url>`. The status is 0
+Prints two lines to standard output: `serving node=<id> listeners=<NAME://host:port,...> http=<url>` once Kafka was reached and the state is
+loaded, and `ready` with the same words once /ready says so. The status is 0
 after a clean stop and 1 when something stopped it; the reason is then the last line on standard error.
 """
 
@@ -81,7 +81,7 @@ from coordinator.runtime.failures import FatalError
 from coordinator.runtime.files.keys import kept_prefixes
 from coordinator.runtime.node import Node
 from coordinator.runtime.node_config import NodeConfig, NodePorts
-from coordinator.runtime.pauses import Pauses
+from coordinator.runtime.pauses import TICK_S, Pauses
 from coordinator.runtime.ports import LogListener, LogReader, TermProducers, group_client_id
 from coordinator.runtime.retention.rules import RetentionRules
 from coordinator.runtime.topic_rules import TopicExpectations
@@ -208,7 +208,7 @@ class Process:
         node.start()
         announced = ",".join(f"{e.listener}://{e.host}:{e.port}" for e in endpoints)
         background = [
-            loop.create_task(self._announce(node, kafka_rules, f"ready node={settings.node_id} listeners={announced} http={http[1]}")),
+            loop.create_task(self._announce(node, kafka_rules, f"node={settings.node_id} listeners={announced} http={http[1]}")),
             loop.create_task(self._look_at_kafka_addresses()),
             loop.create_task(http_security.follow()),
             *([] if source is None else [loop.create_task(self._follow(source))]),
@@ -275,12 +275,15 @@ class Process:
         self._metrics.read_from(partial(acl_samples, rules))
         return rules
 
-    async def _announce(self, node: Node, kafka_rules: KafkaRules | None, ready: str) -> None:
-        """Say `ready` once Kafka was reached, the state is loaded from the folders, and it is known who may do what."""
+    async def _announce(self, node: Node, kafka_rules: KafkaRules | None, which: str) -> None:
+        """Say `serving` once Kafka was reached, the state is loaded from the folders, and it is known who may do what; then `ready`."""
         await node.is_prepared.wait()
         if kafka_rules is not None:
             await kafka_rules.are_known.wait()
-        print(ready, flush=True)
+        print(f"serving {which}", flush=True)
+        while not readiness(node)[0]:  # noqa: ASYNC110 - what makes a node ready comes from many places
+            await asyncio.sleep(TICK_S)
+        print(f"ready {which}", flush=True)
 
     async def _look_at_kafka_addresses(self) -> None:
         """Say at once what is wrong with `bootstrap.servers`: librdkafka only says that it is not connected."""

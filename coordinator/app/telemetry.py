@@ -19,6 +19,7 @@ from coordinator.runtime.abstention import KINDS
 from coordinator.runtime.accusations import CONTRADICTION_KINDS
 from coordinator.runtime.node import Node
 from coordinator.runtime.snapshots.keeper import STEPS
+from coordinator.runtime.telemetry import SnapshotPurpose
 
 CHECK_FAILURES = ("missing", "refused", "unavailable")
 """The kinds of failure, all of which are there from the beginning: a counter that begins with its first failure shows no increase."""
@@ -52,6 +53,14 @@ class MetricsTelemetry:
     def loaded(self, partition: int, seconds: float) -> None:
         """Record how long a replica took to load."""
         self._metrics.observe("partition_load_seconds", seconds)
+
+    def snapshot_taken(self, seconds: float) -> None:
+        """Record how long a snapshot took, from its mark to its commit."""
+        self._metrics.observe("snapshot_generation_seconds", seconds)
+
+    def snapshot_loaded(self, purpose: SnapshotPurpose, seconds: float) -> None:
+        """Record how long it took to fetch a snapshot and to make a database of it."""
+        self._metrics.observe("snapshot_load_seconds", seconds, purpose.value)
 
     def flushed(self, partition: int, seconds: float, batches: int) -> None:
         """Record one write of the state database."""
@@ -146,10 +155,6 @@ def _snapshot_samples(node: Node) -> Iterable[Sample]:
             yield Sample("snapshot_age_seconds", (partition,), found.age_ms / 1000)
         if found.log_start >= 0:
             yield Sample("log_start_offset", (partition,), found.log_start)
-        if found.taken_s >= 0:
-            yield Sample("snapshot_generation_seconds", (partition,), found.taken_s)
-        if found.verified_s >= 0:
-            yield Sample("snapshot_load_seconds", (partition,), found.verified_s)
 
 
 def _retention_samples(node: Node) -> Iterable[Sample]:

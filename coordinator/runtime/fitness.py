@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from coordinator.core.leadership.clock_votes import ClockVerdict
 from coordinator.runtime.abstention import CLOCK, REFUSED, Abstention
-from coordinator.runtime.pauses import Pauses
+from coordinator.runtime.pauses import Pauses, doubled
 from coordinator.runtime.replica import Replica
 
 REFUSED_TERMS_MAX = 3
@@ -78,7 +78,7 @@ class Fitness:
     def _give_back(self, partition: int, replica: Replica) -> None:
         replica.recovery.forget_refusals()
         tries = self._refusals[partition] = self._refusals.get(partition, 0) + 1
-        back_off_s = min(self._refused_s[0] * 2 ** (tries - 1), self._refused_s[1])
+        back_off_s = doubled(self._refused_s[0], tries - 1, self._refused_s[1])
         self._back_at_s[partition] = asyncio.get_running_loop().time() + back_off_s * self._rng.uniform(0.5, 1.0)
         self._abstention.withhold(
             REFUSED, f"Kafka refused what this node wrote to metadata partition {partition}: {replica.recovery.refusal}", partition

@@ -38,6 +38,10 @@ class ReplicaUnloadable(Exception):
     """The replica cannot be brought up from where it stands; the text says why and what to do."""
 
 
+class BehindLogStart(ReplicaUnloadable):
+    """The log begins behind the state, and no snapshot closes the gap; one may come back, so loading is tried again."""
+
+
 class EntryDiffers(Exception):
     """The state database was built from another log."""
 
@@ -102,8 +106,8 @@ class StateLoader:
     async def load(self) -> Loaded:
         """Open the state database and restore the state; one that is damaged or of another log is set aside, and begun anew.
 
-        A failure leaves it closed: loading is tried again. Raises `ReplicaUnloadable`, `RestoreUnfinished`, `KafkaUnavailable`, and
-        `StateFailed` when even an empty database cannot be used.
+        A failure leaves it closed: loading is tried again. Raises `ReplicaUnloadable`, of which `BehindLogStart` is one,
+        `RestoreUnfinished`, `KafkaUnavailable`, and `StateFailed` when even an empty database cannot be used.
         """
         return await self._open(is_new=False)
 
@@ -165,7 +169,7 @@ class StateLoader:
     async def _from_snapshot(self, found: FoundSnapshots, applied_offset: int, start: int, end: int) -> Stored | None:
         """Make the state database, which is closed, from a snapshot; None when the log is enough and no snapshot is good.
 
-        Raises `ReplicaUnloadable` when the log is not enough and no snapshot is good, `SnapshotStoreFailed` when there may be one, also
+        Raises `BehindLogStart` when the log is not enough and no snapshot is good, `SnapshotStoreFailed` when there may be one, also
         because the log's start has moved meanwhile, to a newer one.
         """
 
@@ -185,7 +189,7 @@ class StateLoader:
             moved, _ = await self._cluster.log_range(self._partition)
             if none.is_certain and moved == start:
                 remedy = "Bring a snapshot back to the object store, start a node that has one, or restore the topic"
-                raise ReplicaUnloadable(f"{message}. {remedy}") from none
+                raise BehindLogStart(f"{message}. {remedy}. This node looks again by itself, after some minutes at most") from none
             raise SnapshotStoreFailed(message) from none
 
     async def close(self, store: StateStore | None) -> None:
@@ -220,7 +224,7 @@ class StateLoader:
             raise EntryDiffers(f"entry {applied_offset} of the log is not the one the state database has applied")
 
     def _check_range(self, applied_offset: int, start: int, end: int) -> None:
-        """Raises `ReplicaUnloadable` when the log cannot be read on from the applied offset."""
+        """Raises `ReplicaUnloadable` when the log ends before the applied offset, `BehindLogStart` when it begins after the next one."""
         if applied_offset >= end:
             raise ReplicaUnloadable(
                 f"metadata partition {self._partition}: the state database has applied offset {applied_offset}, but the log ends at {end}."
@@ -228,7 +232,7 @@ class StateLoader:
                 " the node again"
             )
         if applied_offset < start - 1:
-            raise ReplicaUnloadable(f"metadata partition {self._partition}: the log starts at {start}, after the offset {applied_offset}")
+            raise BehindLogStart(f"metadata partition {self._partition}: the log starts at {start}, after the offset {applied_offset}")
 
 
 def _claim_of(header: Header) -> LeadershipClaimed | None:

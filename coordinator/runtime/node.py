@@ -174,6 +174,7 @@ class Node:
             rules=config.snapshots,
             background=ports.background,
             rest=ports.rest,
+            telemetry=ports.telemetry,
             rng=rng,
             clock_ms=clock_ms,
             spawn=self._spawn,

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 TICK_S = 0.1
 """The resolution of deadlines. Waking an idle process takes 0.15 ms of a processor, ten times what a tick of an idle replica takes."""
 
+DOUBLINGS_MAX = 30
+"""No wait doubles more often: 2.0 ** 1024 is beyond what a float holds, and a disk may be full for so many attempts."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pauses:
@@ -82,3 +85,8 @@ class Pauses:
     before it was acknowledged. The value is longer than a round trip in one data centre: where that takes longer, groups overlap under
     load too.
     """
+
+
+def doubled(first: float, failures: int, longest: float) -> float:
+    """Return the next wait after so many earlier failures: it doubles with each, up to the longest, in the unit of both."""
+    return min(first * 2.0 ** min(failures, DOUBLINGS_MAX), longest)

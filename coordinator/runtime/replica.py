@@ -112,6 +112,8 @@ class Replica:
         self.view: ShardView | None = None
         """The view of the loaded state; None while none is loaded."""
         self.unloadable: str | None = None
+        self.is_behind_log_start = False
+        """Whether it is unloadable only as long as no snapshot reaches up to the start of the log."""
         self.trouble: StateFailed | None = None
         """The last trouble with the state database; `DirectoryFailed` when the directory may be the reason."""
         self.identity = identity
@@ -172,6 +174,7 @@ class Replica:
                 ),
                 executor=ports.writer,
                 rest=ports.rest,
+                telemetry=ports.telemetry,
             ),
             restored=RestoredStates(
                 identity=identity,
@@ -181,6 +184,7 @@ class Replica:
                 durable=ports.snapshots,
                 executor=ports.writer,
                 rest=ports.rest,
+                telemetry=ports.telemetry,
             ),
         )
         grouping = Grouping(pauses=pauses)

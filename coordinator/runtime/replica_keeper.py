@@ -1,7 +1,8 @@
 """The replicas of a node: made and loaded at the start and when the topic grows; `replica_repairs` makes those anew that failed.
 
 Each partition is loaded by itself: one whose broker does not answer is tried again for as long as it takes, while the others serve.
-One that this version cannot lead (its log lost entries, a newer version wrote it) stays as it is; `Abstention` hears of it.
+One that this version cannot lead (its log lost entries, a newer version wrote it) stays as it is; `Abstention` hears of it. So it does
+of one that is behind the start of its log while no snapshot is good, which is tried again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from coordinator.core.state.damage import DirectoryFailed, StateFailed
 from coordinator.runtime.abstention import UNLOADABLE, UNSUPPORTED, Abstention
 from coordinator.runtime.directories.keeper import DirectoryKeeper
 from coordinator.runtime.failures import FailureLog, FatalError
-from coordinator.runtime.loading import ReplicaUnloadable
+from coordinator.runtime.loading import BehindLogStart, ReplicaUnloadable
 from coordinator.runtime.metadata_topic import MetadataTopic
 from coordinator.runtime.node_config import NodeConfig, NodePorts
 from coordinator.runtime.ports import (
@@ -131,13 +132,14 @@ class ReplicaKeeper:
             for partition, is_done in enumerate(loaded):
                 if not is_done and partition != DIRECTORY_PARTITION:
                     self._spawn(self._load_later(self._replicas[partition]), f"load-{partition}")
-            if not loaded[DIRECTORY_PARTITION]:
-                await self._load_again(self._replicas[DIRECTORY_PARTITION])
+            while not loaded[DIRECTORY_PARTITION]:
+                await self._pause_before_loading(self._replicas[DIRECTORY_PARTITION])
+                loaded[DIRECTORY_PARTITION] = await self._load_first(self._replicas[DIRECTORY_PARTITION])
         except StateFailed as failed:
             raise FatalError(str(failed)) from failed
         for partition in range(len(loaded)):
-            if loaded[partition] and self.directories.is_homeless(partition):
-                self._repairs.begin(partition)
+            if loaded[partition]:
+                self._repairs.begin_if_due(partition)
 
     async def grow(self, facts: TopicFacts) -> None:
         """Have a replica for every partition of the topic. New ones take new placements only, nothing moves."""
@@ -243,10 +245,11 @@ class ReplicaKeeper:
             return False
         except ReplicaUnloadable as unloadable:
             LOG.error("replica failed partition=%d reason=%r", replica.partition, str(unloadable))
-            replica.unloadable = str(unloadable)
+            replica.unloadable, replica.is_behind_log_start = str(unloadable), isinstance(unloadable, BehindLogStart)
             replica.failures.failed(replica.unloadable)
             self._abstention.withhold(UNLOADABLE, replica.unloadable, replica.partition)
         else:
+            self._abstention.release(UNLOADABLE, replica.partition)
             replica.grow(len(self._replicas))  # the topic may have grown meanwhile
             self._on_loaded(replica)
             self._spawn(self.directories.loaded(replica.partition), f"one-home-{replica.partition}")
@@ -261,21 +264,32 @@ class ReplicaKeeper:
         """Load a replica for which Kafka gave no answer. Raises as `_try_to_load`."""
         is_done = False
         while not is_done:
-            await replica.close()
-            await asyncio.sleep(self._rng.uniform(*self._config.pauses.kafka_retry_s))
-            replica.reopen()
+            await self._pause_before_loading(replica)
             is_done = await self._try_to_load(replica)
 
+    async def _pause_before_loading(self, replica: Replica) -> None:
+        """Let go of what a failed attempt to load has opened, and wait a while."""
+        await replica.close()
+        await asyncio.sleep(self._rng.uniform(*self._config.pauses.kafka_retry_s))
+        replica.reopen()
+
     async def _load_first(self, replica: Replica) -> bool:
-        """Load a replica at the start, in another directory if its home has failed. Raises as `_try_to_load`."""
-        try:
-            return await self._try_to_load(replica)
-        except DirectoryFailed as failed:
-            has_failed = await self.directories.has_failed(replica.partition, failed)
-            if not has_failed or not self.directories.has_online:
-                raise
-            await replica.abandon()
-            return await self._load_first(self._repairs.at_another_home(replica))
+        """Load a replica at the start, in another directory if its home has failed; trouble that no probe confirms is tried again there.
+
+        Such trouble ends, because the directory keeper counts it. Raises as `_try_to_load`.
+        """
+        while True:
+            try:
+                return await self._try_to_load(replica)
+            except DirectoryFailed as failed:
+                LOG.error("replica has no usable state database partition=%d reason=%r", replica.partition, str(failed))
+                if not await self.directories.has_failed(replica.partition, failed):
+                    await self._pause_before_loading(replica)
+                    continue
+                if not self.directories.has_online:
+                    raise
+                await replica.abandon()
+                replica = self._repairs.at_another_home(replica)
 
     async def _load_later(self, replica: Replica, *, is_tried: bool = True) -> None:
         """Load a replica while the others serve; one whose directory cannot be used is tried again, too."""

@@ -2,7 +2,8 @@
 
 A failed replica is rebuilt from a snapshot or the log, and its database is kept as evidence. One that failed because the log lost entries
 or could not be read gets all that was applied into its database and is loaded again: the proof against the log decides, as after a restart
-of the process. A database that was full or locked is loaded again as it is.
+of the process. A database that was full or locked is loaded again as it is. A replica that is behind the start of its log while no
+snapshot is good is loaded again and again, more and more slowly: one may come back.
 One task at a time makes the replica of a partition.
 """
 
@@ -20,6 +21,7 @@ from coordinator.runtime.directories.moving import ReplicaMove
 from coordinator.runtime.failures import FatalError
 from coordinator.runtime.metadata_topic import MetadataTopic
 from coordinator.runtime.node_config import NodeConfig, NodePorts
+from coordinator.runtime.pauses import doubled
 from coordinator.runtime.ports import TopicFacts
 from coordinator.runtime.replica import Replica
 
@@ -76,8 +78,15 @@ class ReplicaRepairs:
             self._unusable(self._replicas[partition], failed)
         finally:
             self._under_way.discard(partition)
-        if self._replicas[partition].trouble is not None or self._directories.is_homeless(partition):
+        self.begin_if_due(partition)
+
+    def begin_if_due(self, partition: int) -> None:
+        """Make a replica anew whose loading had trouble, whose directory has failed meanwhile, or which no snapshot could be found for."""
+        if self._replicas[partition].trouble is not None or self._is_unfinished(partition):
             self.begin(partition)
+
+    def _is_unfinished(self, partition: int) -> bool:
+        return self._directories.is_homeless(partition) or self._replicas[partition].is_behind_log_start
 
     def begin(self, partition: int) -> None:
         """Make a replica anew, unless that is under way."""
@@ -86,7 +95,7 @@ class ReplicaRepairs:
             self._spawn(self._rebuild(partition), f"rebuild-{partition}")
 
     async def _rebuild(self, partition: int) -> None:
-        """Make a replica anew until it is loaded and has a home that is online.
+        """Make a replica anew until it is loaded, or cannot be whatever comes, and has a home that is online.
 
         In the same directory each time after a longer wait: from the log, keeping the old database as evidence, or by loading it again.
         """
@@ -115,7 +124,7 @@ class ReplicaRepairs:
             except StateFailed as failed:
                 self._unusable(self._replicas[partition], failed)
             else:
-                is_done = not self._directories.is_homeless(partition)
+                is_done = not self._is_unfinished(partition)
         self._under_way.discard(partition)
         self._abstention.release(DIRECTORY, partition)
 
@@ -197,9 +206,9 @@ class ReplicaRepairs:
         tries = tries if now_s - then_s < REVIVALS_FORGOTTEN_S else 0
         self._revivals[partition] = (tries + 1, now_s)
         first_s, longest_s = self._config.pauses.revive_s
-        if self._replicas[partition].unloadable is not None:
+        if self._replicas[partition].trouble is not None and self._replicas[partition].unloadable is not None:
             longest_s = DIRECTORY_RETRY_S
-        return min(first_s * float(2**tries), longest_s)
+        return doubled(first_s, tries, longest_s)
 
     def _unusable(self, replica: Replica, failed: StateFailed) -> None:
         LOG.error("replica has no usable state database partition=%d reason=%r", replica.partition, str(failed))

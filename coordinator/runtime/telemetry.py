@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Protocol
 
 from coordinator.core.leadership.states import State
+
+
+class SnapshotPurpose(Enum):
+    """What a snapshot is loaded for: to make a replica of it, or to prove a committed one."""
+
+    REPLICA = "replica"
+    PROOF = "proof"
 
 
 class Telemetry(Protocol):
@@ -17,6 +25,10 @@ class Telemetry(Protocol):
     def group_acknowledged(self, partition: int, wait_s: float) -> None: ...
 
     def loaded(self, partition: int, seconds: float) -> None: ...
+
+    def snapshot_taken(self, seconds: float) -> None: ...
+
+    def snapshot_loaded(self, purpose: SnapshotPurpose, seconds: float) -> None: ...
 
     def flushed(self, partition: int, seconds: float, batches: int) -> None: ...
 
@@ -36,6 +48,12 @@ class NoTelemetry:
         """Ignore."""
 
     def loaded(self, partition: int, seconds: float) -> None:
+        """Ignore."""
+
+    def snapshot_taken(self, seconds: float) -> None:
+        """Ignore."""
+
+    def snapshot_loaded(self, purpose: SnapshotPurpose, seconds: float) -> None:
         """Ignore."""
 
     def flushed(self, partition: int, seconds: float, batches: int) -> None:

@@ -70,11 +70,17 @@ SNAPSHOTS: Final = Section(
             ),
         ),
         Panel(
-            title="Time to take or to load one",
-            help="The last one that each process took, from the mark to the commit, and the last one that it loaded to prove it.",
+            title="Time to take or to load one (p99)",
+            help="Since the processes started: from the mark to the commit; and to fetch and load one, for a replica or as a proof.",
             queries=(
-                Query(expr=f"max by (instance) ({metric('snapshot_generation_seconds', per_partition=True)})", legend="take, {{instance}}"),
-                Query(expr=f"max by (instance) ({metric('snapshot_load_seconds', per_partition=True)})", legend="load, {{instance}}"),
+                Query(
+                    expr=f"histogram_quantile(0.99, sum by (le, instance) ({metric('snapshot_generation_seconds_bucket')}))",
+                    legend="take, {{instance}}",
+                ),
+                Query(
+                    expr=f"histogram_quantile(0.99, sum by (le, instance, purpose) ({metric('snapshot_load_seconds_bucket')}))",
+                    legend="load ({{purpose}}), {{instance}}",
+                ),
             ),
             unit=Unit.SECONDS,
         ),

@@ -23,6 +23,7 @@ from coordinator.runtime.ports import StateStores
 from coordinator.runtime.replica_config import ReplicaIdentity
 from coordinator.runtime.snapshot_keys import parse_snapshot_key
 from coordinator.runtime.snapshots.restored import RestoredStates, moved_head
+from coordinator.runtime.telemetry import NoTelemetry
 from coordinator.testing.kafka import FakeKafka
 from coordinator.testing.snapshots import FakeDurableSnapshots, FakeObject, FakeObjects
 from coordinator.testing.state_store import MemoryStateStores
@@ -173,6 +174,7 @@ async def test_a_state_that_was_prepared_is_not_prepared_again(tmp_path: Path) -
             durable=FakeDurableSnapshots(objects),
             executor=executor,
             rest=no_rest,
+            telemetry=NoTelemetry(),
         )
         _, log_end = await kafka.node("0").cluster.log_range(0)
         beginning = await states.beginning(log_end)

@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
 
-from coordinator.app.telemetry import node_samples
+from coordinator.adapters.metrics.registry import Metrics
+from coordinator.app.telemetry import MetricsTelemetry, node_samples
+from coordinator.core.commands import OK
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.snapshots import DESCRIBE_SNAPSHOTS, TAKE_SNAPSHOT
 from coordinator.protocol.codec import decode, encode
@@ -80,16 +82,38 @@ async def test_metrics_tell_of_snapshots_what_is_known() -> None:
 
         before = samples()
         assert before["snapshot_lag_entries"] == before["log_end_offset"]
-        assert not {"snapshot_size_bytes", "snapshot_age_seconds", "snapshot_generation_seconds"} & set(before)
+        assert not {"snapshot_size_bytes", "snapshot_age_seconds"} & set(before)
         [taken] = await take(started, 0)
         after = samples()
         assert after["snapshot_size_bytes"] == taken.size_bytes
         assert after["snapshot_lag_entries"] == after["log_end_offset"] - taken.end_offset
         assert after["snapshot_age_seconds"] >= 0
-        assert after["snapshot_generation_seconds"] > 0
         assert after["snapshot_digest_mismatches_total"] == 0
         steps = {one.labels[1] for one in node_samples(started.node, loop_ms) if one.name == "snapshot_failures_total"}
         assert steps == set(STEPS)
+
+
+async def test_times_to_take_and_to_load_snapshots_are_histograms_by_purpose() -> None:
+    kafka, durable = in_memory(partitions=1), FakeDurableSnapshots(FakeObjects(now_ms=loop_ms))
+    metrics = Metrics()
+
+    def count(name: str) -> float:
+        lines = metrics.render().decode().splitlines()
+        found = [line for line in lines if line.startswith(f"diskless_coordinator_snapshot_{name} ")]
+        return float(found[0].split()[-1]) if found else 0.0
+
+    generated, proven, loaded = "generation_seconds_count", 'load_seconds_count{purpose="proof"}', 'load_seconds_count{purpose="replica"}'
+    async with running(kafka, MemoryStateStores(), durable=durable, telemetry=MetricsTelemetry(metrics)) as started:
+        await started.leads()
+        for taken in (1, 2):
+            assert await started.node.snapshots.take(0, TIMEOUT_MS) == OK
+            assert (count(generated), count(loaded)) == (taken, 0)
+        await started.until(lambda: kafka.logs[0].start_offset > 0, "the log to be pruned, behind an own proof")
+        assert count(proven) == 1
+    # A start without a database, of which the log is not enough.
+    async with running(kafka, MemoryStateStores(), durable=durable, telemetry=MetricsTelemetry(metrics)) as started:
+        await started.leads()
+        assert (count(generated), count(loaded)) == (2, 1)
 
 
 async def test_without_names_all_that_are_led_are_taken_and_all_described() -> None:

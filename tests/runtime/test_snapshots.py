@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
+from coordinator.app.main import readiness
 from coordinator.kafka.errors import ErrorCode
+from coordinator.runtime.pauses import Pauses, doubled
 from coordinator.runtime.snapshot_rules import SnapshotRules
 from coordinator.testing.kafka import FakeKafka
 from coordinator.testing.snapshots import FakeDurableSnapshots, FakeObject, FakeObjects, SnapshotFault
@@ -127,6 +130,38 @@ async def test_no_snapshot_and_no_beginning_of_the_log_is_said() -> None:
         assert "after the applied offset -1" in reason
         assert "there is none" in reason
         assert "Bring a snapshot back to the object store" in reason
+
+
+async def test_a_replica_without_a_good_snapshot_looks_for_one_again_and_says_which_it_was_made_from(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    kafka, objects = in_memory(partitions=1), objects_of()
+    await two_snapshots(kafka, objects)
+    good = dict(objects.by_key)
+    objects.by_key.update({key: FakeObject(stored.data[:-80], 0) for key, stored in good.items()})
+    caplog.set_level(logging.INFO)
+    pauses = Pauses(revive_s=(0.02, 0.1))
+    durable = FakeDurableSnapshots(objects)
+    async with running(kafka, MemoryStateStores(), durable=durable, snapshots=ON_DEMAND, pauses=pauses) as started:
+        await started.until(lambda: 0 in started.node.keeper.failures and started.node.keeper.failures[0].count >= 3, "two further looks")
+        await started.until(lambda: bool(readiness(started.node)[1]["failed"]), "the failure to be told")
+        failed, withheld = readiness(started.node)[1]["failed"], started.node.withheld_reason
+        assert isinstance(failed, dict)
+        assert "This node looks again by itself" in failed[0]
+        assert withheld == failed[0]
+        assert "made from a snapshot" not in caplog.text
+        objects.by_key.update(good)
+        await started.leads()
+        await started.until(lambda: readiness(started.node)[0], "/ready")
+        assert await started.high_watermark(0) == 8
+        [made] = [one.getMessage() for one in caplog.records if "made from a snapshot" in one.getMessage()]
+        key = newest(objects)
+        assert f"partition=0 snapshot={Path(key).name[:31]}.checkpoint from={key} " in made
+    assert started.fatal == []
+
+
+def test_waits_double_up_to_the_longest_however_many_attempts_fail() -> None:
+    assert [doubled(2.0, failures, 300.0) for failures in (0, 1, 7, 8, 5_000)] == [2.0, 4.0, 256.0, 300.0, 300.0]
 
 
 @pytest.mark.parametrize("fault", [SnapshotFault.REFUSED, SnapshotFault.UNKNOWN, SnapshotFault.LATE, SnapshotFault.WRONG_BYTES])

@@ -146,15 +146,17 @@ STATE = (
 )
 
 SNAPSHOTS = (
-    _read_gauge(
+    _histogram(
         "snapshot_generation_seconds",
-        "Time of the last snapshot that this process took, from its mark to its commit (KIP-630: GenSnapshotLatencyMs).",
-        "partition",
+        "Time to take a snapshot, from its mark to its commit (KIP-630: GenSnapshotLatencyMs).",
+        _LOAD_SECONDS,
     ),
-    _read_gauge(
+    _histogram(
         "snapshot_load_seconds",
-        "Time in which this process fetched and loaded a snapshot last, to prove it (KIP-630: LoadSnapshotLatencyMs).",
-        "partition",
+        "Time to fetch a snapshot, unless it is local, and to load it: to make a replica of it, at a start or behind the start of the log,"
+        " or for the proof of a committed one (KIP-630: LoadSnapshotLatencyMs).",
+        _LOAD_SECONDS,
+        "purpose",
     ),
     _read_gauge("snapshot_size_bytes", "Size of the newest committed snapshot (KIP-630: SnapshotSizeBytes).", "partition"),
     _read_gauge(

@@ -12,12 +12,13 @@ from pathlib import Path
 import apsw
 
 from coordinator.adapters.sqlite.errors import DamagedRow, directory_failed, translated
-from coordinator.adapters.sqlite.files import delete_database, sync_database, sync_folder
+from coordinator.adapters.sqlite.files import delete_database, files_of, sync_database, sync_folder
 from coordinator.adapters.sqlite.lock import LockFile
 from coordinator.adapters.sqlite.schema import connect_builder, connect_writer
 from coordinator.adapters.sqlite.snapshot_rows import Misfit, checked_columns, header_of, refused_as_bad
 from coordinator.adapters.sqlite.stored import read_state
 from coordinator.adapters.sqlite.writer import PUT_HEADER, header_columns, put, put_columns
+from coordinator.core.state.damage import DiskFull
 from coordinator.core.state.replica_state import Stored
 from coordinator.core.tables.stored_rows import Header
 from coordinator.core.yielding import Rest, no_rest
@@ -65,7 +66,9 @@ def make_database(path: Path, head: SnapshotHead, rows: Iterable[TableRows], res
             header = header_of(head)
             _write(path, header, rows, rest)
             return _prove(path, header)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, DiskFull):
+            error.wanted_bytes = _size_of(path)  # the probe of the directory comes after the removal, which makes room
         remove_database(path)
         raise
 
@@ -76,6 +79,14 @@ def remove_database(path: Path) -> None:
         delete_database(path)
     except OSError as error:
         raise directory_failed(path, "removed", error) from error
+
+
+def _size_of(path: Path) -> int:
+    """The bytes that a database takes; 0 where that cannot be found out."""
+    try:
+        return sum(file.stat().st_size for file in files_of(path) if file.exists())
+    except OSError:
+        return 0
 
 
 def _unfinished(path: Path) -> Path:

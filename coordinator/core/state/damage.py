@@ -21,6 +21,9 @@ class DirectoryFailed(StateFailed):
 class DiskFull(DirectoryFailed):
     """The file system of the data directory has no room. The content of the database is whole: it can be opened again as it is."""
 
+    wanted_bytes = 0
+    """The size of the unfinished file that did not fit and was removed: where no more is free, it does not fit either. 0 when unknown."""
+
 
 class StateLocked(StateFailed):
     """Another process or object has the state database open."""

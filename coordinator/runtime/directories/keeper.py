@@ -16,7 +16,7 @@ from functools import partial
 
 from coordinator.config.directories import OfflineDirectory
 from coordinator.config.disk import megabytes
-from coordinator.core.state.damage import DirectoryFailed, StateFailed
+from coordinator.core.state.damage import DirectoryFailed, DiskFull, StateFailed
 from coordinator.kafka.directory_ids import LOST
 from coordinator.runtime.directories.homes import Homes
 from coordinator.runtime.directories.moving import ReplicaMove
@@ -36,7 +36,7 @@ from coordinator.runtime.threads import in_thread
 LOG = logging.getLogger("coordinator.directories")
 
 CONFIRM_BYTES = 8 << 20
-"""After trouble for want of room so much has to be free: the pages of a database, their write-ahead log and its index."""
+"""After trouble so much has to be free besides what did not fit: the pages of a database, their write-ahead log and its index."""
 DOUBTS_MAX = 3
 DOUBTS_FORGOTTEN_S = 120.0
 """Trouble of one replica that probes do not confirm: so much of it in such a time is a failure of the directory all the same."""
@@ -232,9 +232,10 @@ class DirectoryKeeper:
             return True
         if not isinstance(trouble, DirectoryFailed):
             return False
+        wanted_bytes = trouble.wanted_bytes if isinstance(trouble, DiskFull) else 0
         try:
             async with asyncio.timeout(self._pauses.directory_patience_s):
-                self._uses[home.directory_id] = await home.probe(CONFIRM_BYTES)
+                self._uses[home.directory_id] = await home.probe(CONFIRM_BYTES + wanted_bytes)
         except DirectoryFailed as failed:
             self._fail(home, f"{failed} (coordinator {partition}: {trouble})")
         except TimeoutError:

@@ -24,14 +24,13 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.log_dirs import AssignedReplica, assign_outcomes, assign_request
 from coordinator.runtime.cluster_view import ClusterView
 from coordinator.runtime.directories.port import DirectoryStatus, ReplicaPlace
-from coordinator.runtime.pauses import Pauses
+from coordinator.runtime.pauses import Pauses, doubled
 from coordinator.runtime.ports import Peers, PeerUnavailable
 from coordinator.runtime.replica import Replica
 
 LOG = logging.getLogger("coordinator.directories")
 
 ASSIGN_TIMEOUT_MS = 5_000
-DOUBLINGS_MAX = 10
 
 
 class Directories(Protocol):
@@ -130,7 +129,7 @@ class DirectoryReports:
             try:
                 if not await self.look():
                     least_s, longest_s = self._retry_s
-                    pause_s = min(least_s * 2.0 ** min(self._failures, DOUBLINGS_MAX), longest_s) * self._rng.uniform(0.5, 1.0)
+                    pause_s = doubled(least_s, self._failures, longest_s) * self._rng.uniform(0.5, 1.0)
                     self._failures += 1
                     await asyncio.sleep(pause_s)  # what changes meanwhile does not make the leader answer
                     continue

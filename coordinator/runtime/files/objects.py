@@ -15,6 +15,7 @@ from typing import NamedTuple
 from coordinator.object_store import ObjectStore, StoreError
 from coordinator.runtime.files.keys import why_no_file
 from coordinator.runtime.files.pieces import in_pieces, pieces_of
+from coordinator.runtime.pauses import doubled
 
 LOG = logging.getLogger("coordinator.files")
 
@@ -113,9 +114,9 @@ class ObjectRemover:
 
     def _failed(self, error: StoreError) -> None:
         first_s, longest_s = REST_S
-        rest_s = min(first_s * 2**self._failures, longest_s) * self._rng.uniform(0.5, 1.0)
+        rest_s = doubled(first_s, self._failures, longest_s) * self._rng.uniform(0.5, 1.0)
         self._rest_until_s = self._monotonic_s() + rest_s
-        self._failures = min(self._failures + 1, 30)
+        self._failures += 1
         kind = type(error).__name__
         if kind not in self._said:
             self._said.add(kind)

@@ -24,6 +24,7 @@ from coordinator.runtime.files.orphan_pages import PAGE_OBJECTS, Orphan, OrphanP
 from coordinator.runtime.files.rules import ScanRules
 from coordinator.runtime.files.scan_record import ScanCounts, ScanRecord, Service, load_record, save_record
 from coordinator.runtime.files.scan_rivals import check_alone, name_rival
+from coordinator.runtime.pauses import doubled
 from coordinator.runtime.ports import KafkaUnavailable, TopicMissing
 
 LOG = logging.getLogger("coordinator.files")
@@ -218,7 +219,7 @@ class OrphanScan:
     def _failed(self, reason: str) -> None:
         self.failures += 1
         first_s, longest_s = RETRY_S
-        wait_s = min(first_s * 2 ** min(self._attempts, 20), longest_s) * self._rng.uniform(0.5, 1.0)
+        wait_s = doubled(first_s, self._attempts, longest_s) * self._rng.uniform(0.5, 1.0)
         self._next_try_s = asyncio.get_running_loop().time() + wait_s
         self._attempts += 1
         self._error = reason

@@ -22,6 +22,7 @@ from coordinator.core.state.damage import StateFailed
 from coordinator.core.yielding import Rest
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.cluster_view import ClusterView
+from coordinator.runtime.pauses import doubled
 from coordinator.runtime.ports import (
     Cluster,
     DurableSnapshots,
@@ -40,6 +41,7 @@ from coordinator.runtime.snapshots.pruning import LogPruner, SnapshotsLost
 from coordinator.runtime.snapshots.taking import SnapshotNotTaken, SnapshotTaker
 from coordinator.runtime.snapshots.verifying import DigestDiffers, SnapshotVerifier
 from coordinator.runtime.state_writer import Marked
+from coordinator.runtime.telemetry import SnapshotPurpose, Telemetry
 from coordinator.runtime.threads import in_thread
 from records.model import SnapshotCommitted
 from records.snapshot import BadSnapshot, SnapshotId
@@ -67,7 +69,6 @@ class PartitionSnapshots(NamedTuple):
     """The snapshots of one metadata partition, as a node knows them. `step` is the one under way, None while none is taken.
 
     `log_bytes` and `age_ms` count from the newest snapshot, as far as this process has seen; the age is -1 without a snapshot.
-    `taken_s` and `verified_s` say how long the last one took that this process has taken, or verified; -1 for none.
     """
 
     partition: int
@@ -75,8 +76,6 @@ class PartitionSnapshots(NamedTuple):
     applied_offset: int
     log_bytes: int
     age_ms: int
-    taken_s: float
-    verified_s: float
     step: str | None
     last_error: str
     known: tuple[KnownSnapshot, ...]
@@ -94,8 +93,6 @@ class _Kept:
     local: LocalSnapshots
     newest_end: int = -1
     newest_at_ms: int = 0
-    taken_s: float = -1.0
-    verified_s: float = -1.0
     base_bytes: int = 0
     base_changed: int = 0
     next_try_ms: int = 0
@@ -134,6 +131,7 @@ class SnapshotKeeper:
         rules: SnapshotRules,
         background: Executor,
         rest: Rest,
+        telemetry: Telemetry,
         rng: random.Random,
         clock_ms: Callable[[], int],
         spawn: Callable[[Coroutine[None, None, None], str], None],
@@ -150,6 +148,7 @@ class SnapshotKeeper:
         self._rules = rules
         self._background = background
         self._rest = rest
+        self._telemetry = telemetry
         self._rng = rng
         self._clock_ms = clock_ms
         self._spawn = spawn
@@ -240,7 +239,7 @@ class SnapshotKeeper:
         if kept is None:
             known = tuple(KnownSnapshot(one, is_verified=False, is_local=False) for one in view.snapshots)
             return PartitionSnapshots(
-                partition, -1, view.applied_offset, replica.log_bytes, -1, -1.0, -1.0, None, "", known, -1, self._rules.off_because
+                partition, -1, view.applied_offset, replica.log_bytes, -1, None, "", known, -1, self._rules.off_because
             )
         return PartitionSnapshots(
             partition=partition,
@@ -248,8 +247,6 @@ class SnapshotKeeper:
             applied_offset=view.applied_offset,
             log_bytes=replica.log_bytes - kept.base_bytes,
             age_ms=self._clock_ms() - kept.newest_at_ms if view.snapshots else -1,
-            taken_s=kept.taken_s,
-            verified_s=kept.verified_s,
             step=kept.taker.step or kept.step,
             last_error=kept.last_error,
             known=tuple(
@@ -340,7 +337,8 @@ class SnapshotKeeper:
         """Take a snapshot. Raises `SnapshotNotTaken`."""
         started = asyncio.get_running_loop().time()
         snapshot = await kept.taker.take(replica)
-        kept.taken_s = asyncio.get_running_loop().time() - started
+        seconds = asyncio.get_running_loop().time() - started
+        self._telemetry.snapshot_taken(seconds)
         kept.last_error, kept.failures, kept.is_lost = "", 0, False
         self._note_newest(kept, replica)
         LOG.info(
@@ -348,7 +346,7 @@ class SnapshotKeeper:
             replica.partition,
             snapshot.end_offset,
             snapshot.size_bytes,
-            kept.taken_s,
+            seconds,
             reason,
         )
         await self._keep_newest(kept)
@@ -357,7 +355,7 @@ class SnapshotKeeper:
         kept.step = "verify"
         started = asyncio.get_running_loop().time()
         await kept.verifier.verify(snapshot, kept.taker.marks)
-        kept.verified_s = asyncio.get_running_loop().time() - started
+        self._telemetry.snapshot_loaded(SnapshotPurpose.PROOF, asyncio.get_running_loop().time() - started)
         kept.last_error, kept.failures = "", 0
         LOG.info("snapshot verified location=%s end_offset=%d", snapshot.location, snapshot.end_offset)
         await self._keep_newest(kept)
@@ -390,6 +388,6 @@ class SnapshotKeeper:
         self.failures[partition, step] += 1
         kept.last_error = f"{step}: {reason}" if not reason.startswith(f"{step}: ") else reason
         first_ms, longest_ms = RETRY_MS
-        kept.next_try_ms = self._clock_ms() + min(first_ms * 2**kept.failures, longest_ms)
+        kept.next_try_ms = self._clock_ms() + round(doubled(first_ms, kept.failures, longest_ms))
         kept.failures += 1
         LOG.error("snapshots failed partition=%d step=%s reason=%r", partition, step, reason)

@@ -5,6 +5,7 @@ The data directory's are tried first, then those of the object store, and when n
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
@@ -19,8 +20,9 @@ from coordinator.runtime.ports import DurableSnapshots, LocalSnapshots, Snapshot
 from coordinator.runtime.replica_config import ReplicaIdentity
 from coordinator.runtime.snapshots.downloading import download
 from coordinator.runtime.snapshots.peers import PeerFetchFailed, PeerSnapshots, SnapshotGone
+from coordinator.runtime.telemetry import SnapshotPurpose, Telemetry
 from coordinator.runtime.threads import in_thread
-from records.snapshot import BadSnapshot, SnapshotId, SnapshotReader, check_identity
+from records.snapshot import BadSnapshot, SnapshotId, SnapshotReader, check_identity, snapshot_name
 
 LOG = logging.getLogger("coordinator.snapshots")
 
@@ -36,14 +38,20 @@ class NoGoodSnapshot(Exception):
         self.is_certain = is_certain
 
 
-LOCAL = ""
-"""The source of a snapshot that is in the data directory; others are locations in the object store."""
+class StoredObject(NamedTuple):
+    """A snapshot in the object store."""
+
+    location: str
+    size_bytes: int
 
 
 class FoundSnapshots(NamedTuple):
-    """Snapshots that end within a log, the newest first, with their sources; what could not be looked at, and whether all could be."""
+    """Snapshots that end within a log, the newest first, with their sources; what could not be looked at, and whether all could be.
 
-    sources: dict[SnapshotId, list[str]]
+    A source that is None is the file in the data directory.
+    """
+
+    sources: dict[SnapshotId, list[StoredObject | None]]
     refused: list[str]
     is_certain: bool
     log_start: int
@@ -64,8 +72,10 @@ class SnapshotLoader:
         executor: Executor,
         rest: Rest,
         progress: LoadProgress,
+        telemetry: Telemetry,
     ) -> None:
         self._progress = progress
+        self._telemetry = telemetry
         self._identity = identity
         self._stores = stores
         self._local = local
@@ -79,10 +89,10 @@ class SnapshotLoader:
         refused: list[str] = []
         local = await in_thread(self._executor, self._local.ids)
         stored, is_certain = await self._stored(refused)
-        sources: dict[SnapshotId, list[str]] = {}
+        sources: dict[SnapshotId, list[StoredObject | None]] = {}
         for snapshot_id in sorted({*local, *stored}, reverse=True):
             if log_start <= snapshot_id.end_offset <= log_end:
-                sources[snapshot_id] = [*([LOCAL] if snapshot_id in local else []), *stored.get(snapshot_id, ())]
+                sources[snapshot_id] = [*([None] if snapshot_id in local else []), *stored.get(snapshot_id, ())]
         return FoundSnapshots(sources, refused, is_certain, log_start, log_end)
 
     async def install(self, found: FoundSnapshots, verify: Callable[[Header], Coroutine[Any, Any, None]]) -> Stored:
@@ -92,14 +102,12 @@ class SnapshotLoader:
         """
         refused, is_certain = list(found.refused), found.is_certain
         for snapshot_id, sources in found.sources.items():
-            for location in sources:
+            for source in sources:
+                where = str(self._local.path(snapshot_id)) if source is None else source.location
                 try:
-                    if location != LOCAL:
-                        await self._download(snapshot_id, location)
-                    return await self._load(snapshot_id, verify)
+                    return await self._load(snapshot_id, where, None if source is None else self._download(snapshot_id, source), verify)
                 except (BadSnapshot, SnapshotStoreFailed, OSError) as bad:
                     is_certain &= isinstance(bad, BadSnapshot)
-                    where = str(self._local.path(snapshot_id)) if location == LOCAL else location
                     reason = str(bad) if where in str(bad) else f"{where}: {bad}"
                     refused.append(reason)
                     LOG.error("snapshot refused partition=%d reason=%r", self._identity.partition, reason)
@@ -110,16 +118,16 @@ class SnapshotLoader:
         reasons = "; ".join(refused) if refused else "there is none"
         raise NoGoodSnapshot(f"no snapshot of coordinator {self._identity.partition} can be loaded: {reasons}", is_certain=is_certain)
 
-    async def _stored(self, refused: list[str]) -> tuple[dict[SnapshotId, list[str]], bool]:
-        """The locations of the stored snapshots, and whether the store could be looked at."""
-        found: dict[SnapshotId, list[str]] = {}
+    async def _stored(self, refused: list[str]) -> tuple[dict[SnapshotId, list[StoredObject]], bool]:
+        """The stored snapshots, and whether the store could be looked at."""
+        found: dict[SnapshotId, list[StoredObject]] = {}
         if self._durable is None:
             refused.append("this node has no object store that keeps them")
             return found, True
         identity = self._identity
         try:
             for one in await self._durable.list(identity.cluster_id, identity.topic_id, identity.partition):
-                found.setdefault(SnapshotId(one.end_offset, one.epoch), []).append(one.location)
+                found.setdefault(SnapshotId(one.end_offset, one.epoch), []).append(StoredObject(one.location, one.size_bytes))
         except SnapshotStoreFailed as failed:
             refused.append(str(failed))
             return found, False
@@ -142,13 +150,12 @@ class SnapshotLoader:
                 if not found.log_start <= snapshot_id.end_offset <= found.log_end:
                     continue
                 for source in sources:
+                    where = f"{source.host}:{source.port}"
                     try:
-                        await self._peers.fetch(source, snapshot_id)
-                        return await self._load(snapshot_id, verify)
+                        return await self._load(snapshot_id, where, self._peers.fetch(source, snapshot_id), verify)
                     except (BadSnapshot, PeerFetchFailed) as bad:
                         is_certain &= isinstance(bad, BadSnapshot)
                         is_moved |= isinstance(bad, SnapshotGone)
-                        where = f"{source.host}:{source.port}"
                         reason = str(bad) if where in str(bad) else f"{where}: {bad}"
                         refused.append(reason)
                         LOG.error("snapshot refused partition=%d reason=%r", self._identity.partition, reason)
@@ -156,15 +163,27 @@ class SnapshotLoader:
                 break
         return is_certain
 
-    async def _download(self, snapshot_id: SnapshotId, location: str) -> None:
+    async def _download(self, snapshot_id: SnapshotId, stored: StoredObject) -> None:
         """Bring an object of the store into the data directory. Raises `SnapshotStoreFailed`, `StateFailed`."""
         assert self._durable is not None
-        self._progress.fetches(location)
-        await download(location, snapshot_id, None, durable=self._durable, local=self._local, executor=self._executor)
+        self._progress.fetches(stored.location)
+        await download(stored.location, snapshot_id, stored.size_bytes, durable=self._durable, local=self._local, executor=self._executor)
         await in_thread(self._executor, lambda: self._local.adopt(snapshot_id))
 
-    async def _load(self, snapshot_id: SnapshotId, verify: Callable[[Header], Coroutine[Any, Any, None]]) -> Stored:
-        """Load the copy in the data directory, which is removed if it is bad. Raises `BadSnapshot`, `StateFailed`."""
+    async def _load(
+        self,
+        snapshot_id: SnapshotId,
+        where: str,
+        bringing: Coroutine[Any, Any, None] | None,
+        verify: Callable[[Header], Coroutine[Any, Any, None]],
+    ) -> Stored:
+        """Have a snapshot brought into the data directory, unless it is there, and load it; a bad one is removed there.
+
+        Raises `BadSnapshot`, `StateFailed`, and what `bringing` raises.
+        """
+        started = asyncio.get_running_loop().time()
+        if bringing is not None:
+            await bringing
         try:
             stored = await in_thread(self._executor, lambda: self._build(snapshot_id))
             await verify(stored.header)
@@ -172,6 +191,15 @@ class SnapshotLoader:
             with suppress(FileNotFoundError):
                 await in_thread(self._executor, lambda: self._local.remove(snapshot_id))
             raise
+        seconds = asyncio.get_running_loop().time() - started
+        self._telemetry.snapshot_loaded(SnapshotPurpose.REPLICA, seconds)
+        LOG.info(
+            "replica made from a snapshot partition=%d snapshot=%s from=%s seconds=%.3f",
+            self._identity.partition,
+            snapshot_name(*snapshot_id),
+            where,
+            seconds,
+        )
         return stored
 
     def _build(self, snapshot_id: SnapshotId) -> Stored:

@@ -11,6 +11,7 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import NamedTuple
 
+from coordinator.core.state.damage import DiskFull
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.snapshot_fetches import SnapshotAnswer, SnapshotQuestion, fetch_snapshot_request, snapshot_answer
 from coordinator.protocol.messages import DescribeSnapshotsRequest, DescribeSnapshotsResponse
@@ -106,7 +107,12 @@ class PeerSnapshots:
                 raise PeerFetchFailed(f"{_named(source, snapshot_id)}: {len(answer.data)} bytes at {position} of {answer.size}")
             size = answer.size
             self._progress.fetched(position + len(answer.data), size)
-            await in_thread(self._executor, partial(self._local.append, snapshot_id, answer.data))
+            try:
+                await in_thread(self._executor, partial(self._local.append, snapshot_id, answer.data))
+            except DiskFull as full:
+                full.wanted_bytes = size
+                await in_thread(self._executor, lambda: part.unlink(missing_ok=True))
+                raise
             position += len(answer.data)
         await in_thread(self._executor, lambda: self._local.adopt(snapshot_id))
 

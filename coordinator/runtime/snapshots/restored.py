@@ -8,6 +8,7 @@ an empty one.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from concurrent.futures import Executor
 from pathlib import Path
@@ -21,6 +22,7 @@ from coordinator.core.yielding import Rest
 from coordinator.runtime.ports import Cluster, DurableSnapshots, LocalSnapshots, SnapshotStoreFailed, StateStores
 from coordinator.runtime.replica_config import ReplicaIdentity
 from coordinator.runtime.snapshots.downloading import Due, download
+from coordinator.runtime.telemetry import SnapshotPurpose, Telemetry
 from coordinator.runtime.threads import in_thread
 from records.codec import decode_entry, decode_key
 from records.errors import UnreadableEntry
@@ -56,6 +58,7 @@ class RestoredStates:
         durable: DurableSnapshots | None,
         executor: Executor,
         rest: Rest,
+        telemetry: Telemetry,
     ) -> None:
         self._identity = identity
         self._cluster = cluster
@@ -64,6 +67,7 @@ class RestoredStates:
         self._durable = durable
         self._executor = executor
         self._rest = rest
+        self._telemetry = telemetry
 
     async def beginning(self, log_end: int) -> Beginning | None:
         """Read the restore that a log from 0 to `log_end` begins with; None for one that begins with nothing.
@@ -107,15 +111,25 @@ class RestoredStates:
             )
         snapshot_id = SnapshotId(restored.old_end_offset, restored.epoch_floor)
         due = Due(restored.size_bytes, restored.sha256)
+        started = asyncio.get_running_loop().time()
         part = await in_thread(self._executor, lambda: self._local.part(snapshot_id))
         try:
-            file = await download(restored.location, snapshot_id, due, durable=self._durable, local=self._local, executor=self._executor)
+            file = await download(
+                restored.location, snapshot_id, due.size_bytes, due, durable=self._durable, local=self._local, executor=self._executor
+            )
             stored = await in_thread(self._executor, lambda: self._build(beginning, file.path))
         except BadSnapshot as bad:
             raise SnapshotStoreFailed(f"{restored.location}, with which the restored log begins, is not what the log names: {bad}") from bad
         finally:
             await in_thread(self._executor, lambda: part.unlink(missing_ok=True))
-        LOG.info("state prepared from the snapshot of another log partition=%d location=%s", self._identity.partition, restored.location)
+        seconds = asyncio.get_running_loop().time() - started
+        self._telemetry.snapshot_loaded(SnapshotPurpose.REPLICA, seconds)
+        LOG.info(
+            "state prepared from the snapshot of another log partition=%d location=%s seconds=%.3f",
+            self._identity.partition,
+            restored.location,
+            seconds,
+        )
         return stored
 
     def _build(self, beginning: Beginning, path: Path) -> Stored:

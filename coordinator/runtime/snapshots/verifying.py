@@ -75,7 +75,9 @@ class SnapshotVerifier:
 
     async def _fetch(self, snapshot: SnapshotCommitted, snapshot_id: SnapshotId) -> None:
         due = Due(snapshot.size_bytes, snapshot.sha256)
-        await download(snapshot.location, snapshot_id, due, durable=self._durable, local=self.local, executor=self._background)
+        await download(
+            snapshot.location, snapshot_id, due.size_bytes, due, durable=self._durable, local=self.local, executor=self._background
+        )
         await in_thread(self._background, lambda: self.local.adopt(snapshot_id))
 
     def _prove(self, snapshot: SnapshotCommitted, snapshot_id: SnapshotId) -> None:

@@ -39,6 +39,7 @@ from coordinator.runtime.ports import (
 )
 from coordinator.runtime.retention.rules import RetentionRules
 from coordinator.runtime.snapshot_rules import SnapshotRules
+from coordinator.runtime.telemetry import NoTelemetry
 from coordinator.runtime.topic_rules import TopicExpectations
 from coordinator.testing.kafka import FakeKafka, FakeNode
 from coordinator.testing.kafka_producer import FakeTermProducers
@@ -362,7 +363,7 @@ class _RelayedProducer:
             self.inner.abandon()
 
 
-class ProcessTelemetry:
+class ProcessTelemetry(NoTelemetry):
     """Tells the judge and the story what the runtime measures."""
 
     def __init__(self, process: SimulatedProcess, around: Surroundings) -> None:
@@ -384,12 +385,6 @@ class ProcessTelemetry:
     def _is_given_up(self, shard: ShardView | None) -> bool:
         """Whether a leader does not lead on until another one claims, though its process goes on."""
         return shard is not None and not shard.is_leading and not self._process.is_stopping
-
-    def group_appended(self, partition: int, entries: int, size_bytes: int) -> None:
-        """Ignore."""
-
-    def group_acknowledged(self, partition: int, wait_s: float) -> None:
-        """Ignore."""
 
     def loaded(self, partition: int, seconds: float) -> None:
         """Note it."""
@@ -416,6 +411,3 @@ class ProcessTelemetry:
             replica = node.replicas[partition]
             self._around.judge.flushed(self._process.node_id, partition, replica.writer.written_offset, replica.writer.digest.to_bytes())
             self._around.judge.look(self._process.node_id, partition, replica.view)
-
-    def ticked(self, late_s: float) -> None:
-        """Ignore."""
