@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import struct
 import uuid
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import Field, fields, is_dataclass
 from typing import cast
 
 from coordinator.operations.table import APIS
@@ -18,6 +18,8 @@ from coordinator.protocol.framing import request_frame
 INT32_MAX = 2**31 - 1
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 _TIMEOUT_MS_MAX = 500
+_LONG, _LONG_TEXT = 3_000, 32_767
+"""Elements of a long array; bytes of a long text, which is the longest that Kafka's older messages can carry."""
 
 
 def damaged_stream(rng: random.Random) -> bytes:
@@ -81,6 +83,64 @@ def _value(rng: random.Random, name: str, inner: object, kind: str | None) -> ob
         case "uuid":
             return rng.choice([bytes(16), b"\x01" * 16, rng.randbytes(16)])
     raise TypeError(f"{name}: no random values for {kind}")
+
+
+def extreme_messages(message_type: type[Message], usual: Mapping[str, object]) -> Iterator[Message]:
+    """Messages in which one field after the other has each extreme of its type, and messages in which all fields have one.
+
+    Other fields have the value that `usual` has under their names, else a plain one; arrays have one element.
+    """
+    extremes = {item.name: list(_extremes(item, usual)) for item in fields(message_type)}
+    plain = {item.name: _plain(item, usual) for item in fields(message_type)}
+    for name, values in extremes.items():
+        yield from (message_type(**plain | {name: value}) for value in values)
+    for number in range(max(map(len, extremes.values()), default=0)):
+        yield message_type(**{name: values[number % len(values)] for name, values in extremes.items()})
+
+
+def _plain(item: Field[object], usual: Mapping[str, object]) -> object:
+    if item.name in usual:
+        return usual[item.name]
+    array, inner, _ = shape(item)
+    if is_dataclass(inner):
+        one: object = cast(type[Message], inner)(**{part.name: _plain(part, usual) for part in fields(inner)})
+    else:
+        one = _extremes_of(inner, item.metadata.get("kafka_type"))[0]
+    return (one,) if array else one
+
+
+def _extremes(item: Field[object], usual: Mapping[str, object]) -> Iterator[object]:
+    array, inner, nullable = shape(item)
+    if nullable:
+        yield None
+    singles: Iterable[object]
+    if is_dataclass(inner):
+        singles = extreme_messages(cast(type[Message], inner), usual)
+    else:
+        singles = _extremes_of(inner, item.metadata.get("kafka_type"))
+    if not array:
+        yield from singles
+        return
+    plain = cast(tuple[object, ...], _plain(item, usual))
+    yield from ((), plain * 2, plain * _LONG)
+    yield from ((one,) for one in singles)
+
+
+def _extremes_of(inner: object, kind: str | None) -> list[object]:
+    if kind in _BITS:
+        edge = 1 << (_BITS[kind] - 1)
+        return [0, -1, -edge, edge - 1, 1, edge >> 2]
+    match kind:
+        case "bool":
+            return [False, True]
+        case "string":
+            return ["a", "", "x" * _LONG_TEXT, "\0", "line\nbreak", "../../etc", "\U0001f512"]
+        case "bytes":
+            return [b"", bytes(_LONG_TEXT)]
+        case "uuid":
+            ids = [bytes(range(16)), bytes(16), bytes(15) + b"\x02", b"\xff" * 16]
+            return [(uuid.UUID(bytes=one) if any(one) else None) for one in ids] if inner is uuid.UUID else list(ids)
+    raise TypeError(f"no extreme values for {kind}")
 
 
 def changed(rng: random.Random, body: bytes) -> bytes:

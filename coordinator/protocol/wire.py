@@ -8,6 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 STRING_BYTES_MAX: Final = 0x7FFF
+EXPLANATIONS: Final = (".error_message", ".evidence", ".last_contradiction", ".last_error", ".last_failure", "reason")
+"""Endings of the fields of answers that hold a text for people."""
+CUT: Final = b" ... (cut)"
 VARINT_MAX: Final = 0x7FFF_FFFF
 
 
@@ -66,12 +69,19 @@ def read_text(data: bytes, position: int, size: int, end: int, where: str) -> tu
 
 
 def text_bytes(value: str, where: str) -> bytes:
-    """Encode a string's content, within Kafka's limit of 32 767 bytes."""
+    """Encode a string's content, within Kafka's limit of 32 767 bytes. Raises `UnencodableMessage`.
+
+    Explanations are cut to that, and lone surrogates in them escaped: they quote what was asked for, and an answer must always be possible.
+    """
     try:
         raw = value.encode()
     except UnicodeEncodeError as error:
-        raise UnencodableMessage(f"{where}: the string holds a lone surrogate") from error
+        if not where.endswith(EXPLANATIONS):
+            raise UnencodableMessage(f"{where}: the string holds a lone surrogate") from error
+        raw = value.encode(errors="backslashreplace")
     if len(raw) > STRING_BYTES_MAX:
+        if where.endswith(EXPLANATIONS):
+            return raw[: STRING_BYTES_MAX - len(CUT)].decode(errors="ignore").encode() + CUT
         raise UnencodableMessage(f"{where}: a string of {len(raw)} bytes is longer than {STRING_BYTES_MAX}")
     return raw
 

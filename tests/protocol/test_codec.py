@@ -214,3 +214,17 @@ def test_fast_decoders_refuse_what_the_codec_refuses(data: bytes) -> None:
                 fast(data)
         else:
             fast(data)
+
+
+@pytest.mark.parametrize(
+    ("told", "read"),
+    [
+        ("x" * 40_000, "x" * (32_767 - 10) + " ... (cut)"),
+        ("é" * 20_000, "é" * ((32_767 - 10) // 2) + " ... (cut)"),
+        ("no file \udcff", "no file \\udcff"),
+    ],
+    ids=["long", "long, of two bytes each", "a path that is not UTF-8"],
+)
+def test_explanations_are_cut_instead_of_leaving_a_request_without_an_answer(told: str, read: str) -> None:
+    response = messages.RegisterNodeResponse(error_code=42, error_message=told)
+    assert decode(messages.RegisterNodeResponse, encode(response)).error_message == read
