@@ -1,4 +1,4 @@
-"""The conclusions of `diskless doctor` about the data directories of nodes, by the word of each node."""
+"""The conclusions of `diskless doctor` about the data directories of nodes, as each node tells and as coordinator 0 has recorded them."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ def diagnose_dirs(views: Sequence[NodeView]) -> list[Diagnosis]:
             elif 0 <= one.free_bytes < min(max(FREE_BYTES_MIN, FREE_SHARE_MIN * one.total_bytes), one.total_bytes):
                 left = f"{one.free_bytes / 1024**3:.1f} of {one.total_bytes / 1024**3:.1f} GiB left"
                 found.append(_warning(f"{name}: {one.path} has {left}", "make room: a full data directory goes offline with its replicas"))
+        offline = sorted(each for one in view.node.directories if not one.is_online for each in one.coordinator_ids)
+        if offline:
+            remedy = "start the node: they are built anew in another one" if view.error else "they are built anew in another one"
+            finding = f"{name}: coordinator {', '.join(map(str, offline))} has its replica in a data directory that is offline"
+            found.append(_warning(finding, f"{remedy}; see the log of the node if that does not pass (diskless dirs list --replicas)"))
         homeless = [str(one.coordinator_id) for one in view.coordinators if not any(one.directory_id)]
         if homeless and view.directories:
             remedy = "it gets one when it is made: see the log of the node if that does not pass"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cli.overview import NODE_TIMEOUT_S, NodeView, look
+from cli.overview import NODE_TIMEOUT_S, NodeView, look, recorded_state
 from cli.service import milliseconds
 from coordinator.client.connection import ConnectionLost, RequestTimedOut
 from coordinator.client.model import ServiceNode
@@ -87,9 +87,24 @@ def progress_of(directories: Sequence[DescribedDirectory], path: str, coordinato
 
 
 def directory_rows(views: Sequence[DirsView]) -> list[Row]:
-    """One row for each data directory of each node."""
+    """One row for each data directory of each node; of a node that does not answer, as coordinator 0 has recorded them."""
     rows: list[Row] = []
     for node in views:
+        if node.view.error:
+            rows += [
+                {
+                    "node": node.view.node.node_id,
+                    "path": None,
+                    "directory_id": directory_text(recorded.directory_id),
+                    "state": recorded_state(recorded, node.view),
+                    "coordinators": sorted(recorded.coordinator_ids),
+                    "size": None,
+                    "free": None,
+                    "total": None,
+                    "reason": "the node does not answer; coordinator 0 has recorded this",
+                }
+                for recorded in node.view.node.directories
+            ]
         known = {one.path: one for one in node.view.directories}
         for one in node.directories:
             told = known.get(one.path)
@@ -111,9 +126,29 @@ def directory_rows(views: Sequence[DirsView]) -> list[Row]:
 
 
 def replica_rows(views: Sequence[DirsView], coordinator_ids: Sequence[int]) -> list[Row]:
-    """One row for each replica, of the coordinators or of all, with the copy that a move makes of it."""
+    """One row for each replica, of the coordinators or of all, with the copy that a move makes of it.
+
+    Replicas that are offline, and those of a node that does not answer, are where coordinator 0 has recorded them.
+    """
     rows: list[Row] = []
     for node in views:
+        here = {one.partition for _, one in _replicas(node.directories)}
+        rows += [
+            {
+                "coordinator": coordinator_id,
+                "node": node.view.node.node_id,
+                "state": recorded_state(recorded, node.view),
+                "path": None,
+                "directory_id": directory_text(recorded.directory_id),
+                "size": None,
+                "moves_to": None,
+                "lag": None,
+            }
+            for recorded in node.view.node.directories
+            for coordinator_id in recorded.coordinator_ids
+            if coordinator_id not in here and (not coordinator_ids or coordinator_id in coordinator_ids)
+        ]
+        ids = {one.path: directory_text(one.directory_id) for one in node.view.directories}
         copies = {one.partition: (path, one.offset_lag) for path, one in _replicas(node.directories) if one.is_future}
         for path, one in sorted(_replicas(node.directories), key=lambda pair: pair[1].partition):
             if one.is_future or (coordinator_ids and one.partition not in coordinator_ids):
@@ -123,7 +158,9 @@ def replica_rows(views: Sequence[DirsView], coordinator_ids: Sequence[int]) -> l
                 {
                     "coordinator": one.partition,
                     "node": node.view.node.node_id,
+                    "state": "online",
                     "path": path,
+                    "directory_id": ids.get(path),
                     "size": one.size_bytes if one.size_bytes >= 0 else None,
                     "moves_to": to,
                     "lag": lag,

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, cast
 from cli.output import term_text
 from cli.service import milliseconds
 from coordinator.client.connection import ConnectionLost, RequestTimedOut
-from coordinator.client.model import ServiceNode
+from coordinator.client.model import RecordedDirectory, ServiceNode
+from coordinator.kafka.directory_ids import directory_text
 from coordinator.protocol.messages import (
     DescribeCoordinatorsCoordinator,
     DescribeCoordinatorsDirectory,
@@ -202,10 +203,35 @@ def load_status(one: DescribeCoordinatorsCoordinator) -> LoadStatus:
     return LoadStatus(LoadStep(one.load_step), one.load_snapshot, one.loaded_bytes, one.load_bytes, one.loaded_entries, one.load_entries)
 
 
+def recorded_state(recorded: RecordedDirectory, view: NodeView) -> str:
+    """The state of a data directory, and of the replicas in it, as coordinator 0 has recorded it."""
+    if not recorded.is_online:
+        return "offline"
+    return "no answer" if view.error else "online"
+
+
 def replica_rows(views: Sequence[NodeView], coordinator_ids: Sequence[int]) -> list[Row]:
-    """One row for each replica of the coordinators, or of all."""
+    """One row for each replica of the coordinators, or of all; of a node that does not answer, what coordinator 0 has recorded."""
     groups = by_coordinator(replicas(views))
-    return [
+    homes = {(view.node.node_id, one.coordinator_id): one.directory_id for view in views for one in view.coordinators}
+    recorded = {
+        (view.node.node_id, coordinator_id): (one.directory_id, recorded_state(one, view))
+        for view in views
+        for one in view.node.directories
+        for coordinator_id in one.coordinator_ids
+    }
+    unheard: list[Row] = [
+        {
+            "coordinator": coordinator_id,
+            "node": node_id,
+            "state": state,
+            "directory_id": directory_text(directory_id),
+            "directory_state": state,
+        }
+        for (node_id, coordinator_id), (directory_id, state) in recorded.items()
+        if (node_id, coordinator_id) not in homes and (not coordinator_ids or coordinator_id in coordinator_ids)
+    ]
+    told: list[Row] = [
         {
             "coordinator": one.coordinator_id,
             "node": one.node.node_id,
@@ -217,11 +243,14 @@ def replica_rows(views: Sequence[NodeView], coordinator_ids: Sequence[int]) -> l
             "written_offset": one.written_offset,
             "digest": one.digest.hex(),
             "live_partitions": one.live_partitions,
+            "directory_id": directory_text(homes[one.node.node_id, coordinator_id]),
+            "directory_state": recorded.get((one.node.node_id, coordinator_id), (b"", None))[1],
         }
         for coordinator_id, group in sorted(groups.items())
         if not coordinator_ids or coordinator_id in coordinator_ids
         for one in group
     ]
+    return sorted(told + unheard, key=lambda row: cast(int, row["coordinator"]))
 
 
 def node_rows(views: Sequence[NodeView]) -> list[Row]:

@@ -18,6 +18,7 @@ from cli.dev.kafka.prepare import LOCK_FILE
 from cli.dev.kafka.runtime import java_command
 from cli.main import root
 from cli.outcome import Exit
+from coordinator.kafka.directory_ids import directory_id_text
 from integration_tests.service import UNDISTURBED, Service
 from integration_tests.test_snapshot_dump import JVM_OPTIONS, TOOL_TIMEOUT_S, TOOLS_LOCK
 from integration_tests.waiting import wait_until
@@ -161,3 +162,18 @@ def test_a_lost_directory_is_named_by_ready_doctor_and_the_list(service: Service
     assert f"node 2: data directory {lost} is offline: {row['reason']}" == told["finding"]
     wait_until(lambda: len(set(recorded(service, 2).values())) == 1, "the new homes to be recorded")
     service.wait_shared()
+
+
+def test_replicas_of_a_dead_node_are_shown_as_they_are_recorded(service: Service) -> None:
+    """Last in this module: it ends a node."""
+    expected = {place: directory_id_text(bytes.fromhex(one)) for place, one in recorded(service, 2).items()}
+    assert len(expected) == PARTITIONS
+    service.nodes[2].kill()
+    rows = [row for row in run(service, "dirs", "list", "--replicas", "--timeout", "20") if row["node"] == 2]
+    assert {row["coordinator"]: row["directory_id"] for row in rows} == expected
+    assert {(row["state"], row["path"]) for row in rows} == {("no answer", None)}
+    listed = [row for row in run(service, "dirs", "list", "--timeout", "20") if row["node"] == 2]
+    assert [(row["state"], row["coordinators"]) for row in listed] == [("no answer", [*range(PARTITIONS)])]
+    described = run(service, "coordinator", "describe", "1", "--timeout", "20")
+    assert [(row["node"], row["directory_state"]) for row in described] == [(1, "online"), (2, "no answer")]
+    assert described[1]["directory_id"] == expected[1]

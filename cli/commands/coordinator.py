@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from coordinator.client.directory_calls import LevelDescription
 
 STATUS_COLUMNS = ("coordinator", "state", "leader", "address", "epoch", "log_end", "standbys", "lag_max", "live_partitions")
-REPLICA_COLUMNS = ("coordinator", "node", "state", "epoch", "term", "log_end", "lag", "written_offset", "digest", "live_partitions")
+REPLICA_COLUMNS = (
+    "coordinator", "node", "state", "epoch", "term", "log_end", "lag", "written_offset", "digest", "live_partitions", "directory_id",
+    "directory_state",
+)  # fmt: skip
 LEVEL_COLUMNS = ("node", "level_in_force", "highest_level", "gone")
 NODE_COLUMNS = ("node", "address", "rack", "reachable", "leads", "follows", "error")
 
@@ -131,7 +134,8 @@ def _watch(interval_s: float, bootstrap_server: str, timeout_s: float, output: s
 def describe(coordinator_id: Sequence[int], bootstrap_server: str, timeout_s: float, output: str) -> None:
     """Show every replica of coordinators, each as the node that has it answers.
 
-    COORDINATOR_ID is the number of a metadata partition; none means all. Digests are equal where the written offsets are.
+    COORDINATOR_ID is the number of a metadata partition; none means all. Digests are equal where the written offsets are. The state of
+    the data directory is the one that coordinator 0 has recorded; it is all that is known of a node that does not answer.
 
     Example: `diskless coordinator describe 0 1 --bootstrap-server localhost:9192 -o json`
     """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from coordinator.operations.log_dirs import DescribedDirectory
 
 LIST_COLUMNS = ("node", "path", "directory_id", "state", "coordinators", "size", "free", "total")
-REPLICA_COLUMNS = ("coordinator", "node", "path", "size", "moves_to", "lag")
+REPLICA_COLUMNS = ("coordinator", "node", "state", "path", "directory_id", "size", "moves_to", "lag")
 LOOK_EVERY_S = 0.3
 
 
@@ -39,7 +39,9 @@ def dirs() -> None:
 def list_(by_replica: bool, coordinator_ids: Sequence[int], bootstrap_server: str, timeout_s: float, output: str) -> None:
     """List the data directories of every node, with what is in them, and what moves.
 
-    A directory that failed is offline until its node starts again. `lag` is how many entries a copy that a move makes is behind.
+    A directory that failed is offline until its node starts again. Of a node that does not answer the rows show what coordinator 0 has
+    recorded: `offline` are replicas in a directory that their node did not have online, `no answer` are the others. `lag` is how many
+    entries a copy that a move makes is behind.
 
     Examples: `diskless dirs list --bootstrap-server localhost:9192`,
     `diskless dirs list --replicas --coordinator 3 --bootstrap-server localhost:9192 -o json`

@@ -69,6 +69,7 @@ from coordinator.client.model import (
     FetchFrom,
     PartitionDescription,
     PartitionId,
+    RecordedDirectory,
     Result,
     SeededProducer,
     ServiceNode,
@@ -202,7 +203,16 @@ class DisklessClient:
             cluster_id=response.cluster_id,
             node_id=response.node_id,
             coordinators=response.coordinators,
-            nodes=tuple(ServiceNode(one.node_id, one.host, one.port, one.rack) for one in response.nodes),
+            nodes=tuple(
+                ServiceNode(
+                    one.node_id,
+                    one.host,
+                    one.port,
+                    one.rack,
+                    tuple(RecordedDirectory(each.directory_id, each.is_online, each.coordinator_ids) for each in one.directories),
+                )
+                for one in response.nodes
+            ),
         )
 
     async def schema_level(self, *, timeout_ms: int | None = None) -> LevelDescription:

@@ -38,13 +38,22 @@ class PartitionId(NamedTuple):
         return f"{topic_id_text(self.topic_id)}:{self.partition}"
 
 
+class RecordedDirectory(NamedTuple):
+    """A data directory of a node, as metadata partition 0 has recorded it; replicas in one that is not online are offline."""
+
+    directory_id: bytes
+    is_online: bool
+    coordinator_ids: tuple[int, ...]
+
+
 class ServiceNode(NamedTuple):
-    """A process of the service."""
+    """A process of the service; `directories` only where nodes were asked to describe themselves."""
 
     node_id: int
     host: str
     port: int
     rack: str | None = None
+    directories: tuple[RecordedDirectory, ...] = ()
 
     @property
     def address(self) -> tuple[str, int]:

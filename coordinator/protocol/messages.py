@@ -385,6 +385,19 @@ class DescribeCoordinatorsDirectory(ResponsePart):
 
 
 @message
+class DescribeCoordinatorsRecordedDirectory(ResponsePart):
+    """DescribeCoordinators: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10201)
+    directory_id: bytes = field(metadata=UUID)
+    """The ID of the directory; Kafka's UNASSIGNED, MIGRATING or LOST for replicas whose directory is not known."""
+    is_online: bool = field(metadata=BOOL)
+    """False if the node does not have the directory online, so that the replicas there are offline."""
+    coordinator_ids: tuple[int, ...] = field(metadata=INT32)
+    """Each coordinator described whose replica of the node is recorded there."""
+
+
+@message
 class DescribeCoordinatorsNode(ResponsePart):
     """DescribeCoordinators: a part of the response."""
 
@@ -399,6 +412,8 @@ class DescribeCoordinatorsNode(ResponsePart):
     """Where the node listens."""
     incarnation_id: bytes = field(metadata=UUID)
     """The process that is registered as this node."""
+    directories: tuple[DescribeCoordinatorsRecordedDirectory, ...]
+    """Each data directory of the node, as metadata partition 0 has recorded it."""
 
 
 @message

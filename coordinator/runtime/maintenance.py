@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from coordinator.core.commands import Outcome
+from coordinator.core.directory.directory import Directory
+from coordinator.core.directory.replica_dirs import recorded_directories
 from coordinator.core.endpoints import endpoint_of
 from coordinator.core.files.logged import owner_ids_of
 from coordinator.core.limits import FILES_PER_REQUEST_MAX
@@ -21,6 +23,7 @@ from coordinator.protocol.messages import (
     DescribeCoordinatorsCoordinator,
     DescribeCoordinatorsDirectory,
     DescribeCoordinatorsNode,
+    DescribeCoordinatorsRecordedDirectory,
     DescribeCoordinatorsRequest,
     DescribeCoordinatorsResponse,
     DescribeNodeRequest,
@@ -45,6 +48,8 @@ FILES_PER_PIECE: Final = 100
 async def describe_coordinators(node: Node, _: int, request: DescribeCoordinatorsRequest, listener: str) -> Message:
     """Answer DescribeCoordinators from this node's replicas."""
     describe = Descriptions(node, listener)
+    directory = node.view.directory or Directory()
+    ids = request.coordinator_ids or sorted(node.replicas)
     nodes = [
         DescribeCoordinatorsNode(
             node_id=n.node_id,
@@ -52,6 +57,12 @@ async def describe_coordinators(node: Node, _: int, request: DescribeCoordinator
             host=endpoint_of(n.endpoints, listener).host,
             port=endpoint_of(n.endpoints, listener).port,
             incarnation_id=n.incarnation_id,
+            directories=tuple(
+                DescribeCoordinatorsRecordedDirectory(
+                    directory_id=one.directory_id, is_online=one.is_online, coordinator_ids=tuple(one.partitions)
+                )
+                for one in recorded_directories(directory, n, filter(node.replicas.__contains__, ids))
+            ),
         )
         for n in describe.nodes()
         if n.endpoints

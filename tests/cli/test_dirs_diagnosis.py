@@ -9,6 +9,7 @@ import pytest
 from cli.diagnosis import Health
 from cli.dirs_diagnosis import diagnose_dirs
 from cli.overview import NodeView, notes, status_rows
+from coordinator.client.model import RecordedDirectory
 from coordinator.protocol.messages import DescribeCoordinatorsDirectory
 from tests.cli.test_diagnosis import replica, view
 
@@ -19,6 +20,12 @@ HOME = replace(replica(0, leads=True), directory_id=b"1" * 16)
 
 def with_dirs(*directories: DescribeCoordinatorsDirectory, **changes: object) -> NodeView:
     return replace(view(1, HOME), directories=directories, **changes)  # type: ignore[arg-type]
+
+
+def recording(told: NodeView) -> NodeView:
+    """The same node, of which coordinator 0 has recorded replicas in a directory that it does not have online."""
+    recorded = (RecordedDirectory(b"1" * 16, True, (0,)), RecordedDirectory(b"2" * 16, False, (4, 3)))
+    return replace(told, node=told.node._replace(directories=recorded))
 
 
 @pytest.mark.parametrize(
@@ -35,6 +42,12 @@ def with_dirs(*directories: DescribeCoordinatorsDirectory, **changes: object) ->
             "node 1: coordinator 0 has not recorded the data directories of 2 replicas, for 31 s",
         ),
         (with_dirs(ROOMY, queued_assignments=2, assignment_wait_ms=900), Health.OK, "online"),
+        (
+            recording(view(1, error="no answer")),
+            Health.WARNING,
+            "node 1: coordinator 3, 4 has its replica in a data directory that is offline",
+        ),
+        (recording(with_dirs(ROOMY)), Health.WARNING, "coordinator 3, 4 has its replica"),
         (view(1, error="no answer"), Health.OK, "0 data directories of 0 nodes"),
     ],
 )

@@ -198,7 +198,7 @@ class ScriptedNode(Handler):
             coordinators=described,
             directories=(),
             nodes=tuple(
-                m.DescribeCoordinatorsNode(node_id=node.node_id, host="127.0.0.1", port=node.port, incarnation_id=bytes(16))
+                m.DescribeCoordinatorsNode(node_id=node.node_id, host="127.0.0.1", port=node.port, incarnation_id=bytes(16), directories=())
                 for node in self.cluster.nodes.values()
             ),
         )

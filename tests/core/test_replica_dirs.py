@@ -13,7 +13,7 @@ from coordinator.core.decide import decide_write
 from coordinator.core.directory.content import content_of, items_of, restore_content
 from coordinator.core.directory.decisions import decide_register
 from coordinator.core.directory.directory import Directory
-from coordinator.core.directory.replica_dirs import ASSIGNMENTS_MAX, directory_of, is_replica_offline, node_epoch
+from coordinator.core.directory.replica_dirs import ASSIGNMENTS_MAX, directory_of, node_epoch, recorded_directories
 from coordinator.core.limits import Limits
 from coordinator.core.tables.in_memory import HotState
 from coordinator.kafka.directory_ids import LOST, MIGRATING, UNASSIGNED
@@ -107,8 +107,8 @@ def test_an_assignment_is_refused(
 def test_a_replica_is_offline_when_its_directory_is_not_among_those_its_node_has() -> None:
     hot = with_node(DIR_1)
     assigning(hot, (DIR_1, (0,)), (DIR_2, (1,)), (LOST, (2,)))
-    node = hot.directory.nodes[4]
-    assert [is_replica_offline(hot.directory, node, partition) for partition in range(4)] == [False, True, True, False]
+    told = recorded_directories(hot.directory, hot.directory.nodes[4], range(4))
+    assert told == [(DIR_1, True, [0]), (DIR_2, False, [1]), (LOST, False, [2]), (UNASSIGNED, True, [3])]
 
 
 def test_the_directories_of_a_node_that_tells_of_none_are_migrating() -> None:

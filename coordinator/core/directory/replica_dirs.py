@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from coordinator.core.commands import OK, AssignReplicasToDirs, Outcome
 from coordinator.core.directory.directory import Directory
@@ -13,6 +14,14 @@ from records.model import DirectoryAssignment, NodeRegistered, Record, ReplicasA
 ASSIGNMENTS_MAX = 2250
 """Replicas in one request, as in Kafka."""
 _EPOCH_MASK = (1 << 63) - 1
+
+
+class RecordedDirectory(NamedTuple):
+    """A data directory of a node, whether the node has it online, and its replicas there; the id may be one that names no directory."""
+
+    directory_id: bytes
+    is_online: bool
+    partitions: list[int]
 
 
 def node_epoch(incarnation_id: bytes) -> int:
@@ -40,9 +49,12 @@ def directory_of(directory: Directory, node_id: int, partition: int) -> bytes:
     return directory.replica_dirs.get((node_id, partition), UNASSIGNED)
 
 
-def is_replica_offline(directory: Directory, node: NodeRegistered, partition: int) -> bool:
-    """Tell whether a replica is in a directory that its node does not have online."""
-    return not is_online(directory_of(directory, node.node_id, partition), node.log_dirs)
+def recorded_directories(directory: Directory, node: NodeRegistered, partitions: Iterable[int]) -> list[RecordedDirectory]:
+    """Return the directories that a node has online, and those with its replicas of partitions; replicas in another are offline."""
+    found: dict[bytes, list[int]] = {one: [] for one in node.log_dirs}
+    for partition in partitions:
+        found.setdefault(directory_of(directory, node.node_id, partition), []).append(partition)
+    return [RecordedDirectory(one, is_online(one, node.log_dirs), replicas) for one, replicas in found.items()]
 
 
 def decide_assign(directory: Directory, command: AssignReplicasToDirs) -> tuple[list[Record], Outcome]:
