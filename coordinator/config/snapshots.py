@@ -69,8 +69,9 @@ class SnapshotSettings:
         0.5,
         low=0.0,
         high=1.0,
-        why="""Share of changed records in the newest snapshot below which the bytes of new entries alone cause no other one. It
-        keeps a large state that changes slowly from being written again and again; 0 looks at the bytes only.""",
+        why="""Share of changed records in the newest snapshot below which the bytes of new entries alone cause no other one. Batches and
+        files that were written since count as changed, new ones too. It keeps a large state that changes slowly from being written again
+        and again; 0 looks at the bytes only.""",
     )
     metadata_log_max_snapshot_interval_ms: int = integer(
         "metadata.log.max.snapshot.interval.ms",

@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from coordinator.core.tables.stored_rows import PACKED
 from coordinator.runtime.ports import StoredSnapshot
 from coordinator.runtime.snapshot_rules import SnapshotRules
 from coordinator.runtime.snapshots.policy import LOADING_HOLD_MS, Growth, Prune, Standing, prune_to, useless, why_due
+from coordinator.runtime.snapshots.row_count import RowCount
 from records.model import SnapshotCommitted
+from records.snapshot import TableRows
 
 RULES = SnapshotRules(bytes_between=1000, changed_ratio_min=0.5, interval_ms=60_000, lag_time_max_ms=100_000_000)
 QUIET = Growth(entries=0, log_bytes=0, changed=0, rows=100, snapshot_bytes=5000, age_ms=0)
@@ -26,7 +29,8 @@ QUIET = Growth(entries=0, log_bytes=0, changed=0, rows=100, snapshot_bytes=5000,
         (QUIET._replace(entries=9, log_bytes=999, changed=100), None),
         (QUIET._replace(entries=9, log_bytes=1000, changed=49), None),
         (QUIET._replace(entries=9, log_bytes=1000, changed=50), "0.50 of the state changed"),
-        (QUIET._replace(entries=9, log_bytes=1000, rows=0), "1.00 of the state changed"),
+        (QUIET._replace(entries=9, log_bytes=9_999, changed=100, rows=0), None),
+        (QUIET._replace(entries=9, log_bytes=1000, rows=0, snapshot_bytes=0), "1000 bytes of log since the newest, which has 0"),
         (QUIET._replace(entries=9, log_bytes=9_999), None),
         (QUIET._replace(entries=9, log_bytes=10_000), "10000 bytes of log since the newest, which has 5000"),
     ],
@@ -34,6 +38,17 @@ QUIET = Growth(entries=0, log_bytes=0, changed=0, rows=100, snapshot_bytes=5000,
 def test_when_a_snapshot_is_due(growth: Growth, reason: str | None) -> None:
     found = why_due(growth, RULES)
     assert (found is None) if reason is None else (found is not None and reason in found)
+
+
+def test_batches_and_other_rows_of_a_snapshot_are_counted_once_all_were_passed_on() -> None:
+    topics = TableRows("topic", {"topic_id": [bytes(16), b""], "name": ["a", "b"]})
+    runs = TableRows("run", {"id": [1, 2], "batches": [bytes(3 * PACKED.itemsize), bytes(4 * PACKED.itemsize)]})
+    count = RowCount()
+    passing = count.counted([topics, runs])
+    assert next(passing) is topics
+    assert count.rows == 0
+    assert list(passing) == [runs]
+    assert count.rows == 2 + 7
 
 
 def test_no_interval_takes_none_because_of_time() -> None:

@@ -38,6 +38,7 @@ from coordinator.runtime.replica_config import ReplicaIdentity
 from coordinator.runtime.snapshot_rules import SnapshotRules
 from coordinator.runtime.snapshots.policy import OBJECTS_KEPT, Growth, why_due
 from coordinator.runtime.snapshots.pruning import LogPruner, SnapshotsLost
+from coordinator.runtime.snapshots.row_count import RowCount
 from coordinator.runtime.snapshots.taking import SnapshotNotTaken, SnapshotTaker
 from coordinator.runtime.snapshots.verifying import DigestDiffers, SnapshotVerifier
 from coordinator.runtime.state_writer import Marked
@@ -91,6 +92,7 @@ class _Kept:
     verifier: SnapshotVerifier
     pruner: LogPruner
     local: LocalSnapshots
+    row_count: RowCount
     newest_end: int = -1
     newest_at_ms: int = 0
     base_bytes: int = 0
@@ -164,10 +166,19 @@ class SnapshotKeeper:
         if partition in self._kept:
             self._kept[partition].use(stores, local)
             return
+        row_count = RowCount()
         self._kept[partition] = _Kept(
-            taker=SnapshotTaker(local=local, durable=durable, background=self._background, rest=self._rest, rng=self._rng),
+            taker=SnapshotTaker(
+                local=local, durable=durable, background=self._background, rest=self._rest, rng=self._rng, row_count=row_count
+            ),
             verifier=SnapshotVerifier(
-                identity=identity, stores=stores, local=local, durable=durable, background=self._background, rest=self._rest
+                identity=identity,
+                stores=stores,
+                local=local,
+                durable=durable,
+                background=self._background,
+                rest=self._rest,
+                row_count=row_count,
             ),
             pruner=LogPruner(
                 identity=identity,
@@ -179,6 +190,7 @@ class SnapshotKeeper:
                 clock_ms=self._clock_ms,
             ),
             local=local,
+            row_count=row_count,
             newest_at_ms=self._clock_ms(),
         )
         self._spawn(self._keep(partition), f"snapshots-{partition}")
@@ -325,7 +337,7 @@ class SnapshotKeeper:
             entries=view.applied_offset - (newest.end_offset + 1 if newest is not None else 0),
             log_bytes=max(0, replica.log_bytes - kept.base_bytes),
             changed=replica.writer.written_batches - kept.base_changed,
-            rows=kept.taker.rows if newest is not None else 0,
+            rows=kept.row_count.rows if newest is not None else 0,
             snapshot_bytes=newest.size_bytes if newest is not None else 0,
             age_ms=self._clock_ms() - kept.newest_at_ms,
         )

@@ -19,7 +19,8 @@ OBJECTS_KEPT = 2
 class Growth(NamedTuple):
     """How much the log of a coordinator has grown since its newest snapshot, or since this process began to read it.
 
-    `changed` are the batches and files written since, `rows` those in that snapshot; both 0 when unknown.
+    `changed` are the batches and files written since, new ones among them; `rows` those in that snapshot, 0 when this process has neither
+    taken nor proven it: then the bytes alone decide.
     """
 
     entries: int
@@ -38,7 +39,7 @@ def why_due(growth: Growth, rules: SnapshotRules) -> str | None:
         return f"the newest is {growth.age_ms // 1000} s old (metadata.log.max.snapshot.interval.ms={rules.interval_ms})"
     if growth.log_bytes < rules.bytes_between:
         return None
-    ratio = growth.changed / growth.rows if growth.rows else 1.0
+    ratio = growth.changed / growth.rows if growth.rows else 0.0
     if ratio >= rules.changed_ratio_min:
         return f"{growth.log_bytes} bytes of log and {ratio:.2f} of the state changed since the newest"
     if growth.log_bytes >= SIZE_FACTOR * growth.snapshot_bytes:

@@ -11,19 +11,18 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
 
 from coordinator.core.commands import CommitSnapshot, MarkSnapshot, Outcome
-from coordinator.core.tables.stored_rows import PACKED
 from coordinator.core.yielding import Rest
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.ports import DurableSnapshots, LocalSnapshots
 from coordinator.runtime.replica import Replica
+from coordinator.runtime.snapshots.row_count import RowCount
 from coordinator.runtime.state_writer import Marked
 from coordinator.runtime.threads import in_thread
 from records.model import SnapshotCommitted
-from records.snapshot import SnapshotFile, TableRows
+from records.snapshot import SnapshotFile
 
 LOG = logging.getLogger("coordinator.snapshots")
 
@@ -46,18 +45,26 @@ class SnapshotNotTaken(Exception):
 class SnapshotTaker:
     """Takes the snapshots of one metadata partition, one at a time."""
 
-    def __init__(self, *, local: LocalSnapshots, durable: DurableSnapshots, background: Executor, rest: Rest, rng: random.Random) -> None:
+    def __init__(
+        self,
+        *,
+        local: LocalSnapshots,
+        durable: DurableSnapshots,
+        background: Executor,
+        rest: Rest,
+        rng: random.Random,
+        row_count: RowCount,
+    ) -> None:
         self.step: str | None = None
         """The step under way; None while no snapshot is taken."""
         self.marks: deque[tuple[int, bytes]] = deque(maxlen=MARKS_REMEMBERED)
         """The offsets of the newest marks with the digest of this replica's state there, where replicas can be compared by it."""
-        self.rows = 0
-        """How many batches and other rows the last snapshot has; 0 before the first."""
         self.local = local
         self._durable = durable
         self._background = background
         self._rest = rest
         self._rng = rng
+        self._row_count = row_count
         self._awaited: asyncio.Future[Marked] | None = None
         self._awaited_id = -1
 
@@ -122,23 +129,12 @@ class SnapshotTaker:
 
         def write() -> SnapshotFile:
             try:
-                rows = self._counted(pinned.tables(self._rest))
+                rows = self._row_count.counted(pinned.tables(self._rest))
                 return self.local.write(pinned.head, rows, log_timestamp_ms=marked.header.log_time_ms, rest=self._rest)
             finally:
                 pinned.close()
 
         return await in_thread(self._background, write)
-
-    def _counted(self, tables: Iterable[TableRows]) -> Iterator[TableRows]:
-        rows = 0
-        for table in tables:
-            packed = table.columns.get("batches", ())
-            if packed:
-                rows += sum(len(run) for run in packed if isinstance(run, bytes)) // PACKED.itemsize
-            else:
-                rows += len(next(iter(table.columns.values()), ()))
-            yield table
-        self.rows = rows
 
     async def _upload(self, marked: Marked, file: SnapshotFile) -> SnapshotCommitted:
         header = marked.header

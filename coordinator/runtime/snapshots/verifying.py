@@ -13,6 +13,7 @@ from coordinator.core.yielding import Rest
 from coordinator.runtime.ports import DurableSnapshots, LocalSnapshots, StateStores
 from coordinator.runtime.replica_config import ReplicaIdentity
 from coordinator.runtime.snapshots.downloading import Due, download
+from coordinator.runtime.snapshots.row_count import RowCount
 from coordinator.runtime.threads import in_thread
 from records.model import SnapshotCommitted
 from records.snapshot import BadSnapshot, SnapshotId, SnapshotReader, check_identity
@@ -36,6 +37,7 @@ class SnapshotVerifier:
         durable: DurableSnapshots,
         background: Executor,
         rest: Rest,
+        row_count: RowCount,
     ) -> None:
         self.verified_end = -1
         """The end of the newest snapshot that this process has loaded and found right; -1 for none."""
@@ -45,6 +47,7 @@ class SnapshotVerifier:
         self._durable = durable
         self._background = background
         self._rest = rest
+        self._row_count = row_count
 
     async def verify(self, snapshot: SnapshotCommitted, marks: Iterable[tuple[int, bytes]]) -> None:
         """Load a committed snapshot. `marks` are the digests of this replica at marks, by offset.
@@ -90,4 +93,4 @@ class SnapshotVerifier:
                     f"{snapshot.location}: it is of offset {head.end_offset}, epoch {head.epoch}, digest {head.digest.hex()}; the log says"
                     f" {snapshot.end_offset}, {snapshot.epoch}, {snapshot.digest.hex()}"
                 )
-            self.stores.prove(head, reader.rows(), self._rest)
+            self.stores.prove(head, self._row_count.counted(reader.rows()), self._rest)
