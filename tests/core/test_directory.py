@@ -388,7 +388,8 @@ def test_a_level_that_cannot_be_is_refused(level: int) -> None:
 
 def test_a_node_that_cannot_follow_the_level_in_force_is_not_registered() -> None:
     hot = with_nodes(2, level=2)
-    old = RegisterNode(node_id=4, rack="", endpoints=[Endpoint(listener="L", host="h", port=1)], schema_level_max=1, incarnation_id=FIRST)
+    endpoints = [Endpoint(listener="L", host="h", port=1)]
+    old = RegisterNode(node_id=4, rack="", endpoints=endpoints, schema_level_max=1, incarnation_id=FIRST, log_dirs=(b"d" * 16,))
     decision = decide_write(hot, old, LIMITS)
     assert isinstance(decision.answer, Outcome)
     assert (decision.records, decision.answer.error) == ([], ErrorCode.UNSUPPORTED_VERSION)

@@ -13,7 +13,7 @@ from coordinator.core.decide import decide_write
 from coordinator.core.directory.content import content_of, items_of, restore_content
 from coordinator.core.directory.decisions import decide_register
 from coordinator.core.directory.directory import Directory
-from coordinator.core.directory.replica_dirs import ASSIGNMENTS_MAX, directory_of, node_epoch, recorded_directories
+from coordinator.core.directory.replica_dirs import ASSIGNMENTS_MAX, node_epoch, recorded_directories
 from coordinator.core.limits import Limits
 from coordinator.core.tables.in_memory import HotState
 from coordinator.kafka.directory_ids import LOST, MIGRATING, UNASSIGNED
@@ -66,10 +66,9 @@ def test_a_process_that_loses_a_directory_is_registered_anew() -> None:
 
 def test_replicas_are_where_their_node_said_last() -> None:
     hot = with_node(DIR_1, DIR_2)
-    assert directory_of(hot.directory, 4, 0) == UNASSIGNED
     assert assigning(hot, (DIR_1, (0, 1)), (DIR_2, (2,))) == OK
     assert assigning(hot, (DIR_2, (1, 2))) == OK
-    assert [directory_of(hot.directory, 4, partition) for partition in range(4)] == [DIR_1, DIR_2, DIR_2, UNASSIGNED]
+    assert hot.directory.replica_dirs == {(4, 0): DIR_1, (4, 1): DIR_2, (4, 2): DIR_2}
     assert hot.copy().directory.replica_dirs == hot.directory.replica_dirs
     assert hot.touched.content
 
@@ -109,12 +108,6 @@ def test_a_replica_is_offline_when_its_directory_is_not_among_those_its_node_has
     assigning(hot, (DIR_1, (0,)), (DIR_2, (1,)), (LOST, (2,)))
     told = recorded_directories(hot.directory, hot.directory.nodes[4], range(4))
     assert told == [(DIR_1, True, [0]), (DIR_2, False, [1]), (LOST, False, [2]), (UNASSIGNED, True, [3])]
-
-
-def test_the_directories_of_a_node_that_tells_of_none_are_migrating() -> None:
-    hot = with_node()
-    assert directory_of(hot.directory, 4, 0) == MIGRATING
-    assert directory_of(with_node(is_any_dir_offline=True).directory, 4, 0) == UNASSIGNED
 
 
 def test_directories_of_replicas_are_written_and_read_back() -> None:

@@ -191,6 +191,7 @@ def _register(node: NodeRegistered) -> RegisterNode:
         endpoints=node.endpoints,
         schema_level_max=node.schema_level_max,
         incarnation_id=node.incarnation_id,
+        log_dirs=tuple(node.log_dirs) or (b"d" * 16,),
     )
 
 

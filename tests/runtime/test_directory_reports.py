@@ -35,6 +35,7 @@ NODE = RegisterNode(
     endpoints=[Endpoint(listener="PLAINTEXT", host="nine", port=9192)],
     schema_level_max=1,
     incarnation_id=b"the ninth's own!",
+    log_dirs=(ONE, TWO),
 )
 PATHS = {ONE: "/one", TWO: "/two"}
 QUICK = Pauses(assignment_check_s=0.02, assignment_retry_s=(0.01, 0.05), registration_check_s=0.05)

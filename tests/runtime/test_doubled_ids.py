@@ -10,6 +10,7 @@ import pytest
 from coordinator.core.commands import RegisterNode
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import DescribeNodeResponse
+from coordinator.runtime.directories.reporting import log_dirs
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import PeerGone, PeerUnavailable, group_client_id
 from coordinator.runtime.registration import Registration
@@ -58,6 +59,7 @@ def registration_of(started: Running) -> RegisterNode:
         endpoints=config.endpoints,
         schema_level_max=config.schema_level_max,
         incarnation_id=config.incarnation_id,
+        log_dirs=log_dirs(started.node.keeper.directories.directories()).online,
     )
 
 

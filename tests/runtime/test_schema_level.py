@@ -25,7 +25,12 @@ from tests.core.build import batch, commit, place, result_of
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
 
 OTHER = RegisterNode(
-    node_id=2, rack="", endpoints=[Endpoint(listener="PLAINTEXT", host="two", port=9192)], schema_level_max=1, incarnation_id=b"2" * 16
+    node_id=2,
+    rack="",
+    endpoints=[Endpoint(listener="PLAINTEXT", host="two", port=9192)],
+    schema_level_max=1,
+    incarnation_id=b"2" * 16,
+    log_dirs=(b"d" * 16,),
 )
 
 

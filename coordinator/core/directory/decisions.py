@@ -24,6 +24,7 @@ from coordinator.core.directory.placement import spread
 from coordinator.core.directory.replica_dirs import decide_assign
 from coordinator.core.directory.topic_settings import check_created, configured, decide_alter
 from coordinator.core.limits import Limits
+from coordinator.kafka.directory_ids import directory_id_text, is_reserved
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import ZERO_TOPIC_ID, illegal_topic_name, topic_id_text, why_classic
 from records.history import levels
@@ -177,13 +178,19 @@ def decide_confirm(directory: Directory, command: ConfirmPlaced | ConfirmDeleted
 
 
 def _unfit_node(node: RegisterNode) -> Outcome | None:
-    """Why a node cannot be registered: clients would be sent to addresses that accept no connection."""
-    if node.node_id >= 0 and node.endpoints and all(one.host and 0 < one.port < 65536 for one in node.endpoints):
-        return None
-    message = (
-        f"node {node.node_id} with endpoints {[(one.host, one.port) for one in node.endpoints]}: a node has an id from 0 and addresses"
-    )
-    return Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
+    """Why a node cannot be registered: clients would be sent to addresses that accept no connection, or its directories mean nothing."""
+    message = None
+    if node.node_id < 0 or not node.endpoints or not all(one.host and 0 < one.port < 65536 for one in node.endpoints):
+        message = (
+            f"node {node.node_id} with endpoints {[(one.host, one.port) for one in node.endpoints]}: a node has an id from 0 and addresses"
+        )
+    elif not node.log_dirs:
+        message = f"node {node.node_id} tells of no data directory that is online (LogDirs): a node has at least one"
+    elif reserved := [directory_id_text(one) for one in node.log_dirs if is_reserved(one)]:
+        message = f"node {node.node_id}: {reserved[0]} is reserved by Kafka and names no directory: draw another directory.id"
+    elif len(set(node.log_dirs)) < len(node.log_dirs):
+        message = f"node {node.node_id} names a data directory twice: each needs a directory.id of its own"
+    return None if message is None else Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
 
 
 def decide_register(directory: Directory, command: RegisterNode) -> tuple[list[Record], Outcome]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from coordinator.core.commands import OK, AssignReplicasToDirs, Outcome
 from coordinator.core.directory.directory import Directory
-from coordinator.kafka.directory_ids import LOST, MIGRATING, UNASSIGNED, directory_id_text, is_online, is_reserved
+from coordinator.kafka.directory_ids import LOST, UNASSIGNED, directory_id_text, is_online, is_reserved
 from coordinator.kafka.errors import ErrorCode
 from records.model import DirectoryAssignment, NodeRegistered, Record, ReplicasAssignedToDirs
 
@@ -41,19 +41,14 @@ def assigning(node_id: int, epoch: int, replicas: Iterable[tuple[bytes, int]]) -
     return AssignReplicasToDirs(node_id=node_id, node_epoch=epoch, assignments=assignments)
 
 
-def directory_of(directory: Directory, node_id: int, partition: int) -> bytes:
-    """Return the directory of a node's replica; UNASSIGNED when none was recorded, MIGRATING when the node has told of no directories."""
-    node = directory.nodes.get(node_id)
-    if node is not None and not node.log_dirs and not node.is_any_dir_offline:
-        return MIGRATING
-    return directory.replica_dirs.get((node_id, partition), UNASSIGNED)
-
-
 def recorded_directories(directory: Directory, node: NodeRegistered, partitions: Iterable[int]) -> list[RecordedDirectory]:
-    """Return the directories that a node has online, and those with its replicas of partitions; replicas in another are offline."""
+    """Return the directories that a node has online, and those with its replicas of partitions; replicas in another are offline.
+
+    UNASSIGNED has those that were not recorded yet.
+    """
     found: dict[bytes, list[int]] = {one: [] for one in node.log_dirs}
     for partition in partitions:
-        found.setdefault(directory_of(directory, node.node_id, partition), []).append(partition)
+        found.setdefault(directory.replica_dirs.get((node.node_id, partition), UNASSIGNED), []).append(partition)
     return [RecordedDirectory(one, is_online(one, node.log_dirs), replicas) for one, replicas in found.items()]
 
 
