@@ -12,6 +12,7 @@ import click
 from cli.options import F
 from cli.outcome import Exit, Failed
 from cli.output import say
+from coordinator.kafka.coordinators import COORDINATORS_MAX
 
 if TYPE_CHECKING:
     from cli.kafka import KafkaPlace
@@ -22,9 +23,7 @@ if TYPE_CHECKING:
 LOOK_EVERY_S = 0.1
 REQUEST_TIMEOUT_MAX_S = 10.0
 
-# Every node has a replica of every partition, and a restore looks at each: more than these are a slip of the finger.
-PARTITIONS_MAX = 10_000
-PARTITION_COUNT = click.IntRange(1, PARTITIONS_MAX)
+PARTITION_COUNT = click.IntRange(1, COORDINATORS_MAX)
 
 
 def copies_options(function: F) -> F:

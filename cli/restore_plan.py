@@ -15,13 +15,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from cli.metadata_topic import PARTITIONS_MAX
 from cli.outcome import Exit, Failed
 from coordinator.adapters.objectstore.snapshots import ObjectStoreSnapshots
 from coordinator.adapters.sqlite.stores import StateDatabases
 from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.core.state.damage import StateFailed
 from coordinator.core.state.replica_state import Stored
+from coordinator.kafka.coordinators import COORDINATORS_MAX
 from coordinator.kafka.names import topic_id_text
 from coordinator.object_store import ObjectStore, StoreError
 from coordinator.runtime.ports import SnapshotStoreFailed, StoredSnapshot
@@ -38,7 +38,7 @@ LOST_ID_BASE = 1 << 33
 LOST_EPOCH_FLOOR = 1 << 20
 NAMED_MAX = 20
 """A message names at most so many partitions, snapshots or topics of one kind: it is one line for people."""
-_TOO_MANY = f"a service has at most {PARTITIONS_MAX} coordinators, and no restore is planned for more"
+_TOO_MANY = f"a service has at most {COORDINATORS_MAX} coordinators, and no restore is planned for more"
 NO_DIGEST = bytes(16)
 NO_SHA256 = bytes(32)
 
@@ -205,7 +205,7 @@ async def make_plan(
         if at == DIRECTORY_PARTITION and at in chosen and partitions is None and not begun:
             # A partition without a snapshot is missed when the directory places topics on it.
             count = max(count, chosen[at].coordinators)
-            if count > PARTITIONS_MAX:
+            if count > COORDINATORS_MAX:
                 raise Failed(f"{chosen[at].snapshot.location} places topics on {count} coordinators; {_TOO_MANY}")
         at += 1
     _check_complete(log, chosen, begun, count, accepted, plan.warnings)
@@ -227,8 +227,8 @@ def _known_partitions(log: OldLog) -> int:
     Such an object is not left out: of a service that somehow had the partition it would be the only trace of what is lost.
     """
     last = max([*log.snapshots, DIRECTORY_PARTITION])
-    if last >= PARTITIONS_MAX:
-        strange = [some[0].location for partition, some in log.snapshots.items() if partition >= PARTITIONS_MAX]
+    if last >= COORDINATORS_MAX:
+        strange = [some[0].location for partition, some in log.snapshots.items() if partition >= COORDINATORS_MAX]
         what = f"partitions up to {last} are named by {_some(strange, ', ')}"
         raise Failed(f"{what}; {_TOO_MANY}: move objects that no node wrote out of the prefix of snapshots and retry")
     return last + 1

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from coordinator.client.errors import InvalidRequest, NotFound
 from coordinator.client.model import TopicDescription
 from coordinator.client.wal_file import WalBatch
-from coordinator.core.limits import OWNERS_MAX
+from coordinator.kafka.coordinators import OWNERS_MAX
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.messages import CommitBatch
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from coordinator.config.keys import INT32_MAX, boolean, choice, http_address, integer, items, listener_list, paths, store_url, text
 from coordinator.config.values import GroupProtocol, HttpAddress, Listener, StoreUrl
+from coordinator.kafka.coordinators import COORDINATORS_MAX, OWNERS_MAX
 from coordinator.kafka.names import METADATA_TOPIC
 
 TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -103,11 +104,12 @@ class EssentialSettings:
         "diskless.metadata.topic.num.partitions",
         8,
         low=1,
-        high=10_000,
+        high=COORDINATORS_MAX,
         essential=True,
-        why="""Number of metadata partitions, hence of coordinators, used when the topic is created. More of them spread the load
-        over more processes, but a file with batches for several coordinators needs one commit for each. Raising it later
-        moves nothing that is placed already.""",
+        why=f"""Number of metadata partitions, hence of coordinators, used when the topic is created. More of them spread the load
+        over more processes, but a file with batches for several coordinators needs one commit for each, and one with batches of more
+        than {OWNERS_MAX} is refused: with more coordinators uploaders must make several files. Raising it later moves nothing that is
+        placed already.""",
     )
     diskless_metadata_topic_replication_factor: int = integer(
         "diskless.metadata.topic.replication.factor",

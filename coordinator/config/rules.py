@@ -13,6 +13,7 @@ from coordinator.config.security import ClientAuth
 from coordinator.config.security_rules import listener_advice, listener_problems
 from coordinator.config.settings import KEYS, LISTENER_KEYS, Settings
 from coordinator.config.values import GroupProtocol, SecurityProtocol, text_of
+from coordinator.kafka.coordinators import OWNERS_MAX
 
 ANONYMOUS = "User:ANONYMOUS"
 _LEAVE_OUT = "leave it out: the correctness of leadership rests on the coordinator's own value"
@@ -83,6 +84,11 @@ def advice(settings: Settings) -> list[str]:
         found.append(
             "diskless.metadata.topic.min.insync.replicas=1: a commit may be acknowledged that only one broker holds; "
             "use 2 outside of development"
+        )
+    if settings.diskless_metadata_topic_num_partitions > OWNERS_MAX:
+        found.append(
+            f"diskless.metadata.topic.num.partitions={settings.diskless_metadata_topic_num_partitions}: a file may have batches of at most"
+            f" {OWNERS_MAX} coordinators; use no more, or have uploaders make several files"
         )
     if settings.object_store_url.scheme == "memory":
         found.append("object.store.url=memory://: objects die with the process, and no other process sees them; use it in tests only")

@@ -19,6 +19,7 @@ from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.core.events import Contradicted
 from coordinator.core.limits import MESSAGE_BYTES_MAX, entry_bytes_max
 from coordinator.core.state.damage import DirectoryFailed, StateFailed
+from coordinator.kafka.coordinators import OWNERS_MAX
 from coordinator.runtime.abstention import UNLOADABLE, UNSUPPORTED, Abstention
 from coordinator.runtime.directories.keeper import DirectoryKeeper
 from coordinator.runtime.failures import FailureLog, FatalError
@@ -121,6 +122,10 @@ class ReplicaKeeper:
             await self.directories.open(facts.cluster_id, facts.topic_id)
         except StateFailed as failed:
             raise FatalError(str(failed)) from failed
+        if len(facts.partitions) > OWNERS_MAX:
+            LOG.warning(
+                "files may have batches of %d of the %d coordinators; uploaders must make several", OWNERS_MAX, len(facts.partitions)
+            )
         self._producers = self._ports.open_producers(_message_bytes_max(facts))
         self._reader = self._ports.open_reader(self)
         for partition in range(len(facts.partitions)):

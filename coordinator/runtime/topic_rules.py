@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from coordinator.kafka.coordinators import COORDINATORS_MAX
+
 
 class Severity(Enum):
     """The consequence of a finding."""
@@ -87,6 +89,7 @@ def check_topic(
         *_check_fixed_keys(topic, config),
         *_check_min_insync(topic, config, expectations),
         *_check_replicas(topic, config, partitions, expectations),
+        *_check_count(partitions),
         *_check_message_size(topic, config),
     ]
     return tuple(sorted(findings, key=lambda finding: finding.severity is not Severity.REFUSE))
@@ -162,6 +165,20 @@ def _check_replicas(
                 )
             )
     return findings
+
+
+def _check_count(partitions: Sequence[ReplicaSets]) -> list[Finding]:
+    if len(partitions) <= COORDINATORS_MAX:
+        return []
+    return [
+        Finding(
+            key="number of partitions",
+            value=str(len(partitions)),
+            severity=Severity.REFUSE,
+            reason=f"a service has at most {COORDINATORS_MAX} coordinators: every node follows all, and ids of batches would be equal",
+            remedy="Kafka takes no partitions away: use a topic with fewer (metadata.topic, `diskless init`)",
+        )
+    ]
 
 
 def _replica_finding(item: ReplicaSets, reason: str, expectations: TopicExpectations) -> Finding:

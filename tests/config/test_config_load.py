@@ -245,6 +245,13 @@ def test_replication_is_lowered_only_explicitly_and_with_a_warning() -> None:
     ]
 
 
+def test_more_coordinators_than_a_file_may_have_are_allowed_with_a_warning() -> None:
+    assert advice(load(diskless__metadata__topic__num__partitions="64")) == []
+    [told] = advice(load(diskless__metadata__topic__num__partitions="65"))
+    assert "num.partitions=65: a file may have batches of at most 64 coordinators" in told
+    assert "4096" in problems_of({"diskless.metadata.topic.num.partitions": "4097"})["diskless.metadata.topic.num.partitions"]
+
+
 def test_secrets_are_never_shown() -> None:
     secrets = {
         "kafka.sasl.password": "hush2",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from coordinator.core.commands import (
@@ -13,9 +14,10 @@ from coordinator.core.commands import (
     FoundOffset,
 )
 from coordinator.core.reads.queries import FetchBudget, batch_id, find_batches, past_the_end
+from coordinator.kafka.coordinators import COORDINATORS_MAX
 from coordinator.kafka.errors import ErrorCode
 from coordinator.testing.shard_harness import HarnessReplica
-from tests.core.build import TOPIC, UNKNOWN_TOPIC, batch, commit, delete_records, found, leading, list_offsets
+from tests.core.build import TOPIC, UNKNOWN_TOPIC, batch, commit, delete_records, found, leading, list_offsets, result_of
 
 E = ErrorCode
 
@@ -300,9 +302,20 @@ def test_a_found_batch_says_where_its_bytes_are_and_both_times() -> None:
 
 
 def test_batch_ids_are_distinct_and_fit_64_bits() -> None:
-    ids = {batch_id(c, o, i) for c in (0, 1, 4095) for o in (0, 1, 2**34 - 1) for i in (0, 1, 2**17 - 1)}
-    assert len(ids) == 27
+    coordinators, entries = (0, 1, 2, 4094, COORDINATORS_MAX - 1), (0, 1, 2**33, 2**34 - 1)
+    ids = {batch_id(c, o, i) for c in coordinators for o in entries for i in (0, 1, 2**17 - 1)}
+    assert len(ids) == len(coordinators) * len(entries) * 3
     assert all(0 <= one < 2**63 for one in ids)
+    # With fewer coordinators there is room for more entries of each.
+    few = {batch_id(c, o, 0) for c in range(8) for o in (0, 1, 2**34, 2**42, 2**43 - 1)}
+    assert len(few) == 8 * 5
+
+
+def test_a_file_of_more_batches_than_ids_have_room_for_is_refused() -> None:
+    _, replica = leading()
+    rows = commit("many", [batch(0, 1)]).batches
+    [answer] = replica.ask(commit("many", [], batches=np.repeat(rows, 2**17 + 1)))
+    assert "131073 batches; at most 131072 are allowed in a file: make several of it" in str(result_of(answer).messages)
 
 
 def test_a_follower_finds_what_the_leader_finds() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator.kafka.coordinators import COORDINATORS_MAX
 from coordinator.runtime.topic_rules import ReplicaSets, Severity, TopicExpectations, check_topic, may_lead, wanted_config
 
 PRODUCTION = TopicExpectations()
@@ -91,3 +92,13 @@ def test_findings_that_refuse_come_first() -> None:
 def test_expectations_that_contradict_themselves_are_refused() -> None:
     with pytest.raises(ValueError, match="between 1 and the replication factor 1"):
         TopicExpectations(replication_factor=1)
+
+
+def test_a_topic_of_more_partitions_than_a_service_has_coordinators_is_refused() -> None:
+    def findings(count: int) -> list[tuple[str, str, Severity]]:
+        partitions = [ReplicaSets(partition=one, replicas=(1, 2, 3), in_sync=(1, 2, 3)) for one in range(count)]
+        found = check_topic(topic="t", config=good_config(), partitions=partitions, expectations=PRODUCTION)
+        return [(one.key, one.value, one.severity) for one in found]
+
+    assert findings(COORDINATORS_MAX) == []
+    assert findings(COORDINATORS_MAX + 1) == [("number of partitions", str(COORDINATORS_MAX + 1), Severity.REFUSE)]

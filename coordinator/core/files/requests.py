@@ -16,8 +16,9 @@ import numpy.typing as npt
 from coordinator.core.commands import OK, CommitFile, Outcome
 from coordinator.core.files.outcomes import BAD_MAGIC, BAD_OFFSETS, BAD_RANGE, BAD_TYPE, OUT_OF_ORDER
 from coordinator.core.files.request_loops import read_requests
-from coordinator.core.limits import OBJECT_FORMAT_WAL_MULTI_SEGMENT, OBJECT_KEY_BYTES_MAX, OWNERS_MAX, Limits
+from coordinator.core.limits import BATCHES_PER_FILE_BITS, OBJECT_FORMAT_WAL_MULTI_SEGMENT, OBJECT_KEY_BYTES_MAX, Limits
 from coordinator.kafka.batches import split_partition_key
+from coordinator.kafka.coordinators import OWNERS_MAX
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import topic_id_text
 from records.lines import LINE_WIDTH
@@ -148,7 +149,9 @@ def check_file(command: CommitFile, coordinator_ids: Collection[int], coordinato
     if command.file_size < 0:
         return _invalid(f"file size {command.file_size} is negative")
     if len(command.owner_ids) > OWNERS_MAX:
-        return _invalid(f"{len(command.owner_ids)} owners; at most {OWNERS_MAX} are allowed")
+        return _invalid(f"{len(command.owner_ids)} owners; at most {OWNERS_MAX} are allowed: make several files of it")
+    if len(command.batches) > 1 << BATCHES_PER_FILE_BITS:
+        return _invalid(f"{len(command.batches)} batches; at most {1 << BATCHES_PER_FILE_BITS} are allowed in a file: make several of it")
     return _check_owners(tuple(command.owner_ids), tuple(coordinator_ids), coordinator_count)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +34,7 @@ from coordinator.core.commands import (
     Outcome,
 )
 from coordinator.core.files.answers import served_row, unknown_partition
+from coordinator.core.limits import BATCHES_PER_FILE_BITS
 from coordinator.core.reads.standings import answer_fence
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.state.unwritten import UnwrittenRun
@@ -49,9 +51,8 @@ from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL, LATEST, LATES
 MAGIC = 2
 """The magic byte of every batch; commits of batches with another one are refused."""
 
-BATCH_ID_INDEX_BITS = 17
-"""An entry of a megabyte holds fewer than 2^17 batches."""
-BATCH_ID_OFFSET_BITS = 34
+BATCH_ID_FILE_BITS = 46
+"""Bits of a batch's id for the coordinator and the entry; with those of the place in the entry they make 63."""
 
 BATCHES_PER_ANSWER_MAX = 5_000
 """About half a megabyte of answer, made in some 10 ms."""
@@ -331,10 +332,18 @@ def file_of_batch(state: ShardState, file_id: int) -> FileName:
 
 
 def batch_id(coordinator_id: int, entry_offset: int, index: int) -> int:
-    """A stable id: coordinator (12 bits), offset of the entry (34 bits), place in the entry (17 bits)."""
-    high = coordinator_id & 0xFFF
-    middle = entry_offset & ((1 << BATCH_ID_OFFSET_BITS) - 1)
-    return (high << (BATCH_ID_OFFSET_BITS + BATCH_ID_INDEX_BITS)) | (middle << BATCH_ID_INDEX_BITS) | index
+    """A stable id: coordinator and offset of the entry in 46 bits, place in the entry in 17 bits.
+
+    The coordinator fills the 46 bits from above, its lowest bit first, and the offset from below. So ids differ as long as the number of
+    coordinators, rounded up to a power of two, times the entries of one is at most 2^46.
+    """
+    return ((_from_above(coordinator_id) ^ (entry_offset & ((1 << BATCH_ID_FILE_BITS) - 1))) << BATCHES_PER_FILE_BITS) | index
+
+
+@cache
+def _from_above(coordinator_id: int) -> int:
+    """The bits of a coordinator's id in reverse order."""
+    return int(f"{coordinator_id:0{BATCH_ID_FILE_BITS}b}"[::-1], 2)
 
 
 def describe_file(state: ShardState, object_key: str) -> DescribedFile:
