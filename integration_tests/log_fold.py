@@ -185,7 +185,8 @@ class LogFold:
             ends[where] = due + batch.record_count
             if batch.producer_id >= 0:
                 key = (where, batch.producer_id)
-                fault = _sequence_fault(producers.get(key, self.producers.get(key)), batch.producer_epoch, batch.base_sequence)
+                known = producers.get(key, self.producers.get(key))
+                fault = _sequence_fault(known, batch.base_offset, batch.producer_epoch, batch.base_sequence)
                 if fault is not None:
                     return f"producer {batch.producer_id} of {name} {fault}"
                 producers[key] = Producer(batch.producer_epoch, batch.last_sequence, record.append_time_ms)
@@ -195,10 +196,10 @@ class LogFold:
         return None
 
 
-def _sequence_fault(known: Producer | None, epoch: int, base_sequence: int) -> str | None:
-    """Why a batch cannot follow what is remembered of its producer; a producer without memory may begin anywhere."""
+def _sequence_fault(known: Producer | None, base_offset: int, epoch: int, base_sequence: int) -> str | None:
+    """Why a batch cannot follow what is remembered of its producer; without memory it begins anywhere but with the very first record."""
     if known is None:
-        return None
+        return f"begins an empty partition with sequence {base_sequence}" if base_offset == 0 and base_sequence else None
     if epoch < known.epoch:
         return f"has epoch {epoch} behind {known.epoch}"
     due = 0 if epoch > known.epoch else (known.last_sequence + 1) % SEQUENCE_MODULUS

@@ -51,9 +51,9 @@ async def test_duplicates_are_recognised_within_one_file(wire: Wire, padding: in
 async def test_one_producer_may_have_many_batches_in_a_file(wire: Wire) -> None:
     topic = await wire.new_topic()
     batches = [Batch(topic, count=3, producer=9, epoch=0, sequence=(SEQUENCE_END - 50 + 3 * n) % SEQUENCE_END) for n in range(MANY)]
-    assert await wire.commit(*batches) == [accepted(3 * n) for n in range(MANY)]
+    assert await wire.commit(Batch(topic), *batches) == [accepted(0), *(accepted(1 + 3 * n) for n in range(MANY))]
     again = await wire.commit(*batches[-6:])
-    assert again == [refused(OUT_OF_ORDER_SEQUENCE), *(duplicate(3 * n) for n in range(MANY - 5, MANY))]
+    assert again == [refused(OUT_OF_ORDER_SEQUENCE), *(duplicate(1 + 3 * n) for n in range(MANY - 5, MANY))]
 
 
 async def test_the_same_first_sequence_with_another_last_is_no_duplicate(wire: Wire) -> None:
@@ -82,22 +82,33 @@ async def test_gaps_are_out_of_order(wire: Wire) -> None:
     assert results == [accepted(0), refused(OUT_OF_ORDER_SEQUENCE), accepted(1), refused(OUT_OF_ORDER_SEQUENCE)]
 
 
-async def test_an_unknown_producer_may_begin_anywhere(wire: Wire) -> None:
+async def test_an_unknown_producer_begins_anywhere_in_a_partition_that_had_records(wire: Wire) -> None:
     topic = await wire.new_topic(2)
     one = Batch(topic, producer=9, epoch=7, sequence=4711)
     owners = sorted(set(topic.coordinators))
-    assert await wire.commit(one, replace(one, partition=1, sequence=99), owners=owners) == [accepted(0), accepted(0)]
-    assert await wire.commit(replace(one, sequence=4712)) == [accepted(1)]
+    assert await wire.commit(Batch(topic), Batch(topic, 1), owners=owners) == [accepted(0), accepted(0)]
+    assert await wire.truncate((topic, 1, -1)) == [(OK, 1)]
+    assert await wire.commit(one, replace(one, partition=1, sequence=99), owners=owners) == [accepted(1), accepted(1, 1)]
+    assert await wire.commit(replace(one, sequence=4712)) == [accepted(2)]
+
+
+async def test_the_later_of_two_files_waits_for_the_earlier_one_in_a_new_partition(wire: Wire) -> None:
+    topic = await wire.new_topic()
+    earlier = Batch(topic, producer=9, epoch=0, sequence=0, count=17)
+    later = replace(earlier, sequence=17, count=5)
+    assert await wire.commit(later) == [refused(OUT_OF_ORDER_SEQUENCE)]
+    assert await wire.commit(earlier) == [accepted(0)]
+    assert await wire.commit(later) == [accepted(17)]
 
 
 async def test_sequences_wrap_between_batches_and_inside_one(wire: Wire) -> None:
     topic = await wire.new_topic()
     last = SEQUENCE_END - 1
     one = Batch(topic, producer=9, epoch=0, sequence=last)
-    assert await wire.commit(one, replace(one, sequence=0)) == [accepted(0), accepted(1)]
+    assert await wire.commit(Batch(topic), one, replace(one, sequence=0)) == [accepted(0), accepted(1), accepted(2)]
     inside = Batch(topic, producer=10, epoch=0, sequence=last - 1, count=5)
-    assert await wire.commit(inside, replace(inside, sequence=3, count=1)) == [accepted(2), accepted(7)]
-    assert await wire.commit(inside) == [duplicate(2)]
+    assert await wire.commit(inside, replace(inside, sequence=3, count=1)) == [accepted(3), accepted(8)]
+    assert await wire.commit(inside) == [duplicate(3)]
 
 
 async def test_a_producer_id_without_an_epoch_is_not_idempotent(wire: Wire) -> None:

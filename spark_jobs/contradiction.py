@@ -54,6 +54,14 @@ def producer_conflict(producer_id: int, epoch: int, next_sequence: int, found_ep
     return BrokenRule("sequence-duplicate", message, next_sequence, found_sequence)
 
 
+def first_sequence_conflict(producer_id: int, base_offset: int, found_sequence: int) -> BrokenRule | None:
+    """Judge the first batch of a producer that has no state: only the first record of a partition has to begin with sequence 0."""
+    if base_offset > 0 or found_sequence == 0:
+        return None
+    message = f"producer {producer_id}: the first record of the partition has sequence {found_sequence}"
+    return BrokenRule("sequence-gap", message, 0, found_sequence)
+
+
 def position_conflict(key: str, byte_offset: int) -> BrokenRule:
     """A batch that begins beyond what can be asked for."""
     message = f"a batch of file {key} begins at byte {byte_offset}, the last possible is {BATCH_BYTE_MAX}"

@@ -66,6 +66,7 @@ class _ProducerLink:
     base_sequence: int
     next_sequence: int
     append_time_ms: int
+    base_offset: int
 
 
 class Partitions(NamedTuple):
@@ -186,7 +187,15 @@ class Chains:
         link = self._producers.pop(key)
         self.producer_links.append(
             ProducerLinkRow(
-                self._kpart, link.at, link.offset, *key, link.epoch, link.base_sequence, link.next_sequence, link.append_time_ms
+                self._kpart,
+                link.at,
+                link.offset,
+                *key,
+                link.epoch,
+                link.base_sequence,
+                link.next_sequence,
+                link.append_time_ms,
+                link.base_offset,
             )
         )
 
@@ -300,10 +309,10 @@ class Chains:
         rows = zip(
             partition[starts].tolist(), producer_id[starts].tolist(), files.at[file[starts]].tolist(),
             files.offset[file[starts]].tolist(), epoch[starts].tolist(), base[starts].tolist(), next_sequence[lasts].tolist(),
-            append_time_ms[file[lasts]].tolist(), strict=True,
+            append_time_ms[file[lasts]].tolist(), lines[:, BASE_OFFSET][order][starts].tolist(), strict=True,
         )  # fmt: skip
         names, is_open = partitions.names, self._producers
-        for code, one, at, offset, its_epoch, first, following, appended_ms in rows:
+        for code, one, at, offset, its_epoch, first, following, appended_ms, base_offset in rows:
             key = (*names[code], one)
             link = is_open.get(key)
             if link is not None and link.epoch == its_epoch and link.next_sequence == first:
@@ -311,7 +320,7 @@ class Chains:
                 continue
             if link is not None:
                 self._close_producer(key)
-            is_open[key] = _ProducerLink(at, offset, its_epoch, first, following, appended_ms)
+            is_open[key] = _ProducerLink(at, offset, its_epoch, first, following, appended_ms, base_offset)
 
 
 def _order(codes: Int64s, size: int) -> Int64s:

@@ -155,6 +155,7 @@ class ProducerLinkRow(NamedTuple):
     base_sequence: int
     next_sequence: int
     append_time_ms: int
+    base_offset: int
 
 
 class ScannedFileRow(NamedTuple):
@@ -263,7 +264,7 @@ _LAYOUT: dict[type[tuple[object, ...]], tuple[str, tuple[str, ...]]] = {
     UploaderRow: ("uploader", ("kpart", "a", "b", "c", "d", "e", "f")),
     BucketRow: ("bucket", ("kpart", "text", "a", "b", "c")),
     LinkRow: ("link", ("kpart", "a", "offset", "topic", "part", "b", "c", "d", "e", "f", "g", "h", "i", "j", "raw")),
-    ProducerLinkRow: ("producer", ("kpart", "a", "offset", "topic", "part", "b", "c", "d", "e", "f")),
+    ProducerLinkRow: ("producer", ("kpart", "a", "offset", "topic", "part", "b", "c", "d", "e", "f", "g")),
     ScannedFileRow: ("file", ("kpart", "a", "offset", "b", "text", "detail", "c", "d", "e", "f", "g", "h")),
     EventRow: ("event", ("kpart", "a", "offset", "b", "raw")),
     RestartRow: ("restart", ("kpart", "a", "offset")),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from records.model import DisklessLogInitialized, DisklessLogReset, RecordsDeleted
-from spark_jobs.contradiction import deletion_conflict, offset_conflict, producer_conflict
+from spark_jobs.contradiction import deletion_conflict, first_sequence_conflict, offset_conflict, producer_conflict
 from spark_jobs.migration import AWAITED, NOTHING, PENDING, MigrationStanding, MigrationStep, after_step, pending_conflict, step_conflict
 from spark_jobs.scan.summary import FindingRow, LinkRow, ProducerLinkRow
 
@@ -86,10 +86,11 @@ def follow_link(state: PartitionState, row: LinkRow) -> None:
 
 
 def contradicts_producer(state: ProducerState | None, row: ProducerLinkRow) -> FindingRow | None:
-    """Return how the first batch of a link contradicts the log; None: it does not, or the producer is not known."""
+    """Return how the first batch of a link contradicts the log; None: it does not. The state of a producer that is not known is None."""
     if state is None:
-        return None
-    conflict = producer_conflict(row.producer_id, state.epoch, state.next_sequence, row.epoch, row.base_sequence)
+        conflict = first_sequence_conflict(row.producer_id, row.base_offset, row.base_sequence)
+    else:
+        conflict = producer_conflict(row.producer_id, state.epoch, state.next_sequence, row.epoch, row.base_sequence)
     if conflict is None:
         return None
     return FindingRow.of(row.kpart, row.offset, conflict, topic_id=row.topic_id, partition=row.partition, producer_id=row.producer_id)

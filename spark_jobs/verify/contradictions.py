@@ -35,6 +35,7 @@ from spark_jobs.contradiction import (
     BATCH_BYTE_MAX,
     SEQUENCE_MASK,
     deletion_conflict,
+    first_sequence_conflict,
     live_conflict,
     offset_conflict,
     position_conflict,
@@ -137,7 +138,10 @@ def _check_producers(record: FileCommitted, fold: Fold) -> WrongEntry | None:
             continue
         name = (batch.topic_id, batch.partition, batch.producer_id)
         state = following[name] if name in following else fold.producer(*name)
-        conflict = None if state is None else producer_conflict(batch.producer_id, *state, batch.producer_epoch, batch.base_sequence)
+        if state is None:
+            conflict = first_sequence_conflict(batch.producer_id, batch.base_offset, batch.base_sequence)
+        else:
+            conflict = producer_conflict(batch.producer_id, *state, batch.producer_epoch, batch.base_sequence)
         if conflict is not None:
             return WrongEntry(conflict, batch.topic_id, batch.partition)
         following[name] = (batch.producer_epoch, (batch.base_sequence + batch.record_count) & SEQUENCE_MASK)

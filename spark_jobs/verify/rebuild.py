@@ -42,6 +42,7 @@ from records.state_digest import BATCH_COLUMNS, PRODUCER_RING, Digest, hash_batc
 from spark_jobs.contradiction import (
     BATCH_BYTE_MAX,
     SEQUENCE_MASK,
+    first_sequence_conflict,
     producer_conflict,
     stops_replicas,
 )
@@ -544,10 +545,15 @@ def _producers_follow(commits: Commits, owners: Sequence[UserPartition]) -> bool
     if (is_same & ~follows).any():
         return False
     starts = np.concatenate(([0], np.flatnonzero(~is_same) + 1))
-    for owner, known_id, its_epoch, sequence in zip(
-        *(column[starts].tolist() for column in (number, producer_id, epoch, first)), strict=True
+    base = commits.columns["base"][one.batch][order]
+    for owner, its_id, its_epoch, sequence, offset in zip(
+        *(column[starts].tolist() for column in (number, producer_id, epoch, first, base)), strict=True
     ):
-        known = owners[owner].producers.get(known_id)
-        if known is not None and producer_conflict(known_id, known.epoch, known.next_sequence, its_epoch, sequence) is not None:
+        known = owners[owner].producers.get(its_id)
+        if known is None:
+            conflict = first_sequence_conflict(its_id, offset, sequence)
+        else:
+            conflict = producer_conflict(its_id, known.epoch, known.next_sequence, its_epoch, sequence)
+        if conflict is not None:
             return False
     return True

@@ -164,7 +164,10 @@ class Model:
         if is_idempotent:
             if first < 0 or last != (first + count - 1) % WRAP:
                 return _rejected(42)
-            if producer is not None:
+            if producer is None:
+                if partition.high_watermark == 0 and first != 0:
+                    return _rejected(45)
+            else:
                 if epoch < producer.epoch:
                     return _rejected(47)
                 if epoch > producer.epoch and first != 0:

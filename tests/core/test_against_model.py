@@ -200,7 +200,7 @@ class Run:
         return {**row, **flaws.get(flaw if isinstance(flaw, str) else "", {}), "topic": topic, "partition": partition}
 
     def sequence(self, topic: bytes, partition: int, drawn: dict[str, object]) -> int:
-        """A sequence that means something to what the producer wrote so far; a new one starts just before the wrap."""
+        """A sequence that means something to what the producer wrote so far; a new one starts just before the wrap, as it may mostly."""
         producer = self.model.partitions.get((topic, partition), self.model.partitions[TOPIC, 0]).producers.get(int(str(drawn["producer"])))
         if drawn["sequence"] == "zero":
             return 0

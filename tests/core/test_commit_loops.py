@@ -179,13 +179,15 @@ def spoil(files: LoggedFiles, line: int, how: str) -> None:
 
 
 def can_be_spoiled(hot: HotState, files: LoggedFiles, line: int, how: str) -> bool:
-    """Whether spoiling a batch makes it contradict: of an unknown producer any epoch and sequence may be the first."""
+    """Whether spoiling a batch makes it contradict: of an unknown producer any epoch may be the first, and any sequence but at offset 0."""
     cells = files.table.lines[line]
     row = hot.partitions.find(topic_id_of(*cells[[TOPIC_HIGH, TOPIC_LOW]].tolist()), int(cells[PARTITION]))
     if how not in ("sequence", "epoch") or row is None:
         return True
     known = None if cells[PRODUCER_ID] < 0 else hot.producers.find(row, int(cells[PRODUCER_ID]))
-    return known is not None and (how == "sequence" or hot.producers.epoch.cells[known] == cells[PRODUCER_EPOCH])
+    if known is None:
+        return how == "sequence" and cells[PRODUCER_ID] >= 0 and cells[BASE_OFFSET] == 0
+    return how == "sequence" or bool(hot.producers.epoch.cells[known] == cells[PRODUCER_EPOCH])
 
 
 @given(groups=GROUPS, spoiled=FILES, how=st.sampled_from(["offset", "partition", "bytes", "sequence", "epoch"]), data=st.data())

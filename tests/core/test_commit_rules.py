@@ -135,7 +135,7 @@ def test_a_file_of_unknown_age_is_never_too_old() -> None:
 
 def test_a_batch_of_the_most_records_is_accepted_and_wraps_its_sequence() -> None:
     _, replica = leading()
-    result = result_of(replica.ask(commit("a", [batch(0, 2**31, sequence=5), batch(0, 1, sequence=5)]))[0])
+    result = result_of(replica.ask(commit("a", [batch(0, 2**31, sequence=0), batch(0, 1, sequence=0)]))[0])
     assert result.errors == [0, 0]
     assert result.base_offsets == [0, 2**31]
 
@@ -209,11 +209,18 @@ def test_the_answer_carries_the_log_start_of_now() -> None:
     assert result_of(replica.ask(commit("b", [batch(0), batch(1)]))[0]).log_starts == [3, 0]
 
 
-# ---- idempotence: producer 5 in epoch 3 wrote sequences 10 to 12, then 13, unless a test says otherwise
+# ---- idempotence: behind one record of nobody, producer 5 in epoch 3 wrote sequences 10 to 12, then 13, unless a test says otherwise
+
+
+def with_records() -> HarnessReplica:
+    """Partitions 0 and 1 have a record of nobody each, so a producer may begin with any sequence."""
+    _, replica = leading()
+    assert errors(replica, commit("records", [batch(0), batch(1)])) == [0, 0]
+    return replica
 
 
 def with_producer() -> HarnessReplica:
-    _, replica = leading()
+    replica = with_records()
     assert errors(replica, commit("first", [_write(10, 3), _write(13, 1)])) == [0, 0]
     return replica
 
@@ -246,7 +253,7 @@ def test_sequence_rule(row: dict[str, object], error: ErrorCode) -> None:
     before = state_of(replica.view.state)["producers"]
     result = result_of(replica.ask(commit("a", [row, batch(1)]))[0])
     assert result.errors == [error, 0]
-    assert result.base_offsets == [-1 if error else 4, 0]
+    assert result.base_offsets == [-1 if error else 5, 1]
     assert result.duplicates == [False, False]
     if error:
         assert state_of(replica.view.state)["producers"] == before
@@ -254,12 +261,12 @@ def test_sequence_rule(row: dict[str, object], error: ErrorCode) -> None:
 
 def test_an_exact_duplicate_answers_the_original_offset_and_the_log_start_of_now() -> None:
     replica = with_producer()
-    replica.ask(delete_records((0, 2)))
+    replica.ask(delete_records((0, 3)))
     result = result_of(replica.ask(commit("a", [_write(10, 3), _write(13, 1), _write(14)]))[0])
     assert result.errors == [0, 0, 0]
     assert result.duplicates == [True, True, False]
-    assert result.base_offsets == [0, 3, 4]
-    assert result.log_starts == [2, 2, 2]
+    assert result.base_offsets == [1, 4, 5]
+    assert result.log_starts == [3, 3, 3]
     assert result.append_times == [-1, -1, -1]
 
 
@@ -272,12 +279,12 @@ def test_a_duplicate_of_a_log_append_time_batch_answers_the_original_time() -> N
 
 
 def test_earlier_batches_of_the_same_file_count() -> None:
-    _, replica = leading()
+    replica = with_records()
     rows = [batch(sequence=7), batch(sequence=7), batch(sequence=8), batch(sequence=10), batch(0, 1, sequence=0, producer_epoch=1)]
     result = result_of(replica.ask(commit("a", [*rows, batch(sequence=9)]))[0])
     assert result.errors == [0, 0, 0, E.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, E.INVALID_PRODUCER_EPOCH]
     assert result.duplicates == [False, True, False, False, False, False]
-    assert result.base_offsets == [0, 0, 1, -1, 2, -1]
+    assert result.base_offsets == [1, 1, 2, -1, 3, -1]
 
 
 def test_five_batches_are_remembered_and_the_sixth_last_is_out_of_order() -> None:
@@ -301,7 +308,7 @@ def test_a_higher_epoch_drops_what_was_remembered() -> None:
 
 
 def test_sequences_wrap_after_the_largest_also_inside_a_batch() -> None:
-    _, replica = leading()
+    replica = with_records()
     rows = [batch(0, 2, sequence=MAX - 3), batch(0, 4, sequence=MAX - 1), batch(0, 1, sequence=2), batch(0, 4, sequence=MAX - 1)]
     result = result_of(replica.ask(commit("a", rows))[0])
     assert result.errors == [0, 0, 0, 0]
@@ -311,7 +318,7 @@ def test_sequences_wrap_after_the_largest_also_inside_a_batch() -> None:
 
 
 def test_a_batch_that_wraps_is_remembered_across_files() -> None:
-    _, replica = leading()
+    replica = with_records()
     replica.ask(commit("a", [batch(0, 4, sequence=MAX - 1)]))
     result = result_of(replica.ask(commit("b", [batch(0, 4, sequence=MAX - 1), batch(0, 1, sequence=2)]))[0])
     assert result.errors == [0, 0]
@@ -319,12 +326,12 @@ def test_a_batch_that_wraps_is_remembered_across_files() -> None:
 
 
 def test_the_largest_sequence_is_followed_by_zero() -> None:
-    _, replica = leading()
+    replica = with_records()
     assert errors(replica, commit("a", [batch(0, 1, sequence=MASK), batch(0, 1, sequence=0)])) == [0, 0]
 
 
 def test_producer_state_is_per_partition() -> None:
-    _, replica = leading()
+    replica = with_records()
     assert errors(replica, commit("a", [batch(0, 1, sequence=5), batch(1, 1, sequence=90), batch(0, 1, sequence=6)])) == [0, 0, 0]
 
 
@@ -342,6 +349,33 @@ def test_an_expired_producer_may_start_anywhere() -> None:
     assert len(hot.producers)
     hot.apply(ProducersExpired(before_ms=time + 1), 51)
     assert not len(hot.producers)
+
+
+def test_a_partition_without_records_takes_only_sequence_zero_of_an_unknown_producer() -> None:
+    """The earlier of two files under way comes second, and is not lost (KAFKA-15591)."""
+    _, replica = leading()
+    first, later = [batch(0, 17, sequence=0)], [batch(0, 5, sequence=17)]
+    [refused] = replica.ask(commit("a", later))
+    assert result_of(refused).errors == [E.OUT_OF_ORDER_SEQUENCE_NUMBER]
+    assert result_of(refused).base_offsets == [-1]
+    assert "sequence 0 is expected; 17 was found" in (result_of(refused).messages[0] or "")
+    assert state_of(replica.view.state)["producers"] == {}
+    assert errors(replica, commit("b", first)) == errors(replica, commit("c", later)) == [0]
+    assert errors(replica, commit("d", [batch(0, 5, sequence=30, producer_id=8)])) == [0]
+
+
+def test_an_earlier_batch_of_the_same_file_is_the_first_record_of_its_partition() -> None:
+    _, replica = leading()
+    rows = [batch(sequence=4), batch(), batch(sequence=4), batch(1, sequence=4), batch(1, sequence=0, producer_epoch=7)]
+    result = result_of(replica.ask(commit("a", rows))[0])
+    assert result.errors == [E.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0, E.OUT_OF_ORDER_SEQUENCE_NUMBER, 0]
+    assert result.base_offsets == [-1, 0, 1, -1, 0]
+
+
+def test_a_partition_whose_records_are_all_deleted_has_had_records() -> None:
+    replica = with_records()
+    replica.ask(delete_records((0, -1)))
+    assert errors(replica, commit("a", [batch(sequence=4)])) == [0]
 
 
 # ---- the same key again

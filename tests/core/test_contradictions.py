@@ -41,7 +41,7 @@ def led() -> tuple[World, HarnessReplica, HarnessReplica]:
     first, second = world.add_replica(), world.add_replica()
     first.lead()
     first.ask(place(count=4))
-    first.ask(commit("a", [batch(0, 3, sequence=10, producer_id=7, producer_epoch=1)]), commit("b", [batch(0, 2), batch(1, 1)]))
+    first.ask(commit("a", [batch(0, 3, sequence=0, producer_id=7, producer_epoch=1)]), commit("b", [batch(0, 2), batch(1, 1)]))
     return world, first, second
 
 
@@ -64,7 +64,7 @@ def forge(world: World, leader: HarnessReplica, *entries: Sequence[Record]) -> N
 def next_file(world: World, key: str = "c", **fields: int) -> FileCommitted:
     """A lawful next file of partition 0, or one that is not."""
     known = record_of(world, "a")
-    lawful = known.batches[0]._replace(base_offset=5, base_sequence=13, producer_id=7, producer_epoch=1)
+    lawful = known.batches[0]._replace(base_offset=5, base_sequence=3, producer_id=7, producer_epoch=1)
     return dataclasses.replace(known, object_key=key, batches=[lawful._replace(**fields)])
 
 
@@ -81,14 +81,15 @@ CONTRADICTIONS: dict[str, Callable[[World], list[Record]]] = {
     "offset 6, 5 is next": lambda w: [next_file(w, base_offset=6)],
     "-9, which does not exist here": lambda w: [next_file(w, partition=9)],
     "epoch 0 after epoch 1": lambda w: [next_file(w, producer_epoch=0)],
-    "sequence 12 of epoch 1, 13 is next": lambda w: [next_file(w, base_sequence=12)],
-    "sequence 14 of epoch 1, 13 is next": lambda w: [next_file(w, base_sequence=14)],
-    "sequence 13 of epoch 2, 0 is next": lambda w: [next_file(w, producer_epoch=2)],
+    "sequence 2 of epoch 1, 3 is next": lambda w: [next_file(w, base_sequence=2)],
+    "sequence 4 of epoch 1, 3 is next": lambda w: [next_file(w, base_sequence=4)],
+    "sequence 3 of epoch 2, 0 is next": lambda w: [next_file(w, producer_epoch=2)],
+    "producer 7 in orders-3: sequence 3 of epoch 1, 0 is next": lambda w: [next_file(w, partition=3, base_offset=0)],
     "file a was committed by entry": lambda w: [next_file(w, key="a")],
     "a file is alone in its entry": lambda w: [next_file(w), NoOp()],
     "file c is committed beside other records": lambda w: [
         next_file(w),
-        next_file(w, key="d", base_offset=8, base_sequence=16),
+        next_file(w, key="d", base_offset=8, base_sequence=6),
     ],
     "stands behind seq 0": lambda w: [LeadershipClaimed(epoch=2, term=5, node_id=1, rack="", endpoints=[])],
     "up to 6, past the high watermark 5": lambda w: [deleted_to(6)],

@@ -202,6 +202,15 @@ def test_offsets_and_sequences_go_on_where_the_classic_log_ended() -> None:
     assert state_of(leader.view.state) == state_of(follower.view.state)
 
 
+@pytest.mark.parametrize(("start", "errors"), [(100, [0, 0]), (0, [E.OUT_OF_ORDER_SEQUENCE_NUMBER, 0])], ids=["records", "none"])
+def test_the_first_sequence_of_a_producer_without_seeds_depends_on_the_classic_records(start: int, errors: list[int]) -> None:
+    """Its state may have expired in the classic log; a classic log without records had none."""
+    _, leader, follower = begun(start=start, prefix=0)
+    rows = [classic(0, 5, sequence=55, producer_id=8, producer_epoch=0), classic(0, 5, sequence=0, producer_id=9, producer_epoch=0)]
+    assert result_of(leader.ask(commit("a", rows))[0]).errors == errors
+    assert state_of(leader.view.state) == state_of(follower.view.state)
+
+
 def test_a_retry_of_a_batch_of_log_append_time_gets_its_time() -> None:
     seed = [dataclasses.replace(one, timestamp_ms=1234) for one in seeds(1)]
     _, leader, _ = begun(producers=seed)
@@ -335,7 +344,7 @@ def test_a_reset_needs_a_later_leader_and_an_empty_log() -> None:
     assert error(leader, reset(5)) is E.NONE  # again
     assert error(leader, init(start=80, epoch=4)) is E.FENCED_LEADER_EPOCH
     assert error(leader, init(start=80, prefix=0, epoch=5, producers=seeds(1, epoch=9)[:0])) is E.NONE
-    # Nothing is left of the producers of the first attempt: any sequence goes.
+    # Nothing is left of the producers of the first attempt, and the classic part had records: any sequence goes.
     row = classic(0, 1, sequence=77, producer_id=PRODUCER, producer_epoch=0)
     assert result_of(leader.ask(commit("a", [row]))[0]).base_offsets == [80]
     assert error(leader, reset(6)) is E.INVALID_REQUEST

@@ -116,7 +116,7 @@ def test_an_entry_the_client_library_dropped_voids_those_behind_it() -> None:
 
 def test_the_next_leader_answers_a_retry_exactly_as_the_first_one_did() -> None:
     world, first, second = two()
-    rows = [batch(0, 3, sequence=0), batch(0, 3, sequence=0), batch(1, 2, sequence=9, timestamp_type=1), batch(0, 1, sequence=8)]
+    rows = [batch(0, 3, sequence=0), batch(0, 3, sequence=0), batch(1, 2, sequence=0, timestamp_type=1), batch(0, 1, sequence=8)]
     [answer] = first.ask(commit("a", rows))
     assert result_of(answer).errors == [0, 0, 0, 45]
     first.ask(delete_records((0, -1)))

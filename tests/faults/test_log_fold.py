@@ -96,9 +96,13 @@ CONTRADICTIONS: dict[str, tuple[tuple[Record | tuple[Record, ...] | bytes, ...],
         (file("a", 0, producer=(5, 0, 0)), file("b", 10, producer=(5, 0, 11))),
         "producer 5 of partition 00010203-0 has sequence 11 of epoch 0 where 10 is due",
     ),
+    "the first record of a partition has another sequence than 0": (
+        (file("a", 0, producer=(5, 0, 7)),),
+        "begins an empty partition with sequence 7",
+    ),
     "a sequence comes again": ((file("a", 0, producer=(5, 0, 0)), file("b", 10, producer=(5, 0, 0))), "where 10 is due"),
     "a sequence does not wrap": (
-        (file("a", 0, producer=(5, 0, 2**31 - 10)), file("b", 10, producer=(5, 0, 2**31 - 1))),
+        (file("z", 0), file("a", 10, producer=(5, 0, 2**31 - 10)), file("b", 20, producer=(5, 0, 2**31 - 1))),
         "where 0 is due",
     ),
     "an epoch goes back": ((file("a", 0, producer=(5, 2, 0)), file("b", 10, producer=(5, 1, 0))), "has epoch 1 behind 2"),
@@ -129,11 +133,16 @@ def test_an_entry_that_contradicts_is_void_and_the_next_one_counts(name: str) ->
 
 
 LAWFUL: dict[str, tuple[Record | tuple[Record, ...] | bytes, ...]] = {
-    "a producer without memory begins anywhere": (file("a", 0, producer=(5, 3, 77)),),
+    "a producer without memory begins anywhere": (file("z", 0), file("a", 10, producer=(5, 3, 77))),
+    "a producer without memory begins a partition with 0": (file("a", 0, producer=(5, 3, 0)),),
     "a producer goes on": (file("a", 0, producer=(5, 0, 0)), file("b", 10, producer=(5, 0, 10))),
     "a producer goes on in a later epoch": (file("a", 0, producer=(5, 0, 0)), file("b", 10, producer=(5, 2, 0))),
-    "sequences wrap": (file("a", 0, producer=(5, 0, 2**31 - 10)), file("b", 10, producer=(5, 0, 0))),
-    "another partition has sequences of its own": (file("a", 0, producer=(5, 0, 0)), file("b", 0, partition=1, producer=(5, 0, 3))),
+    "sequences wrap": (file("z", 0), file("a", 10, producer=(5, 0, 2**31 - 10)), file("b", 20, producer=(5, 0, 0))),
+    "another partition has sequences of its own": (
+        file("a", 0, producer=(5, 0, 0)),
+        file("z", 0, partition=1),
+        file("b", 10, partition=1, producer=(5, 0, 3)),
+    ),
     "an expired producer begins anew": (
         file("a", 0, producer=(5, 0, 0), time_ms=10),
         ProducersExpired(before_ms=11),
@@ -159,9 +168,9 @@ def test_what_is_lawful_is_not_taken_for_a_contradiction(name: str) -> None:
 
 def test_a_file_that_contradicts_leaves_nothing_behind() -> None:
     """Neither its key, nor its first run, nor its producer."""
-    bad = file("a", 0, 99, producer=(5, 4, 50))
+    bad = file("a", 0, 99, producer=(5, 4, 0))
     bad = replace(bad, batches=[bad.batches[0], bad.batches[1]._replace(partition=1)])
-    log = read(bad, file("a", 0, producer=(5, 0, 7)), file("b", 0, partition=1))
+    log = read(bad, file("a", 0, producer=(5, 0, 0)), file("b", 0, partition=1))
     assert [void.offset for void in log.contradictions] == [2]
     assert [commit.object_key for commit in log.commits] == ["a", "b"]
 

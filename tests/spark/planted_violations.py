@@ -73,6 +73,12 @@ def sequence_gap_after_the_last_number(log: LogWriter) -> Found:
     return [(log.produce(1), "sequence-gap", 0, 1)]
 
 
+def first_sequence_of_a_partition(log: LogWriter) -> Found:
+    topic_id = b"freshest" * 2
+    log.create(topic_id, 2)
+    return [(log.commit((1, 1), (1, 1), topic_id=topic_id, producer=(5, 0, 7)), "sequence-gap", 0, 7)]
+
+
 def new_epoch_with_another_sequence(log: LogWriter) -> Found:
     log.produce(0)
     return [(log.produce(2, epoch=1), "sequence-gap", 0, 2)]
@@ -434,7 +440,8 @@ def deleted_topic(log: LogWriter) -> Found:
 
 PLANTS: list[Plant] = [
     offset_gap, offset_overlap, offset_regression, offset_gap_within_a_file, sequence_gap, sequence_duplicate,
-    sequence_gap_after_the_last_number, new_epoch_with_another_sequence, producer_epoch_regression, seeded_producer, byte_overlap,
+    sequence_gap_after_the_last_number, first_sequence_of_a_partition, new_epoch_with_another_sequence, producer_epoch_regression,
+    seeded_producer, byte_overlap,
     batches_beyond_file, absurd_file_size, log_start_above_high_watermark, log_start_of_a_run_above_high_watermark,
     log_start_backwards, log_start_of_a_run_backwards, diskless_base_moved, diskless_base_lowered_below_its_prefix,
     diskless_base_reset_with_batches, step_of_a_replaced_leader, reset_by_the_leader_that_began,
@@ -463,6 +470,7 @@ def migrated(log: LogWriter) -> None:
     log.add(replace(started(50, epoch=3, seeds=[SEED]), topic_id=topic_id, partition=0))
     log.add(replace(started(50, epoch=4), topic_id=topic_id, partition=0))  # the same again, by a later leader
     log.next[(topic_id, 0)] = log.starts[(topic_id, 0)] = 50
+    log.commit((0, 1), topic_id=topic_id, producer=(6, 0, 77))  # whose state was gone before the migration
     log.commit((0, 1), topic_id=topic_id, producer=(5, 2, 10))
     log.add(PrefixStartReported(topic_id=topic_id, partition=0, prefix_start_offset=20, leader_epoch=4))
     log.add(DisklessLogRepaired(topic_id=topic_id, partition=0, base_offset=45, leader_epoch=4))

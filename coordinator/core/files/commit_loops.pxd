@@ -22,7 +22,7 @@ cdef Py_ssize_t _row_of(_Cells lines, Py_ssize_t line, Py_ssize_t near, KeyedRow
     place=Py_ssize_t, cell=Py_ssize_t, _=Py_ssize_t, expected=cython.longlong,
 )
 cdef long long _judge_sequence(
-    _Cells lines, Py_ssize_t line, Py_ssize_t slot, KeyedRows producers, bint is_retry_known,
+    _Cells lines, Py_ssize_t line, Py_ssize_t slot, long long due, KeyedRows producers, bint is_retry_known,
 ) except -1
 
 @cython.locals(

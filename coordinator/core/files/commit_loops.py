@@ -88,16 +88,21 @@ def _row_of(lines: _Cells, line: int, near: int, partitions: KeyedRows) -> int:
     return partitions.find(lines.cells[line, TOPIC_HIGH], lines.cells[line, TOPIC_LOW], lines.cells[line, PARTITION])
 
 
-def _judge_sequence(lines: _Cells, line: int, slot: int, producers: KeyedRows, is_retry_known: bool) -> int:
-    """The verdict on an idempotent batch whose producer has the row `slot`, -1 when nothing is known of it (KIP-98).
+def _judge_sequence(lines: _Cells, line: int, slot: int, due: int, producers: KeyedRows, is_retry_known: bool) -> int:
+    """The verdict on an idempotent batch at offset `due`, whose producer has the row `slot`, -1 when nothing is known of it (KIP-98).
 
-    Of an unknown producer any first sequence is accepted. A batch is compared with the remembered ones if `is_retry_known`. What goes
-    with a verdict that is not ACCEPTED is put into the line.
+    An unknown producer begins with sequence 0 in a partition that never had a record: else the later of two files under way would make
+    its state, and the earlier one be refused for ever (KAFKA-15591). In any other partition it begins with any sequence, since its state
+    may have expired, there or in the classic log. A batch is compared with the remembered ones if `is_retry_known`. What goes with a
+    verdict that is not ACCEPTED is put into the line.
     """
-    if slot < 0:
-        return _ACCEPTED
-    epoch, known = lines.cells[line, PRODUCER_EPOCH], producers.cells[slot, KNOWN_EPOCH]
     first = lines.cells[line, BASE_SEQUENCE]
+    if slot < 0:
+        if due > 0 or first == 0:
+            return _ACCEPTED
+        lines.cells[line, DETAIL] = 0
+        return _GAP
+    epoch, known = lines.cells[line, PRODUCER_EPOCH], producers.cells[slot, KNOWN_EPOCH]
     if epoch != known:
         if epoch > known and first == 0:
             return _ACCEPTED
@@ -200,7 +205,7 @@ def _decide(lines: _Cells, line: int, append_time: int, offsets_max: int, partit
         if first < 0 or lines.cells[line, DETAIL] != (first + count - 1) & 0x7FFFFFFF:
             return _WRONG_SPAN
         slot = producers.find(row, lines.cells[line, PRODUCER_ID], 0)
-        verdict = _judge_sequence(lines, line, slot, producers, True)
+        verdict = _judge_sequence(lines, line, slot, due, producers, True)
         if verdict != _ACCEPTED:
             return verdict
     lines.cells[line, BASE_OFFSET], lines.cells[line, DETAIL] = due, 0
@@ -247,7 +252,7 @@ def apply_files(
                 reason, expected = FAR_BYTES, 0x7FFFFFFF
             elif lines.cells[line, PRODUCER_ID] >= 0:
                 slot = producers.find(row, lines.cells[line, PRODUCER_ID], 0)
-                verdict = _judge_sequence(lines, line, slot, producers, False)
+                verdict = _judge_sequence(lines, line, slot, lines.cells[line, BASE_OFFSET], producers, False)
                 if verdict != _ACCEPTED:
                     reason = OLD_EPOCH if verdict == _FENCED else WRONG_SEQUENCE
                     expected = 0 if verdict == _NEW_EPOCH_GAP else lines.cells[line, DETAIL]

@@ -376,8 +376,12 @@ class LogFold:
             if batch.producer_id >= 0:
                 last = known.producers.get(batch.producer_id)
                 given = (batch.producer_epoch, batch.base_sequence)
-                begins_epoch = last is None or (batch.producer_epoch > last.epoch and batch.base_sequence == 0)
-                if last is not None and not begins_epoch and given != (last.epoch, last.last_sequence + 1):
+                if last is None:
+                    follows = batch.base_offset > 0 or batch.base_sequence == 0
+                else:
+                    begins_epoch = batch.producer_epoch > last.epoch and batch.base_sequence == 0
+                    follows = begins_epoch or given == (last.epoch, last.last_sequence + 1)
+                if not follows:
                     text = f"producer {batch.producer_id}: {given} after {last} in {key} at {offset}"
                     raise ContradictingEntry("producers have no gaps", text)
                 known.producers[batch.producer_id] = FoldedProducer(batch.producer_epoch, batch.last_sequence, record.append_time_ms)
