@@ -1,7 +1,8 @@
 """Requests on their way into the core: those of one tick of the loop are handed over together.
 
 While a group is in flight they wait for others a moment longer; `Grouping` says how long, the timers are here. While the state database
-is far behind they wait until enough is written, but not for ever: a disk may hang.
+is far behind they wait until enough is written, but not for ever: a disk may hang. While a lock keeps it from being written they wait
+until their deadlines.
 """
 
 from __future__ import annotations
@@ -9,14 +10,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from coordinator.core.commands import Answer, Command
 from coordinator.core.events import Event, Submitted
 from coordinator.core.request import Request
+from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.grouping import Grouping
 
 LOG = logging.getLogger("coordinator.replica")
+
+STUCK = (
+    "another connection has locked the state database of the coordinator, and memory holds as many changes as it may"
+    " (state.flush.backlog.max.batches); nothing was written. End the lock, `diskless doctor` names the node, and retry"
+)
 
 Answered: TypeAlias = Callable[[Answer], None]
 """The receiver of an answer: the token of every request. It has a name because making such a type takes a microsecond."""
@@ -36,14 +43,18 @@ class IncomingRequests:
         clock_ms: Callable[[], int],
         feed: Callable[[Event], None],
         is_behind: Callable[[], bool],
+        is_stuck: Callable[[], bool],
         backlog_s: float,
     ) -> None:
-        """`is_behind` says whether the state database is so far behind that requests wait for it, `backlog_s` at most."""
+        """`is_behind` says whether the state database is so far behind that requests wait for it, `backlog_s` at most; `is_stuck`
+        whether they wait on, because nothing can be written.
+        """
         self._grouping = grouping
         self._loop = loop
         self._clock_ms = clock_ms
         self._feed = feed
         self._is_behind = is_behind
+        self._is_stuck = is_stuck
         self._backlog_s = backlog_s
         self._was_behind = False
         self._waiting: list[Request] = []
@@ -93,7 +104,20 @@ class IncomingRequests:
             self._loop.call_soon(self._hand_over)
 
     def _hand_over(self) -> None:
+        if self._is_stuck():
+            self._refuse_late()
+            self._spacing = self._loop.call_later(self._backlog_s, self._hand_over) if self._waiting else None
+            return
         requests, self._waiting = self._waiting, []
         self._grouping.submitted(self._size_bytes)
         self._size_bytes, self._spacing = 0, None
         self._feed(Submitted(requests))
+
+    def _refuse_late(self) -> None:
+        """Answer the waiting requests whose deadline has passed."""
+        now_ms = self._clock_ms()
+        late = [request for request in self._waiting if request.deadline_ms <= now_ms]
+        self._waiting = [request for request in self._waiting if request.deadline_ms > now_ms]
+        self._size_bytes = sum(request.size_bytes for request in self._waiting)
+        for request in late:
+            cast(Answered, request.token)(request.command.refused(ErrorCode.REQUEST_TIMED_OUT, STUCK))

@@ -66,6 +66,7 @@ from coordinator.runtime.replica_config import ReplicaIdentity, ReplicaPorts
 from coordinator.runtime.snapshots.loading import SnapshotLoader
 from coordinator.runtime.snapshots.peers import PeerSnapshots
 from coordinator.runtime.snapshots.restored import RestoredStates
+from coordinator.runtime.state_lock import StateLock
 from coordinator.runtime.state_writer import Marked, StateWriter
 from coordinator.runtime.term_writer import TermWriter
 from records.model import LeadershipClaimed
@@ -116,6 +117,7 @@ class Replica:
         """Whether it is unloadable only as long as no snapshot reaches up to the start of the log."""
         self.trouble: StateFailed | None = None
         """The last trouble with the state database; `DirectoryFailed` when the directory may be the reason."""
+        self.state_lock = StateLock(partition, clock_ms)
         self.identity = identity
         self.log_bytes = 0
         """The size of the entries that were read since this replica was loaded; some twice, after a term ended."""
@@ -141,6 +143,7 @@ class Replica:
             on_failed=self.invalidate,
             on_directory_failed=self._directory_failed,
             on_marked=partial(on_marked, partition),
+            lock=self.state_lock,
             telemetry=ports.telemetry,
             loop=loop,
             clock_ms=clock_ms,
@@ -189,7 +192,13 @@ class Replica:
         )
         grouping = Grouping(pauses=pauses)
         incoming = IncomingRequests(
-            grouping=grouping, loop=loop, clock_ms=clock_ms, feed=self._feed, is_behind=self._is_behind, backlog_s=pauses.backlog_s
+            grouping=grouping,
+            loop=loop,
+            clock_ms=clock_ms,
+            feed=self._feed,
+            is_behind=self._is_behind,
+            is_stuck=self._is_stuck,
+            backlog_s=pauses.backlog_s,
         )
         # Attributes instead of methods that hand over: every request takes this way.
         self.submit, self.submit_all, self.ask = incoming.submit, incoming.submit_all, incoming.ask
@@ -221,6 +230,7 @@ class Replica:
         self._next_generation = next_generation
         self._is_settling = False
         self._is_closed = False
+        self._is_reading_paused = False
 
     @property
     def failure(self) -> str | None:
@@ -244,10 +254,16 @@ class Replica:
     async def load(self) -> None:
         """Open the state database and start following the log.
 
-        Raises `ReplicaUnloadable`, `KafkaUnavailable`, and `StateFailed` when even an empty database cannot be used.
+        Raises `ReplicaUnloadable`, `KafkaUnavailable`, and `StateFailed` when even an empty database cannot be used, `StateBusy` while
+        another connection has locked it.
         """
         started = self._loop.time()
-        loaded = await self._loader.load()
+        try:
+            loaded = await self._loader.load()
+        except StateBusy as busy:
+            self.state_lock.met(busy)
+            raise
+        self.state_lock.gone()
         self.writer.use(loaded)
         self._shard = loaded.shard(self.identity, self._limits)
         self.freshness.forget()
@@ -375,6 +391,8 @@ class Replica:
             if self.broker_time.read(entries):
                 self._correct_log_time()
             self._feed(EntriesRead(entries))
+            if self._is_stuck() and self.view is not None and self.view.phase in (State.FOLLOWING, State.RECOVERING):
+                self._pause_reading()
 
     def on_log_broken(self, generation: int, why: LogBroken, detail: str) -> None:
         """Take the end of reading: the log cannot be read on."""
@@ -430,9 +448,22 @@ class Replica:
         """Whether so much is not written yet that commits have to wait for the writer."""
         return self.view is not None and self.view.backlog_batches >= self._flush_backlog_max
 
+    def _is_stuck(self) -> bool:
+        """Whether memory holds as much as it may, and a lock keeps the writer from writing it."""
+        return self.state_lock.is_held and self._is_behind()
+
+    def _pause_reading(self) -> None:
+        """Follow the log no further until the state database is written: what is read is applied, and stays in memory."""
+        LOG.warning("replica follows the log no further: its state database is locked partition=%d", self.partition)
+        self._is_reading_paused = True
+        self._generation = self._next_generation()  # entries that are on their way do not count
+        self._ports.reader.unfollow(self.partition)
+
     def _written(self) -> None:
         self._ports.on_written()
         self._end_spacing()
+        if self._is_reading_paused and self.is_readable and self.view is not None:
+            self._follow(self.view.next_offset)
 
     def _feed(self, event: Event) -> None:
         if self._shard is None or self._is_closed:
@@ -534,6 +565,7 @@ class Replica:
     def _follow(self, next_offset: int) -> None:
         # Numbers that no earlier replica of this partition had: entries that were read for a failed one may still be on their way.
         self._generation = self._next_generation()
+        self._is_reading_paused = False
         view, last_hash = self.view, None
         if view is not None and view.applied_offset == next_offset - 1 >= 0:
             last_hash = self.writer.last_entry_hash(view)

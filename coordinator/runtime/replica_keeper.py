@@ -18,7 +18,7 @@ from itertools import count
 from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.core.events import Contradicted
 from coordinator.core.limits import MESSAGE_BYTES_MAX, entry_bytes_max
-from coordinator.core.state.damage import DirectoryFailed, StateFailed
+from coordinator.core.state.damage import DirectoryFailed, StateBusy, StateFailed
 from coordinator.kafka.coordinators import OWNERS_MAX
 from coordinator.runtime.abstention import UNLOADABLE, UNSUPPORTED, Abstention
 from coordinator.runtime.directories.keeper import DirectoryKeeper
@@ -236,7 +236,7 @@ class ReplicaKeeper:
         )
 
     async def _try_to_load(self, replica: Replica) -> bool:
-        """Load a replica, or find that it cannot be; False when Kafka gave no answer.
+        """Load a replica, or find that it cannot be; False when Kafka gave no answer, or another connection has locked its database.
 
         Raises `StateFailed` when its directory cannot be used, `ClusterRefused` at a start.
         """
@@ -248,6 +248,8 @@ class ReplicaKeeper:
                 raise
             LOG.warning("replica cannot be loaded yet partition=%d error=%r", replica.partition, str(unavailable))
             return False
+        except StateBusy:
+            return False  # the replica has told the log
         except ReplicaUnloadable as unloadable:
             LOG.error("replica failed partition=%d reason=%r", replica.partition, str(unloadable))
             replica.unloadable, replica.is_behind_log_start = str(unloadable), isinstance(unloadable, BehindLogStart)
@@ -266,7 +268,7 @@ class ReplicaKeeper:
             await self._load_again(replica)
 
     async def _load_again(self, replica: Replica) -> None:
-        """Load a replica for which Kafka gave no answer. Raises as `_try_to_load`."""
+        """Load a replica for which Kafka gave no answer, or whose database is locked. Raises as `_try_to_load`."""
         is_done = False
         while not is_done:
             await self._pause_before_loading(replica)

@@ -1,6 +1,7 @@
 """Writing a replica's state database: freeze on the event loop, pack and write in another thread, one write at a time.
 
-A write that fails loses nothing, because the log has everything: the replica is stopped and built anew.
+A write that fails loses nothing, because the log has everything: the replica is stopped and built anew. One that meets the lock of another
+connection has not failed: it is tried again until the lock is gone, while what is applied meanwhile stays in memory.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from coordinator.core.leadership.states import State
 from coordinator.core.log_entry import entry_hash
 from coordinator.core.shard import Shard
-from coordinator.core.state.damage import DirectoryFailed, StateFailed
+from coordinator.core.state.damage import DirectoryFailed, StateBusy, StateFailed
 from coordinator.core.state.packing import Flush, Freeze, Packer
 from coordinator.core.state.replica_state import Sealed
 from coordinator.core.tables.stored_rows import Header
@@ -24,11 +26,15 @@ from coordinator.core.yielding import Rest, no_rest
 from coordinator.runtime.loading import Loaded
 from coordinator.runtime.ports import PinnedState, StateStore
 from coordinator.runtime.replica_config import ReplicaIdentity
+from coordinator.runtime.state_lock import RETRY_S, StateLock
 from coordinator.runtime.telemetry import Telemetry
+from coordinator.runtime.threads import in_thread
 from coordinator.runtime.write_times import WriteTimes
 from records.state_digest import Digest
 
 LOG = logging.getLogger("coordinator.replica")
+
+T = TypeVar("T")
 
 
 class Marked(NamedTuple):
@@ -55,6 +61,7 @@ class StateWriter:
         on_failed: Callable[[str], None],
         on_directory_failed: Callable[[DirectoryFailed], None],
         on_marked: Callable[[Marked], None],
+        lock: StateLock,
         telemetry: Telemetry,
         loop: asyncio.AbstractEventLoop,
         clock_ms: Callable[[], int],
@@ -66,7 +73,7 @@ class StateWriter:
 
         `on_directory_failed` is called instead when the directory would not take it: nothing is written from then on.
 
-        `on_marked` is called when a write that ends at a mark is in the database.
+        `on_marked` is called when a write that ends at a mark is in the database; `lock` is told of locks that a write meets.
         """
         self.written_offset = -1
         self.written_batches = 0
@@ -86,6 +93,7 @@ class StateWriter:
         self._on_directory_failed = on_directory_failed
         self._is_suspended = False
         self._on_marked = on_marked
+        self._lock = lock
         self._telemetry = telemetry
         self._loop = loop
         self._clock_ms = clock_ms
@@ -95,6 +103,7 @@ class StateWriter:
         self._packer = Packer()
         self._restored: tuple[int, bytes] = (-1, b"")
         self._writing: asyncio.Task[None] | None = None
+        self._is_finishing = asyncio.Event()
 
     @property
     def is_writing(self) -> bool:
@@ -103,6 +112,7 @@ class StateWriter:
     def use(self, loaded: Loaded) -> None:
         """Write to a database that was loaded."""
         self._store, self._packer = loaded.store, loaded.packer
+        self._is_finishing.clear()
         header = loaded.header
         if header is not None:
             self.digest = Digest.from_bytes(header.digest)
@@ -146,10 +156,14 @@ class StateWriter:
         store = self._store
         if store is None:
             raise StateFailed(f"coordinator {self._partition} has no open state database")
-        return await self._loop.run_in_executor(self._executor, store.pin)
+        return await self._unlocked(store.pin)
 
     async def finish(self) -> StateStore | None:
-        """Wait for the write that is under way, and let go of the database: it is returned, to be closed; None when there is none."""
+        """Wait for the write that is under way, and let go of the database: it is returned, to be closed; None when there is none.
+
+        A write that waits for the end of a lock is given up.
+        """
+        self._is_finishing.set()
         if self._writing is not None:
             await asyncio.wait([self._writing])
         self._on_writing(self._partition, 0)
@@ -178,6 +192,18 @@ class StateWriter:
             self.failures += 1
             return False
         return True
+
+    async def _unlocked(self, work: Callable[[], T]) -> T:
+        """Do work on the database in the writer's thread, again until it meets no lock. Raises `StateBusy` once the writer finishes."""
+        while True:
+            try:
+                return await in_thread(self._executor, work)
+            except StateBusy as busy:
+                self._lock.met(busy)
+                if self._is_finishing.is_set():
+                    raise
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_finishing.wait(), RETRY_S)
 
     def _take(self, shard: Shard, view: ShardView) -> tuple[Freeze, Sealed | None]:
         """The generation that is written next, and the mark at which it ends; None when it ends at none."""
@@ -208,20 +234,24 @@ class StateWriter:
     async def _write(self, shard: Shard, store: StateStore, freeze: Freeze, mark: Sealed | None, rest: Rest) -> None:
         started = self._loop.time()
         is_wanted = mark is not None and mark.mark_id == self.wanted_mark
-
-        def pack_and_write() -> tuple[Flush, PinnedState | None]:
-            flush = self._pack_and_write(store, freeze, rest)
-            # Pinned here, because the next write comes through this thread as well.
-            return flush, store.pin() if is_wanted else None
-
         try:
-            flush, pinned = await self._loop.run_in_executor(self._executor, pack_and_write)
+            # Packed once: a packer goes on from the flush before.
+            flush = await in_thread(self._executor, lambda: self._packer.pack(freeze, rest))
+            await self._unlocked(lambda: store.write(flush, rest))
+            self._lock.gone()
+            # The next write does not begin before this is pinned.
+            pinned = await self._unlocked(store.pin) if is_wanted else None
             shard.written()
         except DirectoryFailed as failed:
             self.failures += 1
             self._writing = None
             self.suspend()
             self._on_directory_failed(failed)
+            return
+        except StateBusy as busy:
+            self.failures += 1
+            self._writing = None
+            LOG.warning("state database not written, it is locked partition=%d reason=%r", self._partition, str(busy))
             return
         except Exception as error:  # noqa: BLE001 - after any failure to write the database the replica is built anew
             self.failures += 1

@@ -59,7 +59,7 @@ class StateDatabase:
         """Open or create the file; returns why an earlier one was discarded, or None.
 
         Raises `StateCorrupt` when it is damaged and has to be set aside, `StateLocked` when another process or object has it open,
-        `DirectoryFailed` when the directory cannot be used.
+        `StateBusy` when another connection has locked it, `DirectoryFailed` when the directory cannot be used.
         """
         self._lock.acquire()
         try:
@@ -83,7 +83,7 @@ class StateDatabase:
     def load(self) -> Stored | None:
         """Read the tables of the database, all rows proven; None when nothing was written yet.
 
-        Raises `StateCorrupt`, `DirectoryFailed`.
+        Raises `StateCorrupt`, `StateBusy`, `DirectoryFailed`.
         """
         with translated(self.path, self._mark_corrupt):
             return read_state(self._connected())
@@ -97,7 +97,10 @@ class StateDatabase:
         return PinnedDatabase(self.path, self._mark_corrupt)
 
     def write(self, flush: Flush, rest: Rest = no_rest) -> None:
-        """Write one flush and the applied offset in one transaction. Raises `StateCorrupt`, `DirectoryFailed`."""
+        """Write one flush and the applied offset in one transaction. Raises `StateCorrupt`, `DirectoryFailed`.
+
+        Raises `StateBusy` when another connection has locked it: nothing is written, and the same flush may be written later.
+        """
         try:
             self._write(flush, rest)
         except DiskFull:

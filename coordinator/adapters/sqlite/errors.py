@@ -40,7 +40,6 @@ OTHER_SIGNS = (
     apsw.TooBigError,
     apsw.InternalError,
     apsw.FormatError,
-    apsw.ProtocolError,
 )
 """The statements are those of this release and so are the tables: where one does not fit the other, the file has changed."""
 DIRECTORY_FAILURES = (apsw.IOError, apsw.FullError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)
@@ -50,13 +49,15 @@ SHORT_READS = (apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS)
 FULL_BYTES = 256 * 1024
 """A file system with less room than this is full: a write-ahead log and its index need more."""
 
-TROUBLES = (*CORRUPTIONS, *DIRECTORY_FAILURES, *OTHER_SIGNS, apsw.BusyError)
+LOCKS = (apsw.BusyError, apsw.LockedError, apsw.ProtocolError)
+"""Another connection holds a lock, or too many of them want the lock of the write-ahead log at once: the file is as it was."""
+TROUBLES = (*CORRUPTIONS, *DIRECTORY_FAILURES, *OTHER_SIGNS, *LOCKS)
 """The exceptions that `translation` takes."""
 
 
 def translation(error: Exception, path: Path, on_corrupt: Callable[[str], None]) -> StateFailed:
     """Return the exception to raise instead of one of the `TROUBLES`."""
-    if isinstance(error, apsw.BusyError):
+    if isinstance(error, LOCKS):
         return StateBusy(f"the state database {path} is locked by another connection ({error}); end what writes to it")
     if isinstance(error, DIRECTORY_FAILURES) and _extended(error) not in SHORT_READS:
         if isinstance(error, apsw.FullError) or _extended(error) == apsw.SQLITE_IOERR_SHMSIZE or _is_full(path):

@@ -25,6 +25,9 @@ WAL_CHECKPOINT_BYTES = 16 << 20
 WAL_FILE_BYTES_MAX = 64 << 20
 CACHE_BYTES = 64 << 20
 BUSY_TIMEOUT_MS = 5000
+"""A reader waits so long for a lock. While a connection is open, no lock of another one keeps it from reading."""
+WRITER_BUSY_TIMEOUT_MS = 250
+"""A writer waits so long and is asked again later: its thread writes the other databases meanwhile."""
 STEPS_BETWEEN_SIGNALS = 10_000
 """Steps of SQLite's machine, which does millions of them in a second; a copy writes some thousand rows meanwhile."""
 
@@ -156,7 +159,7 @@ def connect_writer(path: Path, *, journal: str = "wal") -> apsw.Connection:
     """Open for writing and bring the schema up to date. Raises `UnknownVersion` and the library's errors."""
     connection = apsw.Connection(str(path))
     try:
-        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        connection.set_busy_timeout(WRITER_BUSY_TIMEOUT_MS)
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES}").fetchall()
         connection.execute(f"PRAGMA journal_mode = {journal}").fetchall()
         # The log is the truth and this file a cache of it: what a crash of the machine takes is read again from the log, and

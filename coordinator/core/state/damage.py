@@ -30,4 +30,4 @@ class StateLocked(StateFailed):
 
 
 class StateBusy(StateFailed):
-    """Another connection held the database for longer than this one waits. Nothing is wrong with it: ask again."""
+    """Another connection has locked the database for longer than this one waits. The database is sound: ask again."""

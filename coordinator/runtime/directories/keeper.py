@@ -16,7 +16,7 @@ from functools import partial
 
 from coordinator.config.directories import OfflineDirectory
 from coordinator.config.disk import megabytes
-from coordinator.core.state.damage import DirectoryFailed, DiskFull, StateFailed
+from coordinator.core.state.damage import DirectoryFailed, DiskFull, StateBusy, StateFailed
 from coordinator.kafka.directory_ids import LOST
 from coordinator.runtime.directories.homes import Homes
 from coordinator.runtime.directories.moving import ReplicaMove
@@ -191,12 +191,21 @@ class DirectoryKeeper:
                 self._fail(directory, str(failed))
             except TimeoutError:
                 LOG.warning("data directory is slow path=%s", directory.path)
-        for directory, failure in await in_thread(self._writer, partial(self._homes.find, cluster_id, topic_id)):
+        for directory, failure in await self._find_homes(cluster_id, topic_id):
             self._fail(directory, str(failure))
         if not self._homes.online:
             raise FatalError(self._nothing_left())
         for directory in self._homes.online:
             self._spawn(self._watch(directory), f"directory-{directory.path}")
+
+    async def _find_homes(self, cluster_id: str, topic_id: bytes) -> list[tuple[StateDirectory, DirectoryFailed]]:
+        """Look for the databases of a log, again while another connection has locked one of several. Raises `StateFailed`."""
+        while True:
+            try:
+                return await in_thread(self._writer, partial(self._homes.find, cluster_id, topic_id))
+            except StateBusy as busy:
+                LOG.warning("the start waits for the end of a lock reason=%r", str(busy))
+            await asyncio.sleep(self._pauses.directory_probe_s)
 
     def home(self, partition: int) -> StateDirectory:
         """The directory in which the state database of a replica is, or is to be made."""
