@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from cli.diagnosis import FREE_BYTES_MIN, FREE_SHARE_MIN, Diagnosis, Health
 from cli.overview import NodeView
@@ -13,7 +14,7 @@ WAIT_MAX_MS = 30_000
 
 
 def diagnose_dirs(views: Sequence[NodeView]) -> list[Diagnosis]:
-    """Directories that are offline or nearly full, replicas without a home, and assignments that wait."""
+    """Directories that are offline or nearly full, databases that are locked, replicas without a home, assignments that wait."""
     found = []
     for view in views:
         name = f"node {view.node.node_id}"
@@ -30,6 +31,18 @@ def diagnose_dirs(views: Sequence[NodeView]) -> list[Diagnosis]:
             remedy = "start the node: they are built anew in another one" if view.error else "they are built anew in another one"
             finding = f"{name}: coordinator {', '.join(map(str, offline))} has its replica in a data directory that is offline"
             found.append(_warning(finding, f"{remedy}; see the log of the node if that does not pass (diskless dirs list --replicas)"))
+        paths = {one.directory_id: one.path for one in view.directories}
+        for replica in view.coordinators:
+            if replica.state_locked_since_ms >= 0:
+                database = f"{paths.get(replica.directory_id, 'DATA_DIR')}/partition-{replica.coordinator_id}.db"
+                since = datetime.fromtimestamp(replica.state_locked_since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+                found.append(
+                    _warning(
+                        f"{name}: another connection has locked {database} since {since}; changes are kept in memory",
+                        f"end what holds the lock: `fuser {database}` names its process. Commits wait once memory has as many changes as"
+                        " state.flush.backlog.max.batches allows",
+                    )
+                )
         homeless = [str(one.coordinator_id) for one in view.coordinators if not any(one.directory_id)]
         if homeless and view.directories:
             remedy = "it gets one when it is made: see the log of the node if that does not pass"

@@ -79,6 +79,7 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
     for partition, replica in node.replicas.items():
         shard = replica.view
         yield Sample("replica_failures_total", (partition,), replica.failures.count)
+        yield Sample("state_locked_seconds", (partition,), replica.state_lock.age_ms / 1000)
         if shard is None:
             state = State.FAILED.value if replica.failure is not None else "loading"
             states[state] = states.get(state, 0) + 1

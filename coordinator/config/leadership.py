@@ -129,7 +129,7 @@ class LeadershipSettings:
         high=1_000_000_000,
         why="""Batches not yet in SQLite beyond which new commits wait for a write to end, a fifth of a second at the most. A leader can
         acknowledge faster than one thread writes, for as long as memory lasts: 150 to 400 bytes a batch. A disk that hangs slows commits
-        down in the end, and does not stop them.""",
+        down in the end, and does not stop them. While another connection has locked the database they wait until their deadlines.""",
     )
     state_evidence_max_percent: int = integer(
         "state.evidence.max.percent",

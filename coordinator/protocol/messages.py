@@ -344,6 +344,8 @@ class DescribeCoordinatorsCoordinator(ResponsePart):
     """Why it failed last, or null if it did not."""
     evidence: str | None = field(metadata=STRING, default=None)
     """The file name of the state database that was set aside last, or null if none was."""
+    state_locked_since_ms: int = field(metadata=INT64, default=-1)
+    """Since when the answering node has met a lock of another connection on its state database, or -1 if it meets none."""
     contradictions: int = field(metadata=INT32, default=0)
     """How many entries of the log the answering node found to contradict the state, or was accused of, since its process started.
     """

@@ -51,6 +51,7 @@ class LocalCoordinator:
     failures: int
     last_failure: str
     evidence: str
+    state_locked_since_ms: int
     contradictions: int
     last_contradiction: str
     verified_end_offset: int
@@ -133,6 +134,7 @@ class Descriptions:
             failures=failures.count,
             last_failure=failures.last_reason,
             evidence=failures.evidence,
+            state_locked_since_ms=replica.state_lock.since_ms,
             contradictions=self._node.accusations.count(coordinator_id),
             last_contradiction=self._node.accusations.newest(coordinator_id),
             verified_end_offset=self._node.snapshots.verified_end(coordinator_id),

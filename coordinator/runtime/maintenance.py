@@ -165,6 +165,7 @@ def _coordinator(one: LocalCoordinator, node_id: int) -> DescribeCoordinatorsCoo
         failures=one.failures,
         last_failure=one.last_failure or None,
         evidence=one.evidence or None,
+        state_locked_since_ms=one.state_locked_since_ms,
         contradictions=one.contradictions,
         last_contradiction=one.last_contradiction or None,
         verified_end_offset=one.verified_end_offset,

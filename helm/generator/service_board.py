@@ -266,6 +266,12 @@ REPLICAS: Final = Section(
             unit=Unit.SECONDS,
         ),
         Panel(
+            title="Locked state databases",
+            help="For how long another connection has locked one: changes wait in memory. `diskless doctor` names the file.",
+            queries=(Query(expr=f"{metric('state_locked_seconds', per_partition=True)} > 0", legend=ON_INSTANCE),),
+            unit=Unit.SECONDS,
+        ),
+        Panel(
             title="Batches per write of state",
             help="On average; it grows with the load, so that writes do not become more.",
             queries=(Query(expr=f"{rate('flush_rows_sum', 'instance')} / {rate('flush_rows_count', 'instance')}", legend=INSTANCE),),

@@ -41,6 +41,11 @@ def recording(told: NodeView) -> NodeView:
             Health.WARNING,
             "node 1: coordinator 0 has not recorded the data directories of 2 replicas, for 31 s",
         ),
+        (
+            with_dirs(ROOMY, coordinators=(replace(HOME, state_locked_since_ms=0),)),
+            Health.WARNING,
+            "node 1: another connection has locked /one/partition-0.db since 1970-01-01 00:00:00 UTC",
+        ),
         (with_dirs(ROOMY, queued_assignments=2, assignment_wait_ms=900), Health.OK, "online"),
         (
             recording(view(1, error="no answer")),

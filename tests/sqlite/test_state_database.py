@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from coordinator.adapters.sqlite import DirectoryFailed, StateCorrupt, StateDatabase, StateDatabases, StateLocked, kept_results
+from coordinator.adapters.sqlite.errors import translated
 from coordinator.adapters.sqlite.inspect import open_for_inspection
 from coordinator.adapters.sqlite.schema import PAGE_BYTES, VERSION, VERSION_MIN, connect_writer, fetch
 from coordinator.core.state.damage import StateBusy
@@ -390,6 +391,14 @@ def test_a_busy_database_is_not_a_corrupt_one(tmp_path: Path) -> None:
     assert live(replica, "a") == 3
     store.close()
     assert database(tmp_path).open() is None
+
+
+@pytest.mark.parametrize("error", [apsw.BusyError, apsw.LockedError, apsw.ProtocolError])
+def test_every_lock_of_another_connection_is_one(tmp_path: Path, error: type[apsw.Error]) -> None:
+    marked: list[str] = []
+    with pytest.raises(StateBusy, match="end what writes to it"), translated(tmp_path / "state.db", marked.append):
+        raise error("locked")
+    assert not marked
 
 
 def test_one_file_has_one_user(tmp_path: Path) -> None:

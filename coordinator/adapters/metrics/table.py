@@ -136,6 +136,11 @@ STATE = (
         "partition",
         is_read=True,
     ),
+    _read_gauge(
+        "state_locked_seconds",
+        "For how long another connection has locked the state database of a replica; 0 if none has.",
+        "partition",
+    ),
     _histogram("flush_seconds", "Time of one write of state to SQLite.", _SECONDS),
     _histogram("flush_rows", "Rows of one write of state to SQLite.", _ROWS),
     _read_gauge("live_partitions", "User partitions the coordinator owns.", "partition"),

@@ -46,6 +46,10 @@ REPLICAS: Final = (
             look=(
                 "Panel *Writes of state*: how long a write takes, how many rows it has.",
                 "Disk: latency, space, errors in the log (`state database`).",
+                (
+                    "`state_locked_seconds`: another connection, such as an operator's sqlite3, has locked the database. `diskless doctor`"
+                    " names the file; end what holds it."
+                ),
             ),
             commands=(DESCRIBE, "diskless db dump DATA_DIR/partition-N.db"),
             harmless="While a process that had been off for long catches up.",
