@@ -26,7 +26,7 @@ WAL_FILE_BYTES_MAX = 64 << 20
 CACHE_BYTES = 64 << 20
 BUSY_TIMEOUT_MS = 5000
 """A reader waits so long for a lock. While a connection is open, no lock of another one keeps it from reading."""
-WRITER_BUSY_TIMEOUT_MS = 250
+WRITER_BUSY_TIMEOUT_MS = 50
 """A writer waits so long and is asked again later: its thread writes the other databases meanwhile."""
 STEPS_BETWEEN_SIGNALS = 10_000
 """Steps of SQLite's machine, which does millions of them in a second; a copy writes some thousand rows meanwhile."""

@@ -92,10 +92,11 @@ class CommittingClient:
             await self._upload_and_commit(uploads, command, batches)
 
     def _timestamp_ms(self) -> int:
-        """The time of a file's batches: a long time ago where nothing depends on it."""
-        if self._clients.judge.retention is None:
-            return LONG_AGO_MS
-        return START_MS + int(asyncio.get_running_loop().time() * 1000)
+        """The time of a file's batches: a long time ago where nothing depends on it, or in the wrong unit."""
+        judge, now_s = self._clients.judge, asyncio.get_running_loop().time()
+        if now_s < judge.microseconds_until_s:
+            return (START_MS + int(now_s * 1000)) * 1000
+        return LONG_AGO_MS if judge.retention is None else START_MS + int(now_s * 1000)
 
     async def _commit_all(self, command: CommitFile, batches: Sequence[IntendedBatch]) -> None:
         """Commit a file and judge what became of its batches."""

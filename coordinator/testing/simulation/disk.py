@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from coordinator.core.state.damage import StateBusy
 from coordinator.core.state.packing import Flush
 from coordinator.core.state.replica_state import Stored
 from coordinator.core.tables.stored_rows import ColdStore
@@ -16,18 +17,23 @@ from coordinator.testing.directories import FakeDirectory
 from coordinator.testing.state_store import MemoryStateStore, MemoryStateStores
 from records.snapshot import SnapshotHead, TableRows
 
+EXCLUSIVE = "exclusive"
+"""A lock that keeps others from reading too; it can only be had while the database is closed."""
+
 
 class Disk:
     """See the module's text.
 
     The next write of a partition in `failing` fails. The database of one in `forked` belongs to another history of the
-    same log, as that of a copied or restored machine does: its watermarks are ahead and its last entry is another one.
+    same log, as that of a copied or restored machine does: its watermarks are ahead and its last entry is another one. Another connection
+    has locked that of a partition in `locked`: it cannot be written, and with EXCLUSIVE it cannot be opened.
     """
 
     def __init__(self, folder: Path, *, directories: int, first_byte: int) -> None:
         """Snapshots are files in the folder; the ids of directories begin with `first_byte`."""
         self.failing: set[int] = set()
         self.forked: set[int] = set()
+        self.locked: dict[int, str] = {}
         self.directories = [
             SimulatedDirectory(self, folder / f"directory-{number}", bytes([first_byte, number]) + bytes(14))
             for number in range(directories)
@@ -47,6 +53,12 @@ class Disk:
         """A bit flips in every database; the proof at the next load must find it."""
         for directory in self.directories:
             directory.databases.flip(chance)
+
+    def check_lock(self, partition: int, *, is_opening: bool) -> None:
+        """Raise `StateBusy` where another connection is in the way."""
+        lock = self.locked.get(partition)
+        if lock is not None and (not is_opening or lock == EXCLUSIVE):
+            raise StateBusy(f"the state database of partition {partition} is locked by another connection")
 
 
 class SimulatedDirectory(FakeDirectory):
@@ -84,6 +96,7 @@ class DirectoryStores:
 
     def open(self, partition: int, cluster_id: str, topic_id: bytes) -> StateStore:
         """Open or create the database of a partition."""
+        self._disk.check_lock(partition, is_opening=True)
         return DiskStore(self._disk, self._directory, partition, self._use().open(partition, cluster_id, topic_id))
 
     def build(self, partition: int, head: SnapshotHead, rows: Iterable[TableRows], rest: Rest = no_rest) -> Stored:
@@ -142,8 +155,9 @@ class DiskStore:
         return replace(stored, header=replace(stored.header, last_entry_hash=b"another history"), partitions=partitions)
 
     def write(self, flush: Flush, rest: Rest = no_rest) -> None:
-        """Write one flush, or fail. Raises OSError, `DirectoryFailed`."""
+        """Write one flush, or fail. Raises OSError, `DirectoryFailed`, `StateBusy`."""
         self._directory.check()
+        self._disk.check_lock(self._partition, is_opening=False)
         if self._partition in self._disk.failing:
             self._disk.failing.discard(self._partition)
             raise OSError("no space left on device (injected)")

@@ -10,6 +10,7 @@ from functools import partial
 from coordinator.runtime.node import Node
 from coordinator.testing.kafka import FakeKafka
 from coordinator.testing.kafka_log import Fate
+from coordinator.testing.simulation.disk import EXCLUSIVE
 from coordinator.testing.simulation.forgery import forged_entry
 from coordinator.testing.simulation.judge import Judge
 from coordinator.testing.simulation.loop import VirtualLoop, VirtualTime
@@ -28,7 +29,7 @@ HUGE_EPOCH = 2**31 - 1
 STRAY_TERM = 77
 UNKNOWN_SCHEMA = b"\xc3\x01" + b"a newer." + b"body"
 NOWHERE = Endpoint(listener="PLAINTEXT", host="nowhere", port=1)
-HARMLESS = frozenset({"cut", "directory", "expire", "ghost", "lag", "lose_all", "network", "replay", "slow", "stray"})
+HARMLESS = frozenset({"cut", "directory", "expire", "future", "ghost", "lag", "lock", "lose_all", "network", "replay", "slow", "stray"})
 """Faults that end no term by themselves: a leader leads on until somebody else's claim is in force."""
 HARMLESS_FATES = frozenset({"NO_OFFSET", "FURTHER_ON"})
 """Fates of produced entries that end no term either."""
@@ -78,9 +79,12 @@ class FaultMaker:
             "expire": self._expire,
             "flip": self._flip,
             "forge": self._forge,
+            "future": self._future,
             "ghost": self._ghost,
             "hold": self._hold,
             "lag": self._lag,
+            "lock": self._lock,
+            "lock_start": self._lock_start,
             "lose_all": self._lose_all,
             "move": self._move,
             "network": self._disturb_network,
@@ -123,6 +127,7 @@ class FaultMaker:
         self._kafka.faults.network_ms = NORMAL_NETWORK_MS
         for process in self._processes.values():
             process.disk.failing.clear()
+            process.disk.locked.clear()
             process.disk.mend()
             process.thaw()
             if process.listener is not None:
@@ -225,6 +230,20 @@ class FaultMaker:
     def _disk(self, fault: Fault) -> None:
         self._processes[fault.node].disk.failing.add(fault.partition)
 
+    def _lock(self, fault: Fault) -> None:
+        """Another connection locks a state database that is in use."""
+        self._hold_lock(fault, "writing")
+
+    def _lock_start(self, fault: Fault) -> None:
+        """A process is killed, and another connection locks one of its state databases before it starts again."""
+        self._crash(replace(fault, duration_s=fault.chance, detail="kept"))
+        self._hold_lock(fault, EXCLUSIVE)
+
+    def _hold_lock(self, fault: Fault, kind: str) -> None:
+        locked = self._processes[fault.node].disk.locked
+        locked[fault.partition] = kind
+        self._later(fault.duration_s, lambda: locked.pop(fault.partition, None))
+
     def _directory(self, fault: Fault) -> None:
         """A data directory fails; it is mended when its process starts again."""
         self._processes[fault.node].fail_directory(int(fault.chance * 2), is_lost=fault.detail == "lost")
@@ -250,6 +269,10 @@ class FaultMaker:
         process = self._processes[fault.node]
         process.skew_ms += step_ms if fault.detail == "forward" else -step_ms
         process.disturbances += 1
+
+    def _future(self, fault: Fault) -> None:
+        """Clients give times in microseconds."""
+        self._judge.microseconds_until_s = max(self._judge.microseconds_until_s, self._time.now_s + fault.duration_s)
 
     # ---- the network
 

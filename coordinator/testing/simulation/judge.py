@@ -117,6 +117,8 @@ class Judge:
         self.answers = 0
         self.looks = 0
         self.ghosts_until_s = 0.0
+        self.microseconds_until_s = 0.0
+        """Until when clients give their batches times in microseconds, which lie tens of thousands of years ahead."""
         self.supported_levels: dict[int, int] = {}
         """The schema level that the version of each node supports."""
         self.may_terms_end = False

@@ -304,10 +304,13 @@ DRAWS: dict[str, Draw] = {
     "hold": lambda rng, fault: replace(fault, node=ANY, duration_s=rng.uniform(0.1, 7)),
     "cut": lambda rng, fault: replace(fault, node=ANY, duration_s=rng.uniform(0.5, 6)),
     "expire": lambda rng, fault: replace(fault, node=ANY, duration_s=rng.choice([0.0, rng.uniform(0.5, 6)])),
+    "future": lambda rng, fault: replace(fault, duration_s=rng.uniform(0.1, 2)),
     "ghost": lambda rng, fault: replace(
         fault, node=ANY, partition=ANY, duration_s=rng.uniform(0.5, 4), detail=rng.choice(["one", "one", "all"])
     ),
     "lag": lambda rng, fault: replace(fault, node=ANY, duration_s=rng.uniform(0.3, 4)),
+    "lock": lambda rng, fault: replace(fault, node=ANY, partition=ANY, duration_s=rng.choice([rng.uniform(0.1, 2), rng.uniform(2, 12)])),
+    "lock_start": lambda rng, fault: replace(fault, node=ANY, partition=ANY, duration_s=rng.uniform(0.5, 8), chance=rng.uniform(0.05, 1)),
     "lose_all": lambda rng, fault: fault,
     "unavailable": lambda rng, fault: replace(fault, duration_s=rng.uniform(0.2, 6)),
     "slow": lambda rng, fault: replace(fault, duration_s=rng.uniform(0.5, 5), chance=rng.uniform(10, 300)),

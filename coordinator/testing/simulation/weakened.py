@@ -7,9 +7,10 @@ experiment before it was broken by a run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from typing import TypeVar
 
 from coordinator.core import decide, follower, group, view
 from coordinator.core.commands import CommitFile, DescribeFiles, ListOffsets
@@ -32,13 +33,14 @@ from coordinator.core.reads import queries
 from coordinator.core.reads.queries import describe_file, list_offset, past_the_end
 from coordinator.core.request import Reply, Request
 from coordinator.core.shard import Shard
+from coordinator.core.state.damage import StateBusy, StateFailed
 from coordinator.core.tables.in_memory import BrokenInvariant, HotState
 from coordinator.core.tables.stored_rows import Header
 from coordinator.runtime.directories.keeper import DirectoryKeeper
 from coordinator.runtime.directories.moving import ReplicaMove
 from coordinator.runtime.directories.port import StateDirectory
 from coordinator.runtime.directory_worker import DirectoryWorker
-from coordinator.runtime.loading import StateLoader
+from coordinator.runtime.loading import Loaded, StateLoader
 from coordinator.runtime.node_clocks import NodeClocks
 from coordinator.runtime.ports import Proof
 from coordinator.runtime.recovery import Recovery
@@ -46,6 +48,8 @@ from coordinator.runtime.replica_repairs import ReplicaRepairs
 from coordinator.runtime.router import Router
 from coordinator.runtime.snapshots import pruning
 from coordinator.runtime.snapshots.policy import Prune
+from coordinator.runtime.state_writer import StateWriter
+from coordinator.runtime.threads import in_thread
 from coordinator.testing.simulation.protection import Patch, Protection
 from coordinator.testing.simulation.weakened_files import FILE_PROTECTIONS
 from coordinator.testing.simulation.weakened_restores import RESTORE_PROTECTIONS
@@ -58,6 +62,7 @@ from records.model import LeadershipClaimed, SnapshotCommitted, TransactionBegan
 
 NODES_MAX = 10
 TIMEOUT_MS = 1_000
+T = TypeVar("T")
 
 
 @contextmanager
@@ -483,6 +488,28 @@ def _keep_the_last_directory() -> list[Patch]:
     return [(DirectoryKeeper, "_fail", fail_all_but_the_last)]
 
 
+def _locks_are_failures() -> list[Patch]:
+    async def once(writer: StateWriter, work: Callable[[], T]) -> T:
+        try:
+            return await in_thread(writer._executor, work)
+        except StateBusy as busy:
+            raise StateFailed(str(busy)) from busy
+
+    return [(StateWriter, "_unlocked", once)]
+
+
+def _locks_end_starts() -> list[Patch]:
+    load = StateLoader.load
+
+    async def once(loader: StateLoader) -> Loaded:
+        try:
+            return await load(loader)
+        except StateBusy as busy:
+            raise StateFailed(str(busy)) from busy
+
+    return [(StateLoader, "load", once)]
+
+
 PROTECTIONS: dict[str, Protection] = {
     "epoch-successor": Protection(
         rule="a claim counts only with the epoch after the one in force", patches=_any_later_epoch, kinds=("stray",)
@@ -587,6 +614,10 @@ PROTECTIONS: dict[str, Protection] = {
     ),
     "contradiction": Protection(
         rule="an entry that contradicts the log is void and breaks no replica", patches=_no_contradictions, kinds=("forge",)
+    ),
+    "lock": Protection(rule="a lock of another connection on a state database is waited for", patches=_locks_are_failures, kinds=("lock",)),
+    "lock-at-start": Protection(
+        rule="a start waits for the end of a lock on a state database", patches=_locks_end_starts, kinds=("lock_start",)
     ),
     "schema-level": Protection(rule="entries are written at the level in force", patches=_newest_level, kinds=("upgrade",)),
     "schema-level-agreed": Protection(
