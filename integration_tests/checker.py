@@ -33,9 +33,11 @@ from integration_tests.real_time import (
     log_starts_are_linearizable,
     reads_are_linearizable,
 )
+from integration_tests.unusual_keys import is_plain
 from records.entry_key import decode_key
 
 SEQUENCE_MODULUS = 2**31
+INVALID_REQUEST = 42
 AHEAD_MS_MAX = 20_000
 """More than the limit for leaders (clock.skew.max.ms, 5 s) and what a clock gains while its process stands still."""
 
@@ -72,6 +74,18 @@ def nothing_is_refused(evidence: Evidence) -> Iterator[str]:
             first = evidence.acknowledged[sent.repeats][0].answer
             if (answer.base_offset, answer.append_time_ms) != (first.base_offset, first.append_time_ms):
                 yield f"{origin} repeats {sent.repeats}, which was told {first}, but was told {answer}"
+
+
+def unusual_keys_are_refused(evidence: Evidence) -> Iterator[str]:
+    """A file is committed by nobody, and refused for good, whose object a store would list under another key, or not at all."""
+    for attempt in evidence.history.attempts:
+        if not is_plain(attempt.object_key):
+            for answer in attempt.answers:
+                if answer.is_final and answer.error_code != INVALID_REQUEST:
+                    yield f"file {attempt.object_key!r}, whose key is not plain, was answered {answer} by node {attempt.node_id}"
+    for commit in all_commits(evidence):
+        if not is_plain(commit.object_key):
+            yield f"file {commit.object_key!r}, whose key is not plain, was committed at {commit.offset}"
 
 
 def existing_partitions_are_known(evidence: Evidence) -> Iterator[str]:
@@ -291,6 +305,7 @@ def epochs_increase(evidence: Evidence) -> Iterator[str]:
 RULES: tuple[Callable[[Evidence], Iterator[str]], ...] = (
     answers_are_stable,
     nothing_is_refused,
+    unusual_keys_are_refused,
     existing_partitions_are_known,
     deletions_are_accepted,
     everything_acknowledged_is_there,

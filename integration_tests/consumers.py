@@ -47,6 +47,7 @@ from integration_tests.history import (
     UserPartition,
 )
 from integration_tests.routes import Address, Leader, Routes, expect
+from integration_tests.unusual_keys import is_plain
 
 FIND_PAUSE_S: Final = 0.2
 DELETE_PAUSE_S: Final = 0.7
@@ -212,7 +213,7 @@ class Describer:
         async with DisklessClient(servers, client_id=self._name, request_timeout_ms=TIMEOUT_MS) as client:
             while not stopping.is_set():
                 await asyncio.sleep(DESCRIBE_PAUSE_S)  # a load of a rate
-                known = list(history.files)
+                known = list(filter(is_plain, history.files))
                 if known:
                     await self._describe(client, history, {self._rng.choice(known[-RECENT_FILES:]), self._rng.choice(known)})
 

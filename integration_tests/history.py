@@ -12,7 +12,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
+from integration_tests.unusual_keys import is_plain
+
 NO_PRODUCER = -1
+SENT_MS = 1_700_000_000_000
+"""The time of a batch."""
 RETRIABLE_CODES = frozenset({7, 14, 15, 16, 78})
 UNKNOWN_CODES = frozenset({3, 6, 100})
 """Topic or partition unknown, or not begun yet. A client asks again; of a partition that exists it is a wrong answer."""
@@ -48,6 +52,7 @@ class SentBatch:
     producer_id: int = NO_PRODUCER
     base_sequence: int = -1
     repeats: Origin | None = None
+    timestamp_ms: int = SENT_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,8 +223,10 @@ class History:
         return self.files[origin.object_key].batches[origin.place]
 
     def acknowledgements(self) -> Iterator[Acknowledgement]:
-        """Every final answer to a batch."""
+        """Every final answer to a batch of a file that may be committed."""
         for attempt in self.attempts:
+            if not is_plain(attempt.object_key):
+                continue
             for place, answer in zip(attempt.places, attempt.answers, strict=False):
                 if answer.is_final:
                     yield Acknowledgement(Origin(attempt.object_key, place), attempt, answer)

@@ -8,7 +8,8 @@
 Every client sends a file until each of its batches has a final answer: the same key and content again after an unknown
 outcome or a retriable error, to whoever leads then. An attempt whose reply is late is not forgotten: a paused node's
 answer is recorded when it comes. One client per coordinator gives a dense series of acknowledgements, others commit
-files with batches of several coordinators. Half of the batches are idempotent; now and then a client sends a finished
+files with batches of several coordinators, and one sends files whose keys must be refused. Half of the batches are idempotent, a few have
+times in microseconds, tens of thousands of years ahead; now and then a client sends a finished
 file once more (must be answered the same) or producer sequences again in another file (must be duplicates).
 With `consumers=True` others follow partitions, delete records and describe files meanwhile (`integration_tests.consumers`).
 """
@@ -36,6 +37,7 @@ from integration_tests.consumers import Consumer, Deleter, Describer
 from integration_tests.history import (
     NO_PRODUCER,
     RETRIABLE_CODES,
+    SENT_MS,
     UNKNOWN_CODES,
     Attempt,
     BatchAnswer,
@@ -49,6 +51,7 @@ from integration_tests.history import (
     UserPartition,
 )
 from integration_tests.routes import Address, Leader, Routes, expect
+from integration_tests.unusual_keys import unusual_key
 from integration_tests.waiting import WAIT_S, wait_until
 
 PATIENCE_S: Final = 0.5
@@ -60,6 +63,8 @@ FRESH_LANE_S: Final = 2.0
 RETRY_PAUSE_S: Final = 0.04
 COMMIT_PAUSE_S: Final = 0.1
 READ_PAUSE_S: Final = 0.2
+UNUSUAL_PAUSE_S: Final = 0.3
+MICROSECONDS_CHANCE: Final = 0.05
 MIXED_CLIENTS: Final = 3
 CONSUMERS: Final = 3
 REPEATED_BATCHES: Final = 2
@@ -121,6 +126,7 @@ class Load:
             own = {where: owner for where, owner in self._owners.items() if owner == coordinator_id}
             work.append(self._commit(Client(f"of-{coordinator_id}", own, 2, self._seed + coordinator_id), sender))
             work.append(self._read(sender, sorted(own), f"reader-{coordinator_id}"))
+        work.append(self._commit_unusual(Sender(pool, routes, self.history, lambda _: None)))
         mixed = [Client(f"mixed-{number}", self._owners, 6, self._seed + 100 + number) for number in range(MIXED_CLIENTS)]
         work += [self._commit(client, sender) for client in mixed]
         if self._has_consumers:
@@ -148,6 +154,15 @@ class Load:
             client.done(file, answers)
             await asyncio.sleep(COMMIT_PAUSE_S * client.rng.random() * 2)  # a load of a rate, not the machine's limit
 
+    async def _commit_unusual(self, sender: Sender) -> None:
+        """Commit files whose keys must be refused."""
+        client = Client("unusual", self._owners, 2, self._seed + 200)
+        while not self._stopping.is_set():
+            await asyncio.sleep(UNUSUAL_PAUSE_S)
+            file = client.next_file(unusual_key(client.rng), is_idempotent=False)
+            await sender.commit_fully(client.name, file, self._stopping)
+        await sender.finish_late()
+
     async def _read(self, sender: Sender, partitions: Sequence[UserPartition], name: str) -> None:
         rng = random.Random(name)
         while not self._stopping.is_set():
@@ -168,10 +183,10 @@ class Client:
         self._next_sequence: dict[UserPartition, int] = {}
         self._to_repeat: tuple[SentFile, list[int]] | None = None
 
-    def next_file(self) -> SentFile:
-        """A new file, some of whose batches may have producer sequences that were acknowledged before."""
+    def next_file(self, object_key: str = "", *, is_idempotent: bool = True) -> SentFile:
+        """A new file, some of whose batches may have producer sequences that were acknowledged before, or, not idempotent, none."""
         rng = self.rng
-        key = new_key(time.time_ns() // 1_000_000, rng.randbytes(10), prefix="wal/faults/")
+        key = object_key or new_key(time.time_ns() // 1_000_000, rng.randbytes(10), prefix="wal/faults/")
         batches: list[SentBatch] = []
         at = 0
         if self._to_repeat is not None:
@@ -186,7 +201,7 @@ class Client:
             where = rng.choice(self._partitions)
             count = rng.randint(1, 20)
             sequence = -1
-            if rng.random() < 0.5:
+            if is_idempotent and rng.random() < 0.5:
                 sequence = self._next_sequence.get(where, 0)
                 self._next_sequence[where] = sequence + count
             batches.append(self._batch(where, at, count, sequence, None))
@@ -204,6 +219,7 @@ class Client:
             producer_id=NO_PRODUCER if sequence < 0 else self._producer_id,
             base_sequence=sequence,
             repeats=repeats,
+            timestamp_ms=SENT_MS * 1000 if self.rng.random() < MICROSECONDS_CHANCE else SENT_MS,
         )
 
     def done(self, file: SentFile, answers: Mapping[int, BatchAnswer]) -> None:
@@ -372,7 +388,7 @@ def encode_request(file: SentFile, places: Sequence[int]) -> bytes:
                 size=batch.size_bytes,
                 base_offset=0,
                 last_offset=batch.record_count - 1,
-                batch_max_timestamp=1_700_000_000_000 + place,
+                batch_max_timestamp=batch.timestamp_ms + place,
                 timestamp_type=batch.timestamp_type,
                 producer_id=batch.producer_id,
                 producer_epoch=0 if is_idempotent else -1,

@@ -1,4 +1,4 @@
-"""Faults of disks: state databases damaged at rest and under a running node, old ones put back, exchanged, disks that are full.
+"""Faults of disks: state databases damaged at rest and under a running node, old ones put back, exchanged, locked, disks that are full.
 
 A node must notice every one of them, or be unharmed; nothing is mended from here but the space of a full disk.
 """
@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -21,6 +23,10 @@ START_TIMEOUT_S: Final = 60.0
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 FILLER: Final = "filler"
 CHUNK_BYTES: Final = 1_048_576
+LOCK_TIMEOUT_S: Final = 20.0
+LOCKED: Final = "locked by another connection"
+LOCK_NEWS: Final = ("state database is locked", "state database not written", "the start waits for the end of a lock")
+"""The lines in which a node tells of a lock that it waits for, and of what it had not written when it was stopped."""
 
 
 @action("damage_rest", "SIGKILL of a node, whose databases are damaged before it starts again", hits=Hits.NODE, lasts_s=(0.5, 3))
@@ -145,6 +151,51 @@ def disk_failing(topology: Topology, target: str, rng: Random, say: Say) -> Iter
     finally:
         topology.disks[target].heal()
         revive(topology, target, say)
+
+
+@action("lock", "databases of a running node locked by another process", hits=Hits.NODE, lasts_s=(6, 20))
+def lock(topology: Topology, target: str, rng: Random, say: Say) -> Iterator[None]:
+    node = topology.node(target)
+    say(leads(topology, target))
+    databases = sorted(node.data_folder.glob("partition-*.db"))
+    with locked(rng.sample(databases, rng.randint(1, len(databases))), say):
+        yield
+    check_not_damaged(topology, target)
+
+
+@action("lock_start", "SIGKILL of a node, whose databases another process has locked when it starts again", hits=Hits.NODE, lasts_s=(2, 10))
+def lock_start(topology: Topology, target: str, rng: Random, say: Say) -> Iterator[None]:
+    node = topology.node(target)
+    say(leads(topology, target))
+    node.kill()
+    try:
+        databases = sorted(node.data_folder.glob("partition-*.db"))
+        with locked(rng.sample(databases, min(len(databases), rng.randint(1, 3))), say, "PRAGMA locking_mode = EXCLUSIVE"):
+            node.start()
+            yield
+    finally:
+        revive(topology, target, say)
+    check_not_damaged(topology, target)
+
+
+@contextmanager
+def locked(databases: Sequence[Path], say: Say, *settings: str) -> Iterator[None]:
+    """Another process has begun to write these databases, and does not end."""
+    say(f"locked {', '.join(path.name for path in databases)}")
+    with ExitStack() as held:
+        for path in databases:
+            stranger = held.enter_context(closing(sqlite3.connect(path, isolation_level=None, timeout=LOCK_TIMEOUT_S)))
+            for statement in (*settings, "BEGIN EXCLUSIVE"):
+                stranger.execute(statement).fetchall()
+        yield
+
+
+def check_not_damaged(topology: Topology, target: str) -> None:
+    """Raise AssertionError if a lock ended the node or made it take a database for damaged."""
+    node = topology.node(target)
+    told = [line for line in node.log_text().splitlines() if LOCKED in line and not any(mark in line for mark in LOCK_NEWS)]
+    assert not told, f"{target} took a lock for a failure:\n" + "\n".join(told)
+    assert not has_ended(topology, target), f"{target} ended under a lock:\n{node.log_tail()}"
 
 
 def fill(folder: Path, *, left_bytes: int) -> Path:

@@ -13,6 +13,7 @@ from statistics import median
 from coordinator.kafka.errors import ErrorCode
 from integration_tests.faults.nemesis import Done
 from integration_tests.history import Attempt, History, longest_gap_s
+from integration_tests.unusual_keys import is_plain
 from integration_tests.watched import COMMIT_TIMEOUT_S
 
 
@@ -89,7 +90,7 @@ def code_name(code: int) -> str:
 
 
 def file_times(history: History) -> list[tuple[float, float]]:
-    """For every file of which all batches have a final answer: when it was sent first, and how long the last of its answers took."""
+    """For every file that may be committed and has all its final answers: when it was sent first, and how long the last answer took."""
     sent_s: dict[str, float] = {}
     told_s: dict[str, dict[int, float]] = defaultdict(dict)
     for attempt in history.attempts:
@@ -98,7 +99,11 @@ def file_times(history: History) -> list[tuple[float, float]]:
         for place, answer in zip(attempt.places, attempt.answers, strict=False):
             if answer.is_final:
                 told[place] = min(attempt.answered_s, told.get(place, attempt.answered_s))
-    return [(sent_s[key], max(told.values()) - sent_s[key]) for key, told in told_s.items() if len(told) == len(history.files[key].batches)]
+    return [
+        (sent_s[key], max(told.values()) - sent_s[key])
+        for key, told in told_s.items()
+        if len(told) == len(history.files[key].batches) and is_plain(key)
+    ]
 
 
 class Outages:

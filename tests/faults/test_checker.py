@@ -126,6 +126,7 @@ def good() -> tuple[History, FinalState]:
         "b": sent(5, sequence=0),
         "c": sent(2, sequence=5),
         "d": sent(2, sequence=5, repeats=Origin("c", 0)),
+        "wal//e": sent(3),
     }
     history = History(
         files={key: SentFile(object_key=key, batches=(batch,)) for key, batch in files.items()},
@@ -137,6 +138,8 @@ def good() -> tuple[History, FinalState]:
             attempt("b", 2, 6.2, 7.0, told(10)),
             attempt("b", 2, 7.1, 7.2, told(10)),
             attempt("d", 2, 8.0, 9.0, told(15, is_duplicate=True)),
+            attempt("wal//e", 1, 8.0, 8.1, BatchAnswer(16, -1, -1, -1, False)),
+            attempt("wal//e", 2, 8.2, 8.3, BatchAnswer(42, -1, -1, -1, False)),
         ],
         reads=[
             StrictRead(where=WHERE, node_id=1, invoked_s=2.5, answered_s=3.2, offset=10),
@@ -276,6 +279,14 @@ SPOILED: dict[str, tuple[Spoil, str]] = {
     "the watermark differs": (lambda h, f: (h, with_partition(f, latest_offset=15)), "ListOffsets 15"),
     "a retry is answered otherwise": (lambda h, f: (with_attempt(h, 5, answers=(told(11),)), f), "different final answers"),
     "a batch is refused": (lambda h, f: (with_attempt(h, 2, answers=(BatchAnswer(45, -1, -1, -1, False),)), f), "refused with 45"),
+    "a key that is not plain is accepted": (
+        lambda h, f: (with_attempt(h, 8, answers=(told(17),)), f),
+        "file 'wal//e', whose key is not plain, was answered",
+    ),
+    "a file whose key is not plain is committed": (
+        lambda h, f: (h, with_log(f, *ENTRIES, *FORGED, committed(2, 6, "wal//e", 17, 3))),
+        "file 'wal//e', whose key is not plain, was committed at 12",
+    ),
     "a duplicate is not recognised": (lambda h, f: (with_attempt(h, 6, answers=(told(15),)), f), "is_duplicate is False"),
     "a new batch is called a duplicate": (
         lambda h, f: (with_attempt(h, 2, answers=(told(15, is_duplicate=True),)), f),

@@ -19,7 +19,7 @@ def test_spread() -> None:
 
 def test_answers_are_counted_by_the_time_of_their_attempt() -> None:
     history, _ = good()
-    assert answers_by_code(history, 0, 100) == {"NONE": 5, "no answer": 1, "NOT_COORDINATOR": 1}
+    assert answers_by_code(history, 0, 100) == {"NONE": 5, "no answer": 1, "NOT_COORDINATOR": 2, "INVALID_REQUEST": 1}
     assert answers_by_code(history, 3.0, 6.1) == {"NONE": 1, "no answer": 1, "NOT_COORDINATOR": 1}
 
 
