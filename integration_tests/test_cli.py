@@ -136,12 +136,14 @@ def diskless(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 def records(topic: str) -> list[dict[str, object]]:
     """Records of three partitions of a topic, with everything a record can have."""
-    return [
-        {"topic": topic, "partition": 0, "key": "k0", "value": "v0", "headers": {"h": "x"}, "timestamp": 1_700_000_000_000},
-        {"topic": topic, "partition": 0, "key": None, "value": "v1", "headers": {}, "timestamp": 1_700_000_000_001},
-        {"topic": topic, "partition": 1, "key_base64": "AP8=", "value": "ünï", "headers": {}, "timestamp": 1_700_000_000_002},
-        {"topic": topic, "partition": 2, "key": "k3", "value": None, "headers": {"n": None}, "timestamp": 1_700_000_000_003},
+    odd = [["h", "x"], ["h", {"base64": "//4="}], [{"base64": "/v8="}, None]]
+    rows: list[tuple[int, dict[str, object]]] = [
+        (0, {"timestamp": 1_700_000_000_000, "key": "k0", "value": "v0", "headers": odd}),
+        (0, {"timestamp": -1, "key": None, "value": "v1", "headers": []}),
+        (1, {"timestamp": 1_700_000_000_002, "key_base64": "AP8=", "value": "ünï\n", "headers": []}),
+        (2, {"timestamp": 1_700_000_000_003, "key": "k3", "value": None, "headers": [["n", None]]}),
     ]
+    return [{"topic": topic, "partition": partition, "timestamp_type": "CreateTime", **row} for partition, row in rows]
 
 
 def pack(diskless: Installation, name: str, lines: list[dict[str, object]]) -> Path:
@@ -166,10 +168,18 @@ def test_records_travel_from_pack_to_fetch(diskless: Installation) -> None:
     assert again.rows == committed.rows  # a retry is the first answer again, not a second commit
     assert "is there already" in again.err
     assert [row["offset"] for row in diskless.run_program("offsets", "list", topic, "-o", "jsonl").rows] == [2, 1, 1]
+    copy = topic_named(diskless, "travel-copy")
     for partition in range(3):
         fetched = diskless.run_program("batches", "find", topic, str(partition), "--fetch", "--config", diskless.config)
         expected = [record for record in records(topic) if record["partition"] == partition]
         assert fetched.rows == [{**record, "offset": offset} for offset, record in enumerate(expected)]
+        again = pack(diskless, f"travel-{partition}.wal", fetched.rows)
+        diskless.run("files", "commit", again, "--config", diskless.config, "--topic-map", f"{topic}={copy}")
+        assert diskless.run("batches", "find", copy, str(partition), "--fetch", "--config", diskless.config).rows == [
+            {**row, "topic": copy} for row in fetched.rows
+        ]
+    table = diskless.run("batches", "find", topic, "1", "--fetch", "--config", diskless.config, "-o", "table").out.splitlines()
+    assert table[1].split() == ["0", "1700000000002", "\\x00\ufffd", "ünï\\n"]
 
 
 def test_two_commits_of_a_changed_file_at_once_are_one(diskless: Installation) -> None:

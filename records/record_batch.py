@@ -7,6 +7,9 @@ back, and a `BatchHeader` only exists for bytes whose CRC32C was right (unless t
     | max timestamp 8 | producer id 8 | producer epoch 2 | base sequence 4 | record count 4 | records
 
 The checksum covers everything after itself, so base offset and leader epoch can be assigned later without touching it.
+
+To Kafka the name of a header is bytes, mostly UTF-8. Here it is a text: bytes that are no UTF-8 become lone surrogates (PEP 383), from
+which `header_name_bytes` makes the same bytes again. A text with them cannot be printed; show it with replacement characters.
 """
 
 from __future__ import annotations
@@ -38,6 +41,16 @@ class TimestampType(IntEnum):
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
+
+
+def header_name(data: bytes) -> str:
+    """Make a text of the name of a header, whatever its bytes are."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def header_name_bytes(name: str) -> bytes:
+    """Return the bytes of a name. Raises UnicodeEncodeError for a surrogate that stands for no byte."""
+    return name.encode("utf-8", "surrogateescape")
 
 
 class CorruptBatch(ValueError):
@@ -135,10 +148,11 @@ def encode_batch(
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
     is_control: bool = False,
 ) -> bytes:
-    """Encode records as one batch with dense offsets from `base_offset`. Raises ValueError without a record."""
+    """Encode records as one batch with dense offsets from `base_offset`. Raises ValueError without a record, and as `header_name_bytes`."""
     if not records:
         raise ValueError("a record batch needs at least one record")
-    base_timestamp = records[0].timestamp_ms
+    # From -1, which means none, the delta to the greatest timestamp would not fit 64 bits.
+    base_timestamp = max(records[0].timestamp_ms, 0)
     body = bytearray()
     for offset_delta, record in enumerate(records):
         _write_record(body, record, record.timestamp_ms - base_timestamp, offset_delta)
@@ -235,7 +249,7 @@ def decode_records(
             records.append(record)
     except CorruptCompression as error:
         raise CorruptBatch(start, str(error)) from error
-    except (IndexError, UnicodeDecodeError, _BadRecord) as error:
+    except (IndexError, _BadRecord) as error:
         raise CorruptBatch(start, f"record {len(records)}: {error}") from error
     if end != len(body):
         raise CorruptBatch(start, f"{len(body) - end} bytes after the last of {header.record_count} records")
@@ -263,7 +277,7 @@ def _write_record(out: bytearray, record: Record, timestamp_delta: int, offset_d
     _write_bytes(body, record.value)
     _write_varint(body, len(record.headers))
     for name, value in record.headers:
-        _write_bytes(body, name.encode())
+        _write_bytes(body, header_name_bytes(name))
         _write_bytes(body, value)
     _write_varint(out, len(body))
     out += body
@@ -285,7 +299,7 @@ def _read_record(body: bytes, position: int, header: BatchHeader, first_offset: 
         if name is None:
             raise _BadRecord("a header has no name")
         header_value, position = _read_bytes(body, position)
-        headers.append((name.decode(), header_value))
+        headers.append((name.decode("utf-8", "surrogateescape"), header_value))
     if position != end:
         raise _BadRecord(f"ends at byte {position}, its size says {end}")
     create_time = header.base_timestamp_ms + timestamp_delta

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from click.core import ParameterSource
 from cli.objects import store_options
 from cli.options import COUNT, INDEX, OFFSET, output_option, server_option, timeout_option
 from cli.output import RowStream, print_rows, say, time_text
+from cli.printable import one_line
 
 if TYPE_CHECKING:
     from cli.output import Row
@@ -73,7 +73,8 @@ def find(
     """Show which objects hold the batches of a partition from an offset on.
 
     TOPIC is a name or an id. With --fetch the ranges are read from the object store, checked, and their records printed with the
-    offsets the coordinator assigned, in the fields of `diskless files pack`.
+    offsets that the coordinator assigned. The lines are those that `diskless files pack` reads, which makes the same records of them; a
+    table is for people, and shows bytes that are no text with replacement characters.
 
     Examples: `diskless batches find orders 0 --offset 100 --bootstrap-server localhost:9192`,
     `diskless batches find orders 0 --fetch --object-store-url file:///var/lib/objects --bootstrap-server localhost:9192`
@@ -117,15 +118,18 @@ async def _find(reading: Reading, bootstrap_server: str) -> tuple[str, Sequence[
 
 async def _fetch(reading: Reading, bootstrap_server: str, store: ObjectStore, output: str) -> None:
     from cli.objects import store_errors
+    from coordinator.client.record_lines import record_fields
     from coordinator.client.wal_objects import read_batches
+    from records.record_batch import TimestampType
 
     name, found, first = await _find(reading, bootstrap_server)
     with RowStream(output, RECORD_COLUMNS) as stream, store_errors():
         async with aclosing(read_batches(store, f"{name}-{reading.partition}", found)) as read:
-            async for _, records in read:
+            async for batch, records in read:
+                kind = TimestampType(batch.timestamp_type)
                 for record in records:
                     if record.offset >= first:
-                        stream.write(_record_row(name, reading.partition, record, shown=stream.is_table))
+                        stream.write(_shown(record) if stream.is_table else record_fields(name, reading.partition, record, kind))
 
 
 def _row(batch: BatchLocation) -> Row:
@@ -145,21 +149,9 @@ def _row(batch: BatchLocation) -> Row:
     }
 
 
-def _record_row(topic: str, partition: int, record: StoredRecord, *, shown: bool) -> Row:
-    """A record in the fields that `files pack` reads; for a table, with its key and value as texts in any case."""
-    row: dict[str, object] = {"topic": topic, "partition": partition, "offset": record.offset, "timestamp": record.timestamp_ms}
+def _shown(record: StoredRecord) -> Row:
+    """A record as texts on one line, whatever its bytes are."""
+    row: dict[str, object] = {"offset": record.offset, "timestamp": record.timestamp_ms}
     for name, value in (("key", record.key), ("value", record.value)):
-        text = _text(value)
-        if value is not None and text is None and not shown:
-            row[f"{name}_base64"] = base64.b64encode(value).decode()
-        else:
-            row[name] = text if value is None or text is not None else value.hex()
-    row["headers"] = {name: _text(value) if value is None or _text(value) is not None else value.hex() for name, value in record.headers}
+        row[name] = None if value is None else one_line(value.decode(errors="replace"))
     return row
-
-
-def _text(value: bytes | None) -> str | None:
-    try:
-        return None if value is None else value.decode()
-    except UnicodeDecodeError:
-        return None

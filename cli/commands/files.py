@@ -57,14 +57,16 @@ def files() -> None:
 def pack(out: Path, compression: str, max_batch_bytes: int, force: bool) -> None:
     """Pack records from standard input into a WAL file and its manifest, NAME.wal.json.
 
-    A record is one JSON line: topic and partition, and as wanted key, value (or key_base64, value_base64), headers, timestamp,
-    and producer_id, producer_epoch, sequence of an idempotent producer.
+    A record is one JSON line: topic and partition, and as wanted key, value (or key_base64, value_base64), headers as a list of pairs
+    (`[["name", "value"], ["name", {"base64": "/w=="}]]`), timestamp (-1 for none), timestamp_type (CreateTime, or LogAppendTime for records
+    that get the time of their commit), and producer_id, producer_epoch, sequence of an idempotent producer. The lines of
+    `diskless batches find --fetch` give the same records again; their offset is not taken over.
 
     Example: `echo '{"topic": "orders", "partition": 0, "value": "hello"}' | diskless files pack -o orders.wal`
     """
     from cli.outcome import Exit, Failed
+    from coordinator.client.record_lines import InputError, parse_lines
     from coordinator.client.wal_file import WalFileBuilder, WalFileError, write_wal_file
-    from coordinator.client.wal_input import InputError, parse_lines
     from coordinator.client.wal_manifest import manifest_path
     from records.compression import Compression
 
@@ -76,7 +78,7 @@ def pack(out: Path, compression: str, max_batch_bytes: int, force: bool) -> None
     count = 0
     try:
         for line in parse_lines(sys.stdin, default_timestamp_ms=now_ms):
-            builder.add(line.partition, line.record, line.producer)
+            builder.add(line.partition, line.record, line.producer, timestamp_type=line.timestamp_type)
             count += 1
         data, manifest = builder.build(created_ms=now_ms)
         write_wal_file(out, data, manifest, overwrite=force)

@@ -29,7 +29,17 @@ from coordinator.client.wal_manifest import (
 )
 from records.compression import Compression
 from records.durable import write_whole
-from records.record_batch import SEQUENCES, BatchHeader, CorruptBatch, ProducerSequence, Record, encode_batch, parse_headers
+from records.record_batch import (
+    SEQUENCES,
+    BatchHeader,
+    CorruptBatch,
+    ProducerSequence,
+    Record,
+    TimestampType,
+    encode_batch,
+    header_name_bytes,
+    parse_headers,
+)
 
 FILE_BYTES_MAX = 2**31 - 1  # CommitFile gives a batch's place in the file as int32
 TIMESTAMP_MS_MAX = 2**63 - 1
@@ -65,11 +75,14 @@ class _OpenBatch:
     """Records that will become one batch."""
 
     producer: ProducerSequence | None
+    timestamp_type: TimestampType
     records: list[Record] = field(default_factory=list)
     size_bytes: int = 0
 
-    def continues(self, producer: ProducerSequence | None) -> bool:
-        """Tell whether a record with this sequence is the next one of the batch."""
+    def continues(self, producer: ProducerSequence | None, timestamp_type: TimestampType) -> bool:
+        """Tell whether a record with this sequence and type of timestamp is the next one of the batch."""
+        if self.timestamp_type is not timestamp_type:
+            return False
         if self.producer is None or producer is None:
             return self.producer is producer
         expected = (self.producer.base_sequence + len(self.records)) % SEQUENCES
@@ -90,10 +103,17 @@ class WalFileBuilder:
         self._compression = compression
         self._batches: dict[TopicPartition, list[_OpenBatch]] = {}
 
-    def add(self, partition: TopicPartition, record: Record, producer: ProducerSequence | None = None) -> None:
+    def add(
+        self,
+        partition: TopicPartition,
+        record: Record,
+        producer: ProducerSequence | None = None,
+        *,
+        timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    ) -> None:
         """Add one record. `producer` carries the record's own sequence number; a jump in it starts a new batch.
 
-        Raises WalFileError for an empty topic, a negative number, or a timestamp that no record can have.
+        Raises WalFileError for an empty topic, a negative number, and a timestamp or a name of a header that no record can have.
         """
         if partition.partition < 0 or not partition.topic:
             raise WalFileError(f"{partition}: the topic must not be empty, the partition not negative")
@@ -103,9 +123,13 @@ class WalFileBuilder:
         if producer is not None and not (producer.producer_id >= 0 and producer.producer_epoch >= 0 and producer.base_sequence >= 0):
             raise WalFileError(f"{partition}: producer id, epoch and sequence must not be negative: {producer}")
         batches = self._batches.setdefault(partition, [])
-        size = _size_bound(record)
-        if not batches or not batches[-1].continues(producer) or batches[-1].size_bytes + size > self._max_batch_bytes:
-            batches.append(_OpenBatch(producer))
+        try:
+            size = _size_bound(record)
+        except UnicodeEncodeError as error:
+            raise WalFileError(f"{partition}: the name of a header is no valid text: {error}; make it with header_name(bytes)") from error
+        is_full = not batches or batches[-1].size_bytes + size > self._max_batch_bytes
+        if is_full or not batches[-1].continues(producer, timestamp_type):
+            batches.append(_OpenBatch(producer, timestamp_type))
         batches[-1].records.append(record)
         batches[-1].size_bytes += size
 
@@ -118,7 +142,9 @@ class WalFileBuilder:
         entries = []
         for partition in sorted(self._batches):
             for batch in self._batches[partition]:
-                encoded = encode_batch(batch.records, compression=self._compression, producer=batch.producer)
+                encoded = encode_batch(
+                    batch.records, compression=self._compression, producer=batch.producer, timestamp_type=batch.timestamp_type
+                )
                 entries.append(_entry(partition, encoded, len(data), len(batch.records)))
                 data += encoded
         if not entries:
@@ -199,8 +225,12 @@ def _compare(path: Path, size: int, headers: Sequence[BatchHeader], manifest: Ma
                 f"{path}, batch {place}: {header.record_count} records with a last offset delta of {header.last_offset_delta}; "
                 "only batches without holes can be committed"
             )
-        if header.is_control:
-            raise WalFileError(f"{path}, batch {place}: a control batch cannot be committed")
+        if header.is_control or header.is_transactional:
+            kind = "control batch" if header.is_control else "batch of a transaction"
+            raise WalFileError(
+                f"{path}, batch {place}: a {kind} cannot be committed, because diskless topics have no transactions; write its records "
+                "without a transactional.id"
+            )
 
 
 def _entry(partition: TopicPartition, encoded: bytes, byte_offset: int, record_count: int) -> ManifestBatch:
@@ -215,7 +245,7 @@ def _entry(partition: TopicPartition, encoded: bytes, byte_offset: int, record_c
 
 
 def _size_bound(record: Record) -> int:
-    headers = sum(len(name.encode()) + len(value or b"") + _HEADER_OVERHEAD_BYTES for name, value in record.headers)
+    headers = sum(len(header_name_bytes(name)) + len(value or b"") + _HEADER_OVERHEAD_BYTES for name, value in record.headers)
     return len(record.key or b"") + len(record.value or b"") + headers + _RECORD_OVERHEAD_BYTES
 
 

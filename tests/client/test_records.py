@@ -22,7 +22,7 @@ from coordinator.protocol import messages as m
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import encode
 from records.compression import Compression
-from records.record_batch import Record, StoredRecord
+from records.record_batch import Record, StoredRecord, header_name
 from tests.client.scripted import ScriptedCluster, ScriptedNode, Trouble, scripted
 from tests.objectstore.failing_store import FailingStore
 
@@ -96,6 +96,16 @@ async def test_records_of_several_partitions_are_one_object_of_all_coordinators(
         assert await read(client, "orders", 3) == [(0, "a"), (1, "b")]
         assert await read(client, "clicks", 0) == [(0, "c")]
         assert await read(client, "orders", 1) == []
+
+
+async def test_names_of_headers_that_are_no_text_end_no_reader(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    headers = ((header_name(b"\xff\xfe"), b"1"), ("h", None), ("h", b"\xff"), ("\u00fc\0", b""))
+    async with client_of(cluster, store) as client:
+        written = Record(timestamp_ms=-1, value=b"odd", headers=headers)
+        await client.write({("orders", 0): [*records("before"), written, *records("after")]})
+        read = [record async for record in client.read("orders", 0)]
+    assert [record.value for record in read] == [b"before", b"odd", b"after"]
+    assert (read[1].headers, read[1].timestamp_ms) == (headers, -1)
 
 
 async def test_reading_begins_at_an_offset_within_a_batch_and_goes_over_many_rounds(cluster: ScriptedCluster, store: ObjectStore) -> None:

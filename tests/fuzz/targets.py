@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.records_codec import make_file
-from coordinator.client.wal_input import InputError, parse_lines
+from coordinator.client.record_lines import InputError, parse_lines, record_fields
 from coordinator.client.wal_manifest import Manifest, ManifestBatch, ManifestError, decode_manifest, encode_manifest
 from coordinator.operations.table import APIS, decode_request
 from coordinator.protocol.codec import Message, decode, encode
@@ -303,17 +303,20 @@ def _manifest_seeds() -> Iterator[bytes]:
         yield encode_manifest(Manifest(created_ms=1_760_000_000_000, size_bytes=140, batches=(batch,) * count)).encode()
 
 
-def _wal_input(data: bytes) -> None:
+def _record_lines(data: bytes) -> None:
     for line in parse_lines(data.decode().splitlines(), default_timestamp_ms=1):
         assert line.partition.topic.encode()
         assert 0 <= line.partition.partition < 2**31
         batch = encode_batch([line.record], producer=line.producer)
         (stored,) = decode_records(batch, parse_header(batch))
-        assert (stored.key, stored.value, stored.headers) == (line.record.key, line.record.value, line.record.headers)
+        fields = json.dumps(record_fields(*line.partition, stored, line.timestamp_type))
+        (again,) = parse_lines([fields], default_timestamp_ms=2)
+        assert (again.record, again.timestamp_type) == (line.record, line.timestamp_type)
 
 
-def _wal_input_seeds() -> Iterator[bytes]:
+def _record_lines_seeds() -> Iterator[bytes]:
     yield b'{"topic": "orders", "partition": 0}\n\n{"topic": "a", "partition": 1, "key": null, "value_base64": "AAE="}\n'
+    yield b'{"topic": "o", "partition": 0, "offset": 9, "headers": [["h", "x"], [{"base64": "/w=="}, {"base64": "AA=="}]], "timestamp": -1}'
     yield (
         b'{"topic": "o", "partition": 0, "key": "k", "value": "v", "headers": {"h": "x", "n": null}, "timestamp": 1700000000000,'
         b' "producer_id": 7, "producer_epoch": 0, "sequence": 0}'
@@ -349,7 +352,7 @@ TARGETS: Final = {
         Target(name="snapshot_head", run=_snapshot_head, declared=(MalformedRecord, NewerFormat), seeds=lambda: [encode_head(HEAD)]),
         Target(name="snapshot_rows", run=_snapshot_rows, declared=(MalformedRecord,), seeds=_snapshot_rows_seeds),
         Target(name="manifest", run=_manifest, declared=(ManifestError, UnicodeDecodeError), seeds=_manifest_seeds),
-        Target(name="wal_input", run=_wal_input, declared=(InputError, UnicodeDecodeError), seeds=_wal_input_seeds),
+        Target(name="record_lines", run=_record_lines, declared=(InputError, UnicodeDecodeError), seeds=_record_lines_seeds),
         *LOGIN_TARGETS,
         CONNECTION_TARGET,
     )

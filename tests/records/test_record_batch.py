@@ -23,6 +23,8 @@ from records.record_batch import (
     TimestampType,
     decode_records,
     encode_batch,
+    header_name,
+    header_name_bytes,
     parse_header,
     parse_headers,
 )
@@ -73,19 +75,17 @@ def test_encoder_gives_kafkas_bytes_for_an_idempotent_producer() -> None:
     assert encode_batch(RECORDS, producer=producer, partition_leader_epoch=header.partition_leader_epoch) == GOLDEN["idempotent"]
 
 
-texts = st.text(max_size=20)
+names = st.text(max_size=20) | st.binary(max_size=20).map(header_name)
+times = st.integers(0, 2**42)
 contents = st.none() | st.binary(max_size=300)
-records_strategy = st.lists(
-    st.builds(
-        Record,
-        timestamp_ms=st.integers(0, 2**42),
-        key=contents,
-        value=contents,
-        headers=st.lists(st.tuples(texts, contents), max_size=3).map(tuple),
-    ),
-    min_size=1,
-    max_size=20,
-)
+
+
+def lists_of_records(times: st.SearchStrategy[int]) -> st.SearchStrategy[list[Record]]:
+    headers = st.lists(st.tuples(names, contents), max_size=3).map(tuple)
+    record = st.builds(Record, timestamp_ms=times, key=contents, value=contents, headers=headers)
+    return st.lists(record, min_size=1, max_size=20)
+
+
 producers = st.none() | st.builds(
     ProducerSequence,
     producer_id=st.integers(0, 2**63 - 1),
@@ -94,7 +94,7 @@ producers = st.none() | st.builds(
 )
 
 
-@given(records_strategy, st.sampled_from(Compression), producers, st.integers(0, 2**60))
+@given(lists_of_records(times | st.sampled_from([-1, 2**63 - 1])), st.sampled_from(Compression), producers, st.integers(0, 2**60))
 def test_batch_round_trip(records: list[Record], codec: Compression, producer: ProducerSequence | None, base_offset: int) -> None:
     data = encode_batch(records, compression=codec, producer=producer, base_offset=base_offset)
     header = parse_header(data)
@@ -113,7 +113,7 @@ def test_batch_round_trip(records: list[Record], codec: Compression, producer: P
         )
 
 
-@given(records_strategy, producers)
+@given(lists_of_records(times), producers)
 def test_independent_decoder_reads_the_same(records: list[Record], producer: ProducerSequence | None) -> None:
     data = encode_batch(records, producer=producer, base_offset=9)
     batch, size = read_batch(data, 0)
@@ -122,8 +122,18 @@ def test_independent_decoder_reads_the_same(records: list[Record], producer: Pro
         (record.key, record.value, 9 + n) for n, record in enumerate(records)
     ]
     assert [tuple((h.key, h.value) for h in record.headers) for record in batch.records] == [
-        tuple((name.encode(), value) for name, value in record.headers) for record in records
+        tuple((header_name_bytes(name), value) for name, value in record.headers) for record in records
     ]
+
+
+@given(st.binary(max_size=20))
+def test_the_name_of_a_header_is_any_bytes(name: bytes) -> None:
+    assert header_name_bytes(header_name(name)) == name
+
+
+def test_a_time_far_from_none_fits_the_64_bits_of_a_delta() -> None:
+    header = parse_header(encode_batch([Record(timestamp_ms=-1), Record(timestamp_ms=2**63 - 1)]))
+    assert header.max_timestamp_ms - header.base_timestamp_ms < 2**63
 
 
 def test_sequence_wraps_after_the_largest() -> None:

@@ -6,15 +6,17 @@ import errno
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator.client.record_lines import InputError, parse_lines, record_fields
 from coordinator.client.wal_file import WalFileBuilder, WalFileError, read_wal_file, write_wal_file
-from coordinator.client.wal_input import InputError, parse_lines
 from coordinator.client.wal_manifest import (
     Manifest,
     ManifestBatch,
@@ -25,7 +27,16 @@ from coordinator.client.wal_manifest import (
     manifest_path,
 )
 from records.compression import Compression
-from records.record_batch import ProducerSequence, Record, decode_records, encode_batch
+from records.record_batch import (
+    ProducerSequence,
+    Record,
+    StoredRecord,
+    TimestampType,
+    decode_records,
+    encode_batch,
+    header_name,
+    parse_headers,
+)
 
 NOW_MS = 1_700_000_000_000
 
@@ -171,16 +182,19 @@ def test_wrong_manifest_is_refused(tmp_path: Path, key: str, value: object, reas
         read_wal_file(path)
 
 
-def test_control_batch_cannot_be_committed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("attributes", "what"), [(0x20, "a control batch"), (0x30, "a control batch"), (0x10, "a batch of a transaction")])
+def test_batches_of_transactions_cannot_be_committed(tmp_path: Path, attributes: int, what: str) -> None:
     path = two_batches(tmp_path)
-    data = encode_batch([record(b"x")], is_control=True)
-    path.write_bytes(data)
+    batch = bytearray(encode_batch([record(b"x")], producer=sequence(0)))
+    batch[21:23] = attributes.to_bytes(2, "big")
+    batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
+    path.write_bytes(batch)
     manifest = json.loads(manifest_path(path).read_text())
-    manifest["size_bytes"] = len(data)
-    crc = int.from_bytes(data[17:21], "big")
-    manifest["batches"] = [manifest["batches"][0] | {"size_bytes": len(data), "crc": crc}]
+    manifest["size_bytes"] = len(batch)
+    crc = int.from_bytes(batch[17:21], "big")
+    manifest["batches"] = [manifest["batches"][0] | {"size_bytes": len(batch), "crc": crc}]
     manifest_path(path).write_text(json.dumps(manifest))
-    with pytest.raises(WalFileError, match="control batch"):
+    with pytest.raises(WalFileError, match=f"batch 0: {what} cannot be committed, because diskless topics have no transactions"):
         read_wal_file(path)
 
 
@@ -192,6 +206,8 @@ def test_builder_checks_its_input() -> None:
         builder.add(TopicPartition("a", -1), record(b""))
     with pytest.raises(WalFileError, match="must not be negative"):
         builder.add(TopicPartition("a", 0), record(b""), sequence(-1))
+    with pytest.raises(WalFileError, match="the name of a header is no valid text"):
+        builder.add(TopicPartition("a", 0), Record(timestamp_ms=NOW_MS, headers=(("\ud800", b"x"),)))
     with pytest.raises(WalFileError, match="must be positive"):
         WalFileBuilder(max_batch_bytes=0)
 
@@ -202,12 +218,43 @@ def test_json_lines() -> None:
         "\n",
         '{"topic": "t", "partition": 0, "value_base64": "/w==", "producer_id": 7, "producer_epoch": 1, "sequence": 9}\n',
     ]
-    first, second = parse_lines(lines, default_timestamp_ms=NOW_MS)
+    lines.append(
+        '{"topic": "t", "partition": 0, "timestamp": -1, "headers": [["h", "x"], ["h", {"base64": "/w=="}], [{"base64": "/g=="}, null]]}'
+    )
+    first, second, third = parse_lines(lines, default_timestamp_ms=NOW_MS)
     assert first.partition == TopicPartition("t", 1)
     assert first.record == Record(timestamp_ms=5, key=b"k", value="vé".encode(), headers=(("h", b"x"), ("n", None)))
     assert first.producer is None
     assert second.record == Record(timestamp_ms=NOW_MS, value=b"\xff")
     assert second.producer == sequence(9, epoch=1)
+    assert third.record == Record(timestamp_ms=-1, headers=(("h", b"x"), ("h", b"\xff"), (header_name(b"\xfe"), None)))
+
+
+# Bytes that are text and bytes that are not, more than chance would give of each.
+contents = st.binary(max_size=30) | st.text(max_size=20).map(str.encode)
+stored_records = st.builds(
+    StoredRecord,
+    offset=st.integers(0, 2**63 - 1),
+    timestamp_ms=st.sampled_from([-1, 0, NOW_MS, 2**63 - 1]) | st.integers(-1, 2**63 - 1),
+    key=st.none() | contents,
+    value=st.none() | contents,
+    headers=st.lists(st.tuples((st.just(b"h") | contents).map(header_name), st.none() | contents), max_size=4).map(tuple),
+)
+
+
+@given(st.lists(st.tuples(stored_records, st.sampled_from(TimestampType)), min_size=1, max_size=8))
+def test_records_that_were_read_are_packed_again_as_they_were(given: list[tuple[StoredRecord, TimestampType]]) -> None:
+    lines = [json.dumps(record_fields("t", 0, one, kind)) for one, kind in given]
+    builder = WalFileBuilder()
+    for line in parse_lines(lines, default_timestamp_ms=NOW_MS):
+        builder.add(line.partition, line.record, line.producer, timestamp_type=line.timestamp_type)
+    data, _ = builder.build(created_ms=NOW_MS)
+    headers = parse_headers(data)
+    assert [kind for header in headers for kind in [header.timestamp_type] * header.record_count] == [kind for _, kind in given]
+    # A batch of LogAppendTime shows its greatest timestamp for every record; its records have theirs nevertheless.
+    plain = [replace(one, attributes=one.attributes & ~0x08) for one in headers]
+    packed_records = [one for header in plain for one in decode_records(data, header)]
+    assert [replace(one, offset=0) for one in packed_records] == [replace(one, offset=0) for one, _ in given]
 
 
 @pytest.mark.parametrize(
@@ -224,12 +271,20 @@ def test_json_lines() -> None:
         ('{"topic": "t", "partition": 0, "value": "\\ud800"}', "use value_base64"),
         ('{"topic": "\\ud800", "partition": 0}', "has characters other than ASCII letters"),
         ('{"topic": "t", "partition": 0, "headers": {"\\ud800": "x"}}', "the name of a header is no valid text"),
+        ('{"topic": "t", "partition": 0, "headers": [[null, "x"]]}', "the name of a header must not be null"),
+        ('{"topic": "t", "partition": 0, "headers": [["h", "x", "y"]]}', "headers must be a list of pairs"),
+        ('{"topic": "t", "partition": 0, "headers": ["hx"]}', "headers must be a list of pairs"),
+        ('{"topic": "t", "partition": 0, "headers": [["h", {"base64": "?"}]]}', "header 'h' is not base64"),
+        ('{"topic": "t", "partition": 0, "headers": [["h", {"base64": "eA==", "text": "x"}]]}', "header 'h' must be a text or null"),
+        ('{"topic": "t", "partition": 0, "headers": [["h", "\\ud800"]]}', 'no valid text: .*; use {"base64": ...} for bytes'),
         ('{"topic": "t", "partition": ' + "1" * 5000 + "}", "not JSON that can be read: Exceeds the limit"),
         ("[" * 100_000, "not JSON that can be read: maximum recursion"),
         ('{"topic": "t", "partition": 0, "value": "x", "value_base64": "eA=="}', "not both"),
         ('{"topic": "t", "partition": 0, "key_base64": "?"}', "key_base64 is not base64"),
-        ('{"topic": "t", "partition": 0, "headers": []}', "headers must be a JSON object"),
-        ('{"topic": "t", "partition": 0, "timestamp": -1}', "timestamp must be a whole number"),
+        ('{"topic": "t", "partition": 0, "headers": "h"}', "headers must be a list of pairs"),
+        ('{"topic": "t", "partition": 0, "timestamp": -2}', "timestamp must be a whole number from -1"),
+        ('{"topic": "t", "partition": 0, "timestamp_type": "Create"}', "timestamp_type must be CreateTime or LogAppendTime, not 'Create'"),
+        ('{"topic": "t", "partition": 0, "timestamp_type": []}', "timestamp_type must be CreateTime or LogAppendTime"),
     ],
 )
 def test_wrong_line_is_named(line: str, reason: str) -> None:
