@@ -17,8 +17,9 @@ from coordinator.client.errors import OffsetOutOfRange
 from coordinator.client.migration.classic import ClassicState, MigrationRefused
 from coordinator.testing.contracts.classic import CHECKS
 from integration_tests.secured_kafka import LOGIN, Right, SecuredKafka
+from integration_tests.test_record_batch import produce_when_led
 from integration_tests.waiting import WAIT_S
-from records.record_batch import StoredRecord
+from records.record_batch import Record, StoredRecord, encode_batch, header_name
 
 LOUD_OFF = {"log_level": 0}
 
@@ -163,6 +164,22 @@ async def test_the_consumer_and_the_witness_read_the_same_records(bootstrap: str
     with pytest.raises(OffsetOutOfRange, match="does not have all of these offsets any more"):
         await all_of(KafkaClassicWitness(topic).records(0, 109, log_end))
     assert [one.value for one in await all_of(records.read(0, 110, log_end))] == values[58:]
+
+
+async def test_names_of_headers_that_are_no_text_are_read(bootstrap: str, unique_name: Callable[[str], str]) -> None:
+    name = unique_name("classic")
+    await create(bootstrap, name)
+    odd = ((header_name(b"\xff\xfe"), b"1"), ("h", b"\xff"), ("h", None), (header_name(b"\xc3("), b""))
+    # CPython specialises a call that it has made often, so the odd names come late.
+    written = [Record(timestamp_ms=1_000, value=b"%d" % n, headers=odd if n > 50 and n % 3 else (("h", b"x"),)) for n in range(60)]
+    for start in range(0, 60, 6):
+        assert await produce_when_led(bootstrap, name, encode_batch(written[start : start + 6])) == (0, start)
+    records = KafkaClassicRecords(name, bootstrap_servers=bootstrap, client_id="test", kafka_properties={})
+    read = await all_of(records.read(0, 0, 60))
+    assert [(one.offset, one.value, one.headers) for one in read] == [(n, one.value, one.headers) for n, one in enumerate(written)]
+    assert read == await all_of(KafkaClassicWitness(classic_topic(name, bootstrap)).records(0, 0, 60))
+    assert [one.offset for one in await all_of(records.read(0, 51, 54))] == [51, 52, 53]
+    assert await records.offset_for_time(0, 1_000) == (0, 1_000)
 
 
 # ---- the stop of writers

@@ -173,8 +173,8 @@ def test_records_travel_from_pack_to_fetch(diskless: Installation) -> None:
         fetched = diskless.run_program("batches", "find", topic, str(partition), "--fetch", "--config", diskless.config)
         expected = [record for record in records(topic) if record["partition"] == partition]
         assert fetched.rows == [{**record, "offset": offset} for offset, record in enumerate(expected)]
-        again = pack(diskless, f"travel-{partition}.wal", fetched.rows)
-        diskless.run("files", "commit", again, "--config", diskless.config, "--topic-map", f"{topic}={copy}")
+        repacked = pack(diskless, f"travel-{partition}.wal", fetched.rows)
+        diskless.run("files", "commit", repacked, "--config", diskless.config, "--topic-map", f"{topic}={copy}")
         assert diskless.run("batches", "find", copy, str(partition), "--fetch", "--config", diskless.config).rows == [
             {**row, "topic": copy} for row in fetched.rows
         ]

@@ -1,16 +1,23 @@
 """The records of a classic topic, through Kafka's own consumer: it follows leaders, undoes compressions and leaves aborted writes out.
 
-Each reading has a consumer of its own, which joins no group, in the hands of one worker thread at a time.
+Each reading has a consumer of its own, which joins no group, in the hands of one worker thread at a time. It cannot tell the name of a
+header that is no UTF-8: from the first such record on, a reading goes on by requests of its own (`witness`). librdkafka ends a name at its
+first zero byte; what follows in the name is not read.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from functools import partial
+from operator import methodcaller
 from typing import Any, Final, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from coordinator.adapters.kafka.classic.topic import KafkaClassicTopic
+from coordinator.adapters.kafka.classic.witness import KafkaClassicWitness
 from coordinator.adapters.kafka.settings import client_properties
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.client.errors import OffsetOutOfRange
@@ -35,6 +42,15 @@ class KafkaClassicRecords:
         """`timeout_s` bounds a wait without progress. Raises `KafkaPropertyRefused`."""
         self._topic = topic
         self._timeout_s = timeout_s
+        self._connect_own = partial(
+            KafkaClassicTopic,
+            topic,
+            bootstrap_servers=bootstrap_servers,
+            client_id=client_id,
+            kafka_properties=kafka_properties,
+            is_fence_confirmed=True,
+            request_timeout_s=timeout_s,
+        )
         self._properties = client_properties(
             bootstrap_servers=bootstrap_servers,
             client_id=client_id,
@@ -84,10 +100,26 @@ class KafkaClassicRecords:
     async def read(self, partition: int, start_offset: int, end_offset: int) -> AsyncGenerator[StoredRecord]:
         """Yield the records of ended, successful writes from `start_offset` to before `end_offset`, in order.
 
-        Raises `OffsetOutOfRange`, also when the log ends before `end_offset`; `KafkaException`.
+        Raises `OffsetOutOfRange`, also when the log ends before `end_offset`; `KafkaException`; as `KafkaClassicWitness` from the first
+        record on of which the consumer cannot tell the headers.
         """
         if start_offset >= end_offset:
             return
+        untold = -1
+        async with aclosing(self._consume(partition, start_offset, end_offset)) as consumed:
+            async for message in consumed:
+                try:
+                    record = _record(message)
+                except _HeadersUntold:
+                    untold = _offset_of(message)
+                    break
+                yield record
+        if untold >= 0:
+            async with aclosing(KafkaClassicWitness(self._connect_own()).records(partition, untold, end_offset)) as rest:
+                async for record in rest:
+                    yield record
+
+    async def _consume(self, partition: int, start_offset: int, end_offset: int) -> AsyncGenerator[Message]:
         consumer = Consumer(self._properties)
         try:
             consumer.assign([TopicPartition(self._topic, partition, start_offset)])
@@ -99,7 +131,7 @@ class KafkaClassicRecords:
                     if error is None:
                         if _offset_of(message) >= end_offset:
                             return
-                        yield _record(message)
+                        yield message
                     elif error.code() == KafkaError._PARTITION_EOF:
                         self._check_end(partition, _offset_of(message), end_offset)
                         return
@@ -133,20 +165,29 @@ def _offset_of(message: Message) -> int:
     return offset
 
 
+class _HeadersUntold(Exception):
+    """The consumer has a record whose headers it cannot tell."""
+
+
+_ask_headers: Final = methodcaller("headers")
+"""For a name that is no UTF-8 the method returns a list with holes while an exception is set. Called from C that is noticed at once; called
+from Python, CPython's specialised calls do not look, and the exception is raised by a call that has nothing to do with it."""
+
+
 def _record(message: Message) -> StoredRecord:
+    """Return the record of a message, which must not be asked for its headers again. Raises `_HeadersUntold`."""
     key, value = message.key(), message.value()
     assert not isinstance(key, str), f"a key as a text: {key!r}"
     assert not isinstance(value, str), f"a value as a text: {value!r}"
+    try:
+        headers = _ask_headers(message)
+    except (SystemError, UnicodeDecodeError) as error:
+        raise _HeadersUntold from error
     return StoredRecord(
         offset=_offset_of(message),
         timestamp_ms=message.timestamp()[1],
         key=key,
         value=value,
-        headers=_headers(message),
+        # The stubs know of a mapping, too, which headers that are given to a producer may be.
+        headers=tuple(cast(list[tuple[str, bytes | None]], headers or [])),
     )
-
-
-def _headers(message: Message) -> tuple[tuple[str, bytes | None], ...]:
-    # The stubs know of a mapping, too, which headers that are given to a producer may be.
-    told = cast(list[tuple[str, bytes | None]], message.headers() or [])
-    return tuple(told)
