@@ -1,7 +1,8 @@
 """The output of commands: data to standard output as table, json, jsonl or yaml; everything else to standard error.
 
 A table on a terminal is drawn by rich; in a pipe it is plain aligned text, never cut and never wrapped, so that it can
-be grepped. The other formats are the same on both. Values are JSON values: callers turn bytes and enums into texts.
+be grepped. Control characters of its texts are escaped, because strangers choose some of them. The other formats are the same
+on both. Values are JSON values: callers turn bytes and enums into texts.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from types import TracebackType
 from typing import Self, cast
 
 import click
+
+from cli.printable import one_line
 
 FORMATS = ("table", "json", "jsonl", "yaml")
 TIME_MAX_MS = 253_402_300_799_999
@@ -197,9 +200,9 @@ def _cell(value: object) -> str:
         case list() | tuple():
             return ",".join(_cell(item) for item in cast(Sequence[object], value)) or "-"
         case Mapping():
-            return json.dumps(value, ensure_ascii=False)
+            return one_line(json.dumps(value, ensure_ascii=False))
         case _:
-            return str(value)
+            return one_line(str(value))
 
 
 def _yaml(value: object) -> str:

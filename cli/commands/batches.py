@@ -14,7 +14,6 @@ from click.core import ParameterSource
 from cli.objects import store_options
 from cli.options import COUNT, INDEX, OFFSET, output_option, server_option, timeout_option
 from cli.output import RowStream, print_rows, say, time_text
-from cli.printable import one_line
 
 if TYPE_CHECKING:
     from cli.output import Row
@@ -150,8 +149,8 @@ def _row(batch: BatchLocation) -> Row:
 
 
 def _shown(record: StoredRecord) -> Row:
-    """A record as texts on one line, whatever its bytes are."""
+    """A record as texts, whatever its bytes are."""
     row: dict[str, object] = {"offset": record.offset, "timestamp": record.timestamp_ms}
     for name, value in (("key", record.key), ("value", record.value)):
-        row[name] = None if value is None else one_line(value.decode(errors="replace"))
+        row[name] = None if value is None else value.decode(errors="replace")
     return row

@@ -109,7 +109,8 @@ def read_request_header(frame: bytes, *, flexible: bool) -> RequestHeader:
     position = _REQUEST_HEAD.size
     client_id: str | None = None
     if length >= 0:
-        client_id, position = read_text(frame, position, length, len(frame), "RequestHeader.client_id")
+        # A client id is a name for logs and quotas, of any bytes; Kafka reads it so, too.
+        client_id, position = read_text(frame, position, length, len(frame), "RequestHeader.client_id", "replace")
     elif length != -1:
         raise MalformedMessage(f"RequestHeader.client_id: negative length {length}")
     if flexible:

@@ -55,15 +55,15 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def read_text(data: bytes, position: int, size: int, end: int, where: str) -> tuple[str, int]:
-    """Read `size` bytes of UTF-8."""
+def read_text(data: bytes, position: int, size: int, end: int, where: str, errors: str = "strict") -> tuple[str, int]:
+    """Read `size` bytes of UTF-8. Raises MalformedMessage, for other bytes only when `errors` says so."""
     if size > STRING_BYTES_MAX:
         raise MalformedMessage(f"{where}: a string of {size} bytes is longer than {STRING_BYTES_MAX}")
     stop = position + size
     if stop > end:
         raise MalformedMessage(f"{where}: the bytes end inside a string of {size} bytes")
     try:
-        return str(data[position:stop], "utf-8"), stop
+        return str(data[position:stop], "utf-8", errors), stop
     except UnicodeDecodeError as error:
         raise MalformedMessage(f"{where}: a string is not UTF-8") from error
 

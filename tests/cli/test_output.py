@@ -26,6 +26,11 @@ def test_a_table_in_a_pipe_is_aligned_and_neither_cut_nor_wrapped(capsys: pytest
     assert "\x1b" not in "".join(lines)
 
 
+def test_texts_of_strangers_move_no_cursor_and_make_no_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    print_rows([{"name": "a\x1b[2Jb\nc\u2028", "more": {"k": "\x9b"}}], "table", ["name", "more"])
+    assert capsys.readouterr().out.splitlines()[1:] == [r'a\x1b[2Jb\nc\u2028  {"k": "\x9b"}']
+
+
 @pytest.mark.parametrize("stream", [False, True], ids=["list", "stream"])
 @pytest.mark.parametrize("output", ["json", "jsonl", "yaml"])
 def test_other_formats_hold_every_field(capsys: pytest.CaptureFixture[str], output: str, stream: bool) -> None:

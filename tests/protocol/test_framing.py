@@ -111,6 +111,11 @@ def test_request_frames_survive(key: int, version: int, correlation_id: int, cli
     assert frame[header.body_offset :] == b"body"
 
 
+def test_a_client_id_is_any_bytes() -> None:
+    raw = request_frame(3, 1, 7, "ZZ", b"body").replace(b"ZZ", b"\xffZ")
+    assert read_request_header(raw[4:], flexible=True)[:4] == (3, 1, 7, "\ufffdZ")
+
+
 @given(st.integers(-(1 << 31), (1 << 31) - 1), st.binary(max_size=10), st.booleans())
 def test_reply_frames_survive(correlation_id: int, body: bytes, tagged: bool) -> None:
     (frame,) = FrameReader(200).feed(reply_frame(correlation_id, body, tagged=tagged))
