@@ -28,6 +28,7 @@ CHECK_ORDER = (
     "snapshots",
     "restore",
     "files",
+    "retention",
     "orphans",
     "migrations",
     "clocks",

@@ -76,8 +76,8 @@ def doctor(
     """Find out what is wrong with a service: each finding comes with its remedy.
 
     Looks at what the options name: the metadata topic's settings, replicas and leaders (Kafka), reachability, versions, leaders,
-    standbys, digests, snapshots, overdue files, data directories and clocks (nodes), the object store, and the data directories and
-    the security of this machine's node (--config). Status 1 when a finding is an error; warnings alone give 0.
+    standbys, digests, snapshots, overdue files, retention, data directories and clocks (nodes), the object store, and the data
+    directories and the security of this machine's node (--config). Status 1 when a finding is an error; warnings alone give 0.
 
     Examples: `diskless doctor --config coordinator.properties --bootstrap-server localhost:9192`,
     `diskless doctor --bootstrap-server localhost:9192 --kafka-bootstrap-server localhost:9092 -o json`
@@ -200,6 +200,7 @@ async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Se
             snapshots = await look_at_snapshots(client, min(patient.timeout_s, 10.0))
             restored = await _restored(client, patient.timeout_s)
             files = await _idle_files(client, patient.timeout_s)
+            retention = await _retention(client, patient.timeout_s)
             scan = await _orphan_scan(client, patient.timeout_s)
             migrations = await _migrations(client, patient.timeout_s)
     except (DisklessError, Failed) as error:
@@ -220,6 +221,7 @@ async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Se
         *diagnose_dirs(views),
         *diagnose_restore(restored),
         *diagnose_files(files, _now_ms()),
+        *retention,
         *diagnose_orphan_scan(scan, _now_ms()),
         *diagnose_migrations(migrations),
     ]
@@ -247,6 +249,21 @@ async def _idle_files(client: DisklessClient, timeout_s: float) -> list[ListedFi
     timeout_ms = milliseconds(min(timeout_s, 3.0))
     found = await client.first_files(LOOKED_AT, states=[FileState.WAITING, FileState.DELETABLE], timeout_ms=timeout_ms)
     return list(found.files)
+
+
+async def _retention(client: DisklessClient, timeout_s: float) -> list[Diagnosis]:
+    """Findings of a look at what is past retention, which deletes nothing."""
+    from cli.diagnosis import skipped
+    from cli.retention_diagnosis import RETENTION, diagnose_retention
+    from cli.service import milliseconds
+    from coordinator.client.errors import DisklessError
+
+    try:
+        topics = await client.list_topics(timeout_ms=milliseconds(min(timeout_s, 3.0)))
+        enforced = await client.enforce_retention(is_dry_run=True, timeout_ms=milliseconds(min(timeout_s, 10.0)))
+    except DisklessError as error:
+        return [skipped(RETENTION, f"partitions cannot be looked at: {error.message}")]
+    return diagnose_retention(enforced, {one.topic_id: one.name for one in topics})
 
 
 async def _orphan_scan(client: DisklessClient, timeout_s: float) -> OrphanScanState:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from cli.objects import store_options
-from cli.options import COUNT, INDEX, LIMIT, RegularFile, output_option, server_option, timeout_option
+from cli.options import COUNT, INDEX, LIMIT, OFFSET, RegularFile, output_option, server_option, timeout_option
 from cli.output import print_rows, say, time_text
+from coordinator.kafka.timestamps import AFTER_MAX_MS
 
 if TYPE_CHECKING:
     from cli.output import Row
@@ -53,8 +54,16 @@ def files() -> None:
 @click.option("-o", "--out", "out", type=RegularFile(), required=True, help="The file to write, NAME.wal.")
 @click.option("--compression", type=click.Choice(CODECS), default="none", show_default=True, help="Codec of the batches.")
 @click.option("--max-batch-bytes", type=COUNT, default=1024 * 1024, show_default=True, help="Batch size before compression.")
+@click.option(
+    "--timestamp-after-max-ms",
+    "after_max_ms",
+    type=OFFSET,
+    default=AFTER_MAX_MS,
+    show_default=True,
+    help="Refuse timestamps further ahead of this machine's clock: message.timestamp.after.max.ms of the topic.",
+)
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
-def pack(out: Path, compression: str, max_batch_bytes: int, force: bool) -> None:
+def pack(out: Path, compression: str, max_batch_bytes: int, after_max_ms: int, force: bool) -> None:
     """Pack records from standard input into a WAL file and its manifest, NAME.wal.json.
 
     A record is one JSON line: topic and partition, and as wanted key, value (or key_base64, value_base64), headers as a list of pairs
@@ -77,7 +86,7 @@ def pack(out: Path, compression: str, max_batch_bytes: int, force: bool) -> None
     builder = WalFileBuilder(max_batch_bytes=max_batch_bytes, compression=Compression[compression.upper()])
     count = 0
     try:
-        for line in parse_lines(sys.stdin, default_timestamp_ms=now_ms):
+        for line in parse_lines(sys.stdin, now_ms=now_ms, after_max_ms=after_max_ms):
             builder.add(line.partition, line.record, line.producer, timestamp_type=line.timestamp_type)
             count += 1
         data, manifest = builder.build(created_ms=now_ms)
@@ -184,7 +193,7 @@ async def _commit(wanted: Committing, wal: WalFile, store: ObjectStore, bootstra
     async with open_client(bootstrap_server, wanted.timeout_s) as client:
         # Topics are looked up before anything is uploaded, so that a misspelt name leaves no object behind.
         topics = await _topics(client, wanted, wal)
-        batches, _ = commit_batches(str(wal.path), wal.batches, topics)
+        batches, _ = commit_batches(str(wal.path), wal.batches, topics, _now_ms())
         record = choose_key(wal.path, now_ms=_now_ms(), prefix=wanted.prefix, renew=wanted.new_key)
         with store_errors():
             uploaded = await upload(store, record.object_key, wal.path, wal.size_bytes)

@@ -32,11 +32,13 @@ def enforce(topic: Sequence[str], dry_run: bool, bootstrap_server: str, timeout_
     """Have the leaders delete batches that are past retention.ms or retention.bytes, and print what went of each partition.
 
     TOPIC is a name or an id; none means all. Leaders do so by themselves every log.retention.check.interval.ms. The deletion cannot be
-    undone; the objects in the store follow later, on their own.
+    undone; the objects in the store follow later, on their own. Partitions that a timestamp in the future keeps from retention are named
+    on standard error.
 
     Examples: `diskless retention enforce --dry-run --bootstrap-server localhost:9192`,
     `diskless retention enforce orders --bootstrap-server localhost:9192 -o json`
     """
+    from cli.retention_diagnosis import held_partitions
     from cli.service import fail_for, run
 
     enforced, names = run(_enforce(topic, dry_run, bootstrap_server, timeout_s))
@@ -44,6 +46,8 @@ def enforce(topic: Sequence[str], dry_run: bool, bootstrap_server: str, timeout_
     print_rows(sorted(rows, key=lambda row: (row["topic"], row["partition"])), output, COLUMNS, empty="nothing is past its retention")
     if rows and dry_run:
         say("nothing was deleted: this was a dry run")
+    for one in held_partitions(enforced, names):
+        say(f"{one.finding}; {one.remedy}")
     fail_for("retention was not enforced everywhere", [one.refusal for one in enforced])
 
 

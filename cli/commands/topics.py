@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 PARTITION_COLUMNS = ("topic", "topic_id", "settings", "partition", "coordinator", "leader", "log_start_offset", "high_watermark")
 
 settings_option = click.option(
-    "--config", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the topic: retention.ms, retention.bytes. Repeatable."
+    "--config",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting of the topic: retention.ms, retention.bytes, message.timestamp.after.max.ms. Repeatable.",
 )
 
 

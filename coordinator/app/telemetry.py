@@ -159,11 +159,13 @@ def _snapshot_samples(node: Node) -> Iterable[Sample]:
 
 
 def _retention_samples(node: Node) -> Iterable[Sample]:
-    """Batches that retention deleted, and the time that its looks take where this node leads."""
+    """Batches that retention deleted, the time that its looks take, and what timestamps keep from it, where this node leads."""
     for partition in node.replicas:
         yield Sample("retention_deleted_batches_total", (partition,), node.retention.deleted_batches[partition])
         if partition in node.retention.last_run_s:
             yield Sample("retention_last_run_seconds", (partition,), node.retention.last_run_s[partition])
+        if partition in node.retention.held_partitions:
+            yield Sample("retention_held_partitions", (partition,), node.retention.held_partitions[partition])
 
 
 def _directory_samples(node: Node) -> Iterable[Sample]:

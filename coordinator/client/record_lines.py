@@ -20,11 +20,13 @@ from typing import cast
 
 from coordinator.client.wal_manifest import TopicPartition
 from coordinator.kafka.names import illegal_topic_name
+from coordinator.kafka.timestamps import too_far_ahead
 from records.record_batch import ProducerSequence, Record, StoredRecord, TimestampType, header_name, header_name_bytes
 
 _TYPES = {"CreateTime": TimestampType.CREATE_TIME, "LogAppendTime": TimestampType.LOG_APPEND_TIME}
 _TYPE_NAMES = {kind: name for name, kind in _TYPES.items()}
 _BASE64 = "base64"
+_INT64_MAX = 2**63 - 1
 _FIELDS = frozenset(
     {
         "topic",
@@ -84,17 +86,20 @@ def _header_part(content: bytes | None) -> str | dict[str, str] | None:
         return {_BASE64: base64.b64encode(content or b"").decode()}
 
 
-def parse_lines(lines: Iterable[str], *, default_timestamp_ms: int) -> Iterator[InputRecord]:
-    """Read records from lines; blank lines are skipped. Raises `InputError` at the first line that is wrong."""
+def parse_lines(lines: Iterable[str], *, now_ms: int, after_max_ms: int = _INT64_MAX) -> Iterator[InputRecord]:
+    """Read records from lines; blank lines are skipped, and a record without a timestamp has `now_ms`.
+
+    Raises `InputError` at the first line that is wrong, or whose timestamp is further ahead than `after_max_ms`.
+    """
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                yield _record(line, default_timestamp_ms)
+                yield _record(line, now_ms, after_max_ms)
             except InputError as error:
                 raise InputError(f"line {number}: {error}") from error
 
 
-def _record(line: str, default_timestamp_ms: int) -> InputRecord:
+def _record(line: str, now_ms: int, after_max_ms: int) -> InputRecord:
     try:
         fields = json.loads(line, object_pairs_hook=_distinct)
     except InputError:
@@ -113,15 +118,16 @@ def _record(line: str, default_timestamp_ms: int) -> InputRecord:
     if illegal is not None:
         raise InputError(illegal)
     partition = _integer(fields, "partition", 0, 2**31 - 1)
-    timestamp_ms = default_timestamp_ms if "timestamp" not in fields else _integer(fields, "timestamp", -1, 2**63 - 1)
+    timestamp_ms = now_ms if "timestamp" not in fields else _integer(fields, "timestamp", -1, _INT64_MAX)
     if (timestamp_type := fields.get("timestamp_type", "CreateTime")) not in _TYPE_NAMES.values():
         raise InputError(f"timestamp_type must be {' or '.join(_TYPES)}, not {timestamp_type!r}")
+    kind = _TYPES[str(timestamp_type)]
+    if kind is TimestampType.CREATE_TIME and (complaint := too_far_ahead(timestamp_ms, now_ms, after_max_ms)) is not None:
+        raise InputError(complaint)
     record = Record(
         timestamp_ms=timestamp_ms, key=_content(fields, "key"), value=_content(fields, "value"), headers=_headers(fields.get("headers"))
     )
-    return InputRecord(
-        partition=TopicPartition(topic, partition), record=record, timestamp_type=_TYPES[str(timestamp_type)], producer=_producer(fields)
-    )
+    return InputRecord(partition=TopicPartition(topic, partition), record=record, timestamp_type=kind, producer=_producer(fields))
 
 
 def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -141,7 +147,7 @@ def _producer(fields: dict[str, object]) -> ProducerSequence | None:
     if len(given) != 3:
         raise InputError(f"{', '.join(given)} without the rest: producer_id, producer_epoch and sequence go together")
     return ProducerSequence(
-        producer_id=_integer(fields, "producer_id", 0, 2**63 - 1),
+        producer_id=_integer(fields, "producer_id", 0, _INT64_MAX),
         producer_epoch=_integer(fields, "producer_epoch", 0, 2**15 - 1),
         base_sequence=_integer(fields, "sequence", 0, 2**31 - 1),
     )

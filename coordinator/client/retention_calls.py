@@ -26,12 +26,21 @@ class ExpiredBatches(NamedTuple):
     size_bytes: int
 
 
+class HeldPartition(NamedTuple):
+    """A partition whose first batch, which ends before `next_offset`, has a timestamp in the future: retention by time deletes nothing."""
+
+    partition: PartitionId
+    timestamp_ms: int
+    next_offset: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnforcedRetention(Result):
-    """The batches of a coordinator that were deleted, or would be; with an error perhaps not all of them."""
+    """The batches of a coordinator that were deleted, or would be; with an error perhaps not all of them, and no `held` partition."""
 
     coordinator_id: int
     expired: tuple[ExpiredBatches, ...] = ()
+    held: tuple[HeldPartition, ...] = ()
 
 
 class EnforceRetentionCall(RoutedCall[EnforcedRetention]):
@@ -75,6 +84,10 @@ class EnforceRetentionCall(RoutedCall[EnforcedRetention]):
                         each.size_bytes,
                     )
                     for each in one.partitions
+                ),
+                held=tuple(
+                    HeldPartition(PartitionId(each.topic_id, each.partition_index), each.max_timestamp, each.next_offset)
+                    for each in one.held_partitions
                 ),
             )
             for one in response.results

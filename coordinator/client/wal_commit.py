@@ -9,15 +9,22 @@ from coordinator.client.model import TopicDescription
 from coordinator.client.wal_file import WalBatch
 from coordinator.kafka.coordinators import OWNERS_MAX
 from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.timestamps import too_far_ahead
+from coordinator.kafka.topic_configs import timestamp_after_max_ms
 from coordinator.protocol.messages import CommitBatch
+from records.record_batch import TimestampType
 
 
-def commit_batches(name: str, batches: Sequence[WalBatch], topics: Mapping[str, TopicDescription]) -> tuple[list[CommitBatch], list[int]]:
+def commit_batches(
+    name: str, batches: Sequence[WalBatch], topics: Mapping[str, TopicDescription], now_ms: int
+) -> tuple[list[CommitBatch], list[int]]:
     """Return the batches of the file `name` as they are committed, and the coordinator of each.
 
     `topics` has each topic by its name in the file. Raises NotFound for a partition that its topic does not have, InvalidRequest when
-    the partitions have too many coordinators.
+    the partitions have too many coordinators, or a timestamp is further ahead of `now_ms` than its topic allows.
     """
+    for one in batches:
+        _check_time(one, topics[one.topic], now_ms)
     owners = {partition: _owner(topics[partition[0]], partition[1]) for partition in {(one.topic, one.partition) for one in batches}}
     coordinators = len(set(owners.values()))
     if coordinators > OWNERS_MAX:
@@ -25,6 +32,14 @@ def commit_batches(name: str, batches: Sequence[WalBatch], topics: Mapping[str, 
         raise InvalidRequest(ErrorCode.INVALID_REQUEST, text)
     committed = [commit_batch(one, topics[one.topic].topic_id) for one in batches]
     return committed, [owners[one.topic, one.partition] for one in batches]
+
+
+def _check_time(batch: WalBatch, topic: TopicDescription, now_ms: int) -> None:
+    """Refuse timestamps of producers as Kafka's brokers do; the coordinator trusts those who commit."""
+    if batch.header.timestamp_type is TimestampType.CREATE_TIME:
+        complaint = too_far_ahead(batch.header.max_timestamp_ms, now_ms, timestamp_after_max_ms(topic.settings))
+        if complaint is not None:
+            raise InvalidRequest(ErrorCode.INVALID_TIMESTAMP, f"{topic.name}-{batch.partition}: {complaint}")
 
 
 def commit_batch(batch: WalBatch, topic_id: bytes) -> CommitBatch:

@@ -94,7 +94,7 @@ async def upload_records(
     packed = wal_batches(manifest, parse_headers(data, verify=False))
     names = sorted({one.topic for one in packed})
     topics = dict(zip(names, await client.describe_topics(names, timeout_ms=timeout_ms), strict=True))
-    batches, coordinator_ids = commit_batches(key, packed, topics)
+    batches, coordinator_ids = commit_batches(key, packed, topics, now_ms)
     await upload(store, key, data, len(data))
     partitions = tuple(TopicPartition(one.topic, one.partition) for one in packed)
     return UploadedRecords(

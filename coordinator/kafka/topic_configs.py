@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from coordinator.kafka.timestamps import AFTER_MAX_MS
+
 CLEANUP_POLICY: Final = "cleanup.policy"
+TIMESTAMP_AFTER_MAX_MS: Final = "message.timestamp.after.max.ms"
 RETENTION_BYTES: Final = "retention.bytes"
 RETENTION_MS: Final = "retention.ms"
 
@@ -55,6 +58,12 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = {
             about="What becomes of old batches: delete, when retention.ms or retention.bytes is exceeded.",
         ),
         TopicConfig(
+            name=TIMESTAMP_AFTER_MAX_MS,
+            config_type=ConfigType.LONG,
+            service_key=None,
+            about="How far ahead of the clock of who writes them timestamps of producers may be, in milliseconds; later ones are refused.",
+        ),
+        TopicConfig(
             name=RETENTION_BYTES,
             config_type=ConfigType.LONG,
             service_key="log.retention.bytes",
@@ -89,16 +98,27 @@ UNLIMITED_RETENTION: Final = Retention()
 def retention_of(settings: Mapping[str, str], default: Retention) -> Retention:
     """Return what the settings of a topic, with the service's defaults, say; values that no rule allows count as not set."""
 
-    def number(name: str, otherwise: int) -> int:
-        value = settings.get(name)
-        return otherwise if value is None or not _is_size(value) else int(value)
+    return Retention(_number(settings, RETENTION_MS, default.ms), _number(settings, RETENTION_BYTES, default.size_bytes))
 
-    return Retention(number(RETENTION_MS, default.ms), number(RETENTION_BYTES, default.size_bytes))
+
+def timestamp_after_max_ms(settings: Mapping[str, str]) -> int:
+    """Return how far ahead timestamps may be, by the settings of a topic; a value that no rule allows counts as not set."""
+    return _number(settings, TIMESTAMP_AFTER_MAX_MS, AFTER_MAX_MS)
+
+
+def _number(settings: Mapping[str, str], name: str, default: int) -> int:
+    value = settings.get(name)
+    return default if value is None or not _is_number(name, value) else int(value)
 
 
 def default_of(name: str, default: Retention) -> str:
     """Return the value that a topic has which sets nothing. Raises KeyError for a setting that topics do not have."""
-    return {CLEANUP_POLICY: DELETE, RETENTION_BYTES: str(default.size_bytes), RETENTION_MS: str(default.ms)}[name]
+    return {
+        CLEANUP_POLICY: DELETE,
+        TIMESTAMP_AFTER_MAX_MS: str(AFTER_MAX_MS),
+        RETENTION_BYTES: str(default.size_bytes),
+        RETENTION_MS: str(default.ms),
+    }[name]
 
 
 def unknown_topic_config(name: str) -> str | None:
@@ -120,8 +140,13 @@ def illegal_topic_config(name: str, value: str | None) -> str | None:
                 f"{name}={value!r}: only 'delete' is allowed, because batches in shared WAL files are never rewritten, so nothing compacts"
             )
         return f"{name}={value!r}: only 'delete' is allowed"
-    return None if _is_size(value) else f"{name}={value!r}: a whole number from -1 (no limit) to {_INT64_MAX} is allowed"
+    least = f"{UNLIMITED} (no limit)" if _least(name) == UNLIMITED else "0"
+    return None if _is_number(name, value) else f"{name}={value!r}: a whole number from {least} to {_INT64_MAX} is allowed"
 
 
-def _is_size(value: str) -> bool:
-    return _NUMBER.fullmatch(value) is not None and int(value) <= _INT64_MAX
+def _least(name: str) -> int:
+    return 0 if name == TIMESTAMP_AFTER_MAX_MS else UNLIMITED
+
+
+def _is_number(name: str, value: str) -> bool:
+    return _NUMBER.fullmatch(value) is not None and _least(name) <= int(value) <= _INT64_MAX

@@ -898,6 +898,21 @@ class EnforceRetentionPartition(ResponsePart):
 
 
 @message
+class EnforceRetentionHeldPartition(ResponsePart):
+    """EnforceRetention: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10209)
+    topic_id: bytes = field(metadata=UUID)
+    """The unique topic ID."""
+    partition_index: int = field(metadata=INT32)
+    """The partition index."""
+    max_timestamp: int = field(metadata=INT64)
+    """The largest timestamp of the first batch."""
+    next_offset: int = field(metadata=INT64)
+    """The offset behind the first batch."""
+
+
+@message
 class EnforceRetentionResult(ResponsePart):
     """EnforceRetention: a part of the response."""
 
@@ -910,6 +925,8 @@ class EnforceRetentionResult(ResponsePart):
     """The coordinator, which is a partition of the metadata topic."""
     partitions: tuple[EnforceRetentionPartition, ...]
     """The partitions that lost batches, or would."""
+    held_partitions: tuple[EnforceRetentionHeldPartition, ...]
+    """The partitions of which retention by time deletes nothing, because the first batch has a timestamp in the future."""
 
 
 @message

@@ -9,6 +9,7 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.declaration import bad_timeout
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import (
+    EnforceRetentionHeldPartition,
     EnforceRetentionPartition,
     EnforceRetentionRequest,
     EnforceRetentionResponse,
@@ -55,4 +56,10 @@ def _result(coordinator_id: int, enforced: Enforced) -> EnforceRetentionResult:
         error_message=enforced.outcome.message,
         coordinator_id=coordinator_id,
         partitions=partitions,
+        held_partitions=tuple(
+            EnforceRetentionHeldPartition(
+                topic_id=one.topic_id, partition_index=one.partition, max_timestamp=one.timestamp_ms, next_offset=one.next_offset
+            )
+            for one in enforced.held
+        ),
     )

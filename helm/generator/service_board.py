@@ -365,6 +365,11 @@ RETENTION: Final = Section(
             queries=(Query(expr=metric("retention_last_run_seconds", per_partition=True), legend="{{partition}} on {{instance}}"),),
             unit=Unit.SECONDS,
         ),
+        Panel(
+            title="Partitions that a time in the future keeps",
+            help="The first batch of them has a timestamp in the future, so nothing goes by time. `diskless retention enforce` names them.",
+            queries=(Query(expr=metric("retention_held_partitions", per_partition=True), legend="{{partition}} on {{instance}}"),),
+        ),
     ),
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,8 @@ from click.testing import CliRunner, Result
 
 from cli.main import root
 from cli.outcome import Exit
-from coordinator.client.wal_file import read_wal_file
 from coordinator.client.record_lines import parse_lines
+from coordinator.client.wal_file import read_wal_file
 
 PROPERTIES = """
 node.id=1
@@ -123,6 +124,18 @@ def test_pack_refuses_topics_that_cannot_be_and_fields_given_twice(tmp_path: Pat
     assert "line 1" in result.stderr
     assert word in result.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_pack_refuses_timestamps_too_far_ahead(tmp_path: Path) -> None:
+    ahead_ms = time.time_ns() // 1_000_000 + 7_200_000
+    line = json.dumps({"topic": "t", "partition": 0, "timestamp": ahead_ms})
+    result = run("files", "pack", "-o", tmp_path / "a.wal", stdin=line)
+    assert result.exit_code == Exit.FAILURE
+    assert f"line 1: the timestamp {ahead_ms} is" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+    assert run("files", "pack", "-o", tmp_path / "a.wal", "--timestamp-after-max-ms", "7200000", stdin=line).exit_code == Exit.OK
+    at_append = json.dumps({"topic": "t", "partition": 0, "timestamp": ahead_ms, "timestamp_type": "LogAppendTime"})
+    assert run("files", "pack", "-o", tmp_path / "b.wal", stdin=at_append).exit_code == Exit.OK
 
 
 def test_pack_replaces_neither_devices_nor_pipes_nor_links(tmp_path: Path) -> None:

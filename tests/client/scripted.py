@@ -42,6 +42,7 @@ class ScriptedCluster:
 
     coordinators: int = 4
     topics: dict[bytes, tuple[str, list[int]]] = field(default_factory=dict)
+    topic_settings: dict[bytes, dict[str, str]] = field(default_factory=dict)
     leaders: dict[int, int] = field(default_factory=dict)
     epochs: dict[int, int] = field(default_factory=dict)
     nodes: dict[int, ScriptedNode] = field(default_factory=dict)
@@ -172,7 +173,9 @@ class ScriptedNode(Handler):
             )
             for index, owner in enumerate(owners)
         )
-        return m.DescribeTopicsTopicResult(error_code=0, topic_id=topic_id, name=name, partitions=partitions, configs=())
+        settings = self.cluster.topic_settings.get(topic_id, {})
+        configs = tuple(m.DescribeTopicsConfig(name=key, value=value) for key, value in settings.items())
+        return m.DescribeTopicsTopicResult(error_code=0, topic_id=topic_id, name=name, partitions=partitions, configs=configs)
 
     def _coordinators(self) -> m.DescribeCoordinatorsResponse:
         described = tuple(

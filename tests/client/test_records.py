@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
@@ -106,6 +107,22 @@ async def test_names_of_headers_that_are_no_text_end_no_reader(cluster: Scripted
         read = [record async for record in client.read("orders", 0)]
     assert [record.value for record in read] == [b"before", b"odd", b"after"]
     assert (read[1].headers, read[1].timestamp_ms) == (headers, -1)
+
+
+async def test_timestamps_too_far_ahead_are_refused_before_anything_is_uploaded(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    cluster.topic_settings[TOPIC] = {"message.timestamp.after.max.ms": str(86_400_000)}
+    for topic, ahead_ms, is_taken in (("clicks", 3_000_000, True), ("clicks", 4_000_000, False), ("orders", 80_000_000, True)):
+        async with client_of(cluster, store) as client:
+            before = len(await keys_in(store))
+            given = [Record(timestamp_ms=1), Record(timestamp_ms=now_ms + ahead_ms)]
+            if is_taken:
+                await client.write({(topic, 0): given})
+            else:
+                with pytest.raises(InvalidRequest, match=f"{topic}-0: the timestamp {now_ms + ahead_ms} is .* ms ahead") as refused:
+                    await client.write({(topic, 0): given})
+                assert refused.value.code is ErrorCode.INVALID_TIMESTAMP
+            assert len(await keys_in(store)) == before + is_taken
 
 
 async def test_reading_begins_at_an_offset_within_a_batch_and_goes_over_many_rounds(cluster: ScriptedCluster, store: ObjectStore) -> None:

@@ -14,6 +14,7 @@ from coordinator.core.directory.topic_settings import settings_of
 from coordinator.core.limits import Limits
 from coordinator.core.tables.in_memory import HotState
 from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.timestamps import too_far_ahead
 from coordinator.kafka.topic_configs import (
     TOPIC_CONFIGS,
     UNLIMITED_RETENTION,
@@ -22,6 +23,7 @@ from coordinator.kafka.topic_configs import (
     default_of,
     illegal_topic_config,
     retention_of,
+    timestamp_after_max_ms,
 )
 from records.model import TopicConfigured
 
@@ -69,6 +71,8 @@ LAWFUL = [
     ("retention.ms", "9223372036854775807"),
     ("retention.bytes", "1"),
     ("cleanup.policy", "delete"),
+    ("message.timestamp.after.max.ms", "0"),
+    ("message.timestamp.after.max.ms", "9223372036854775807"),
 ]
 UNLAWFUL = [
     ("retention.ms", "-2", "from -1 (no limit)"),
@@ -79,10 +83,16 @@ UNLAWFUL = [
     ("retention.bytes", "1.5", "from -1 (no limit)"),
     ("retention.bytes", "", "from -1 (no limit)"),
     ("retention.bytes", None, "has no value"),
+    ("message.timestamp.after.max.ms", "-1", "a whole number from 0 to 9223372036854775807 is allowed"),
+    ("message.timestamp.after.max.ms", "1h", "a whole number from 0"),
     ("cleanup.policy", "compact", "nothing compacts"),
     ("cleanup.policy", "compact,delete", "nothing compacts"),
     ("cleanup.policy", "keep", "only 'delete' is allowed"),
-    ("retention", "1", "is not a setting of diskless topics, which have cleanup.policy, retention.bytes, retention.ms"),
+    (
+        "retention",
+        "1",
+        "is not a setting of diskless topics, which have cleanup.policy, message.timestamp.after.max.ms, retention.bytes, retention.ms",
+    ),
 ]
 
 
@@ -218,3 +228,13 @@ def test_every_setting_has_a_default() -> None:
     for name in TOPIC_CONFIGS:
         assert illegal_topic_config(name, default_of(name, UNLIMITED_RETENTION)) is None
     assert retention_of({}, UNLIMITED_RETENTION).is_unlimited
+
+
+@pytest.mark.parametrize(("value", "says"), [(None, 3_600_000), ("0", 0), ("86400000", 86_400_000), ("-1", 3_600_000)])
+def test_how_far_ahead_timestamps_may_be(value: str | None, says: int) -> None:
+    assert timestamp_after_max_ms({} if value is None else {"message.timestamp.after.max.ms": value}) == says
+
+
+@pytest.mark.parametrize(("timestamp_ms", "is_taken"), [(-1, True), (1_000, True), (1_010, True), (1_011, False), (2**63 - 1, False)])
+def test_a_timestamp_too_far_ahead_is_not_taken(timestamp_ms: int, is_taken: bool) -> None:
+    assert (too_far_ahead(timestamp_ms, 1_000, 10) is None) == is_taken

@@ -304,13 +304,13 @@ def _manifest_seeds() -> Iterator[bytes]:
 
 
 def _record_lines(data: bytes) -> None:
-    for line in parse_lines(data.decode().splitlines(), default_timestamp_ms=1):
+    for line in parse_lines(data.decode().splitlines(), now_ms=1):
         assert line.partition.topic.encode()
         assert 0 <= line.partition.partition < 2**31
         batch = encode_batch([line.record], producer=line.producer)
         (stored,) = decode_records(batch, parse_header(batch))
         fields = json.dumps(record_fields(*line.partition, stored, line.timestamp_type))
-        (again,) = parse_lines([fields], default_timestamp_ms=2)
+        (again,) = parse_lines([fields], now_ms=2)
         assert (again.record, again.timestamp_type) == (line.record, line.timestamp_type)
 
 

@@ -305,6 +305,15 @@ CASES = (
         description="A file that metadata partition 3 of diskless-coordinator is done with is empty for 8d 0h 0m 0s and was not deleted.",
     ),
     Case(
+        alert="DisklessRetentionHeld",
+        at=20,
+        fires=(single("retention_held_partitions", "0 2x30", PARTITION), pair("retention_held_partitions", "2x30", "0x30")),
+        quiet=(single("retention_held_partitions", "0x30", PARTITION), single("retention_held_partitions", "2x9 0x20", PARTITION)),
+        labels={**SERVICE, "partition": "3"},
+        description="2 user partitions of metadata partition 3 of diskless-coordinator begin with a batch whose timestamp lies in the"
+        " future.",
+    ),
+    Case(
         alert="DisklessOrphanScansFail",
         at=80,
         fires=(single("orphan_scan_failures_total", "0+1x90"),),

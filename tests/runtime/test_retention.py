@@ -9,9 +9,19 @@ from typing import cast
 
 import pytest
 
-from coordinator.core.commands import AlterTopicConfigs, CommitResult, ConfigChange, Outcome, TopicAlteration, WantedTopic
+from coordinator.core.commands import (
+    AlterTopicConfigs,
+    CommitResult,
+    ConfigChange,
+    DeletePoint,
+    DeleteRecords,
+    Outcome,
+    TopicAlteration,
+    WantedTopic,
+)
 from coordinator.core.files.answers import FileAnswer
 from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.timestamps import AFTER_MAX_MS
 from coordinator.kafka.topic_configs import ConfigOperation, Retention
 from coordinator.runtime.retention.enforcer import Expired
 from coordinator.runtime.retention.rules import RetentionRules
@@ -21,6 +31,7 @@ from tests.patient_loop import loop_ms
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
 
 OFTEN = RetentionRules(check_interval_ms=20)
+CENTURY_MS = 100 * 365 * 86_400_000
 NEVER = RetentionRules(check_interval_ms=3_600_000)
 
 
@@ -113,12 +124,36 @@ async def test_a_dry_run_says_what_goes_and_deletes_nothing() -> None:
         await to.commit(0, 90_000, 80_000, 1_000)
         for is_dry_run in (True, True, False):
             owner = to.owner(0)
-            outcome, expired = await to.node.retention.enforce(owner, is_dry_run=is_dry_run)
+            outcome, expired, _ = await to.node.retention.enforce(owner, is_dry_run=is_dry_run)
             assert outcome.error is ErrorCode.NONE
             assert expired == [Expired(TOPIC, 0, 0, 2, 2, 20)]
             assert to.bounds(0) == (0 if is_dry_run else 2, 3)
-        assert await to.node.retention.enforce(owner) == (Outcome(), [])
+        assert await to.node.retention.enforce(owner) == (Outcome(), [], [])
         assert to.node.retention.deleted_batches == {owner: 2}
+
+
+async def test_partitions_that_a_time_in_the_future_keeps_are_told_until_it_is_deleted() -> None:
+    async with service(OFTEN, retention_ms="60000") as to:
+        await to.commit(0, 90_000, -CENTURY_MS, 90_000, 90_000)
+        await to.commit(1, -AFTER_MAX_MS, 90_000)  # a time that any topic takes
+        owner, retention = to.owner(0), to.node.retention
+        await to.until(lambda: retention.held_partitions == {owner: 1, to.owner(1): 0}, "the partition to be counted")
+        assert to.bounds(0) == (1, 4)
+        for is_dry_run in (True, False):
+            [held] = (await retention.enforce(owner, is_dry_run=is_dry_run)).held
+            assert (held.topic_id, held.partition, held.next_offset) == (TOPIC, 0, 2)
+            assert held.timestamp_ms == pytest.approx(loop_ms() + CENTURY_MS, abs=600_000)
+            assert not (await retention.enforce(to.owner(1), is_dry_run=is_dry_run)).held
+        point = DeletePoint(topic_id=TOPIC, partition=0, offset=held.next_offset)
+        await to.node.replicas[owner].ask(DeleteRecords(points=[point]), TIMEOUT_MS)
+        await to.until(lambda: to.bounds(0) == (4, 4), "the batches behind it to go")
+        await to.until(lambda: retention.held_partitions[owner] == 0, "nothing to be counted")
+
+
+async def test_what_only_size_deletes_is_not_held() -> None:
+    async with service(NEVER, retention_bytes="1000") as to:
+        await to.commit(0, -CENTURY_MS)
+        assert (await to.node.retention.enforce(to.owner(0))).held == []
 
 
 async def test_other_topics_than_the_named_ones_stay() -> None:
@@ -147,7 +182,7 @@ async def test_nothing_goes_by_settings_that_changed_meanwhile(monkeypatch: pyte
             return await is_current(timeout_ms)
 
         monkeypatch.setattr(to.node.router, "directory_is_current", altered_first)
-        assert await to.node.retention.enforce(to.owner(0)) == (Outcome(), [])
+        assert await to.node.retention.enforce(to.owner(0)) == (Outcome(), [], [])
         assert to.bounds(0) == (0, 1)
 
 
@@ -159,7 +194,7 @@ async def test_nothing_goes_while_the_newest_settings_cannot_be_read(monkeypatch
             return False
 
         monkeypatch.setattr(to.node.router, "directory_is_current", never)
-        outcome, expired = await to.node.retention.enforce(to.owner(0))
+        outcome, expired, _ = await to.node.retention.enforce(to.owner(0))
         assert outcome.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert expired == []
         assert to.bounds(0) == (0, 1)
@@ -178,7 +213,7 @@ async def test_a_look_ends_however_fast_batches_come(settings: dict[str, str]) -
         writing = asyncio.create_task(write_on())
         try:
             async with asyncio.timeout(20):
-                outcome, [expired] = await to.node.retention.enforce(to.owner(0))
+                outcome, [expired], _ = await to.node.retention.enforce(to.owner(0))
         finally:
             writing.cancel()
         assert outcome == Outcome()

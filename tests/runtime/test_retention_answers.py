@@ -15,8 +15,9 @@ from coordinator.protocol.messages import (
 )
 from coordinator.runtime.serving import serve
 from tests.core.build import TOPIC
+from tests.patient_loop import loop_ms
 from tests.runtime.nodes import TIMEOUT_MS
-from tests.runtime.test_retention import NEVER, Service, service
+from tests.runtime.test_retention import CENTURY_MS, NEVER, Service, service
 
 
 async def enforce(
@@ -47,6 +48,16 @@ async def test_each_coordinator_tells_what_went() -> None:
                 (owners[1], 0, (gone[1],)),
             ]
         assert [(one.coordinator_id, one.partitions) for one in await enforce(to)] == [(0, ()), (1, ())]
+
+
+async def test_a_partition_that_a_time_in_the_future_keeps_is_told() -> None:
+    async with service(NEVER, retention_ms="60000") as to:
+        await to.commit(0, -CENTURY_MS, 90_000)
+        [told] = await enforce(to, to.owner(0), dry_run=True)
+        assert told.partitions == ()
+        [held] = told.held_partitions
+        assert (held.topic_id, held.partition_index, held.next_offset) == (TOPIC, 0, 1)
+        assert held.max_timestamp > loop_ms()
 
 
 async def test_topics_that_are_not_named_stay() -> None:

@@ -63,7 +63,12 @@ async def test_settings_that_were_altered_are_described() -> None:
     async with running(in_memory(), MemoryStateStores(), retention=KEEPS) as node:
         await node.leads()
         await create(node)
-        assert values(await describe(node)) == {"cleanup.policy": ("delete", 5), "retention.bytes": ("-1", 5), "retention.ms": ("7", 4)}
+        assert values(await describe(node)) == {
+            "cleanup.policy": ("delete", 5),
+            "message.timestamp.after.max.ms": ("3600000", 5),
+            "retention.bytes": ("-1", 5),
+            "retention.ms": ("7", 4),
+        }
         assert await alter(node, change(retention_ms="9", retention_bytes="4")) == [(ErrorCode.NONE, "")]
         assert await alter(node, change(retention_bytes=None)) == [(ErrorCode.NONE, "")]
         assert await alter(node, change(retention_bytes="5"), is_dry_run=True) == [(ErrorCode.NONE, "")]

@@ -222,4 +222,4 @@ def test_what_was_counted_is_not_read_again(open_store: OpenStore) -> None:
     assert log.known == Known(0, 7, 207)
     log.delete(3)
     log.enforce(Retention(ms=100, size_bytes=1000), 50)
-    assert log.known == Known(3, 7, 87, 5)
+    assert log.known == Known(3, 7, 87, 5, 4)

@@ -221,7 +221,7 @@ def test_json_lines() -> None:
     lines.append(
         '{"topic": "t", "partition": 0, "timestamp": -1, "headers": [["h", "x"], ["h", {"base64": "/w=="}], [{"base64": "/g=="}, null]]}'
     )
-    first, second, third = parse_lines(lines, default_timestamp_ms=NOW_MS)
+    first, second, third = parse_lines(lines, now_ms=NOW_MS)
     assert first.partition == TopicPartition("t", 1)
     assert first.record == Record(timestamp_ms=5, key=b"k", value="vé".encode(), headers=(("h", b"x"), ("n", None)))
     assert first.producer is None
@@ -246,7 +246,7 @@ stored_records = st.builds(
 def test_records_that_were_read_are_packed_again_as_they_were(given: list[tuple[StoredRecord, TimestampType]]) -> None:
     lines = [json.dumps(record_fields("t", 0, one, kind)) for one, kind in given]
     builder = WalFileBuilder()
-    for line in parse_lines(lines, default_timestamp_ms=NOW_MS):
+    for line in parse_lines(lines, now_ms=NOW_MS):
         builder.add(line.partition, line.record, line.producer, timestamp_type=line.timestamp_type)
     data, _ = builder.build(created_ms=NOW_MS)
     headers = parse_headers(data)
@@ -289,7 +289,7 @@ def test_records_that_were_read_are_packed_again_as_they_were(given: list[tuple[
 )
 def test_wrong_line_is_named(line: str, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
-        list(parse_lines(['{"topic": "t", "partition": 0}', line], default_timestamp_ms=NOW_MS))
+        list(parse_lines(['{"topic": "t", "partition": 0}', line], now_ms=NOW_MS))
 
 
 @pytest.mark.parametrize(

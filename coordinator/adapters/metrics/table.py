@@ -193,6 +193,7 @@ RETENTION = (
         is_read=True,
     ),
     _read_gauge("retention_last_run_seconds", "Time in which all partitions were last looked at for retention, with rests.", "partition"),
+    _read_gauge("retention_held_partitions", "User partitions that a timestamp in the future keeps from retention by time.", "partition"),
 )
 
 ORPHANS = (

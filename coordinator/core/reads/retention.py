@@ -28,13 +28,15 @@ RUNS_A_LOOK = 16
 class Known(NamedTuple):
     """The knowledge that earlier looks left of a partition that begins at `log_start`.
 
-    The batches of `[log_start, counted_to)` have `counted_bytes`. `oldest_ms` is the time of the first batch, None when nobody looked.
+    The batches of `[log_start, counted_to)` have `counted_bytes`. `oldest_ms` is the time of the first batch, None when nobody looked;
+    the batch ends before `oldest_end`.
     """
 
     log_start: int
     counted_to: int
     counted_bytes: int = 0
     oldest_ms: int | None = None
+    oldest_end: int = -1
 
 
 class Bound(NamedTuple):
@@ -60,12 +62,13 @@ class LookedAt(NamedTuple):
 
 
 class _Past(NamedTuple):
-    """Batches from the log start on that are past retention; `oldest_ms` is the time of the first that is not, when it is known."""
+    """Batches from the log start on that are past retention; the others are of the first that is not, as in `Known`."""
 
     end: int
     batches: int
     size_bytes: int
-    oldest_ms: int | None
+    oldest_ms: int | None = None
+    oldest_end: int = -1
 
 
 def look_at(state: ShardState, topic_id: bytes, partition: int, retention: Retention, bound: Bound, known: Known | None) -> LookedAt | None:
@@ -89,7 +92,7 @@ def look_at(state: ShardState, topic_id: bytes, partition: int, retention: Reten
             past = _older(state, row, known.log_start, bound.end, cutoff_ms)
             if past.batches:
                 return _deletion(known, past, bound)
-            known = known._replace(oldest_ms=past.oldest_ms)
+            known = known._replace(oldest_ms=past.oldest_ms, oldest_end=past.oldest_end)
     if retention.size_bytes < 0:
         return _nothing(known, bound)
     known = _counted(state, row, known, bound.end)
@@ -105,9 +108,9 @@ def _nothing(known: Known, bound: Bound, *, has_more: bool = False) -> LookedAt:
 
 def _deletion(known: Known, past: _Past, bound: Bound) -> LookedAt:
     if known.counted_to >= past.end:
-        after = Known(past.end, known.counted_to, known.counted_bytes - past.size_bytes, past.oldest_ms)
+        after = Known(past.end, known.counted_to, known.counted_bytes - past.size_bytes, past.oldest_ms, past.oldest_end)
     else:
-        after = Known(past.end, past.end, 0, past.oldest_ms)
+        after = Known(past.end, past.end, 0, past.oldest_ms, past.oldest_end)
     return LookedAt(after, known.log_start, past.end, bound, past.batches, past.size_bytes, has_more=True)
 
 
@@ -128,8 +131,8 @@ def _older(state: ShardState, row: int, log_start: int, end: int, cutoff_ms: int
             batches += old
             size_bytes += int(part.sizes[:old].sum())
         if old < len(part.sizes):
-            return _Past(past, batches, size_bytes, part.time_of(state, old))
-    return _Past(past, batches, size_bytes, None)
+            return _Past(past, batches, size_bytes, part.time_of(state, old), part.end_of(old + 1))
+    return _Past(past, batches, size_bytes)
 
 
 def _counted(state: ShardState, row: int, known: Known, end: int) -> Known:
@@ -153,7 +156,7 @@ def _oldest(state: ShardState, row: int, log_start: int, end: int, excess_bytes:
             size_bytes += int(sums[count - 1])
         if count < len(sums):
             break
-    return _Past(past, batches, size_bytes, None)
+    return _Past(past, batches, size_bytes)
 
 
 class _Part:

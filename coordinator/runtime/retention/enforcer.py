@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
 from coordinator.core.commands import DeletedTo, DeletePoint, DeleteRecords, Outcome
@@ -22,6 +22,7 @@ from coordinator.core.directory.topic_settings import settings_of
 from coordinator.core.reads.retention import Bound, Known, LookedAt
 from coordinator.core.view import ShardView
 from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.timestamps import AFTER_MAX_MS
 from coordinator.kafka.topic_configs import UNLIMITED_RETENTION, Retention, retention_of
 from coordinator.runtime.cluster_view import ClusterView
 from coordinator.runtime.failures import NotReadable
@@ -62,11 +63,21 @@ class Expired(NamedTuple):
         return later._replace(log_start=self.log_start, batches=self.batches + later.batches, size_bytes=self.size_bytes + later.size_bytes)
 
 
+class Held(NamedTuple):
+    """A partition whose first batch, which ends before `next_offset`, has a timestamp in the future: retention by time deletes nothing."""
+
+    topic_id: bytes
+    partition: int
+    timestamp_ms: int
+    next_offset: int
+
+
 class Enforced(NamedTuple):
-    """The result for the partitions of a coordinator; `outcome` says why not all were done."""
+    """The result for the partitions of a coordinator; `outcome` says why not all were done. `held` is only known of a run that was not."""
 
     outcome: Outcome
     expired: list[Expired]
+    held: Sequence[Held] = ()
 
 
 class _NotNow(Exception):
@@ -93,6 +104,8 @@ class RetentionEnforcer:
         """Batches that were deleted here, by metadata partition."""
         self.last_run_s: dict[int, float] = {}
         """How long the last look at everything took, its rests included, by metadata partition."""
+        self.held_partitions: dict[int, int] = {}
+        """How many partitions timestamps in the future kept from retention at the last look at everything, by metadata partition."""
         self._replicas = replicas
         self._view = view
         self._router = router
@@ -110,9 +123,10 @@ class RetentionEnforcer:
         while True:
             led = self._view.led()
             self._known = {one: known for one, known in self._known.items() if one in led}
+            self.held_partitions = {one: count for one, count in self.held_partitions.items() if one in led}
             for coordinator_id in led:
                 try:
-                    outcome, expired = await self._enforced(coordinator_id, (), is_dry_run=False)
+                    outcome, expired, _ = await self._enforced(coordinator_id, (), is_dry_run=False)
                 except Exception:
                     LOG.exception("retention was not enforced; it is tried again partition=%d", coordinator_id)
                     continue
@@ -160,7 +174,19 @@ class RetentionEnforcer:
                 self._known[coordinator_id] = run.known if is_whole else known | run.known
                 if not topic_ids:
                     self.last_run_s[coordinator_id] = loop.time() - started_s
-            return Enforced(outcome, [run.expired[key] for key in sorted(run.expired)])
+                if is_whole:
+                    self._tell_held(coordinator_id, run.held)
+            return Enforced(outcome, [run.expired[key] for key in sorted(run.expired)], run.held)
+
+    def _tell_held(self, coordinator_id: int, held: Sequence[Held]) -> None:
+        if held and not self.held_partitions.get(coordinator_id):
+            LOG.warning(
+                "timestamps in the future keep records from retention, `diskless retention enforce --dry-run` names the partitions "
+                "partition=%d user_partitions=%d",
+                coordinator_id,
+                len(held),
+            )
+        self.held_partitions[coordinator_id] = len(held)
 
     async def _look_at_all(self, coordinator_id: int, topic_ids: Collection[bytes], run: _Run) -> None:
         """Look at every partition until nothing is left that was past retention at its first look. Raises `_NotNow`, `NotReadable`."""
@@ -186,8 +212,18 @@ class RetentionEnforcer:
             if found:
                 await self._delete(coordinator_id, found, run)
             if not again:
-                return
+                break
             keys = again
+        run.held = self._held(coordinator_id, run.known)
+
+    def _held(self, coordinator_id: int, known: Mapping[Key, Known]) -> list[Held]:
+        """The partitions of which retention by time deletes nothing before some time in the future. Raises `NotReadable`."""
+        limit_ms = self._replicas[coordinator_id].look(ShardView.log_clock_ms, self._clock_ms()) + AFTER_MAX_MS
+        return [
+            Held(*key, one.oldest_ms, one.oldest_end)
+            for key, one in sorted(known.items())
+            if one.oldest_ms is not None and one.oldest_ms > limit_ms and self._retention(key[0]).ms >= 0
+        ]
 
     def _partitions(self, coordinator_id: int, topic_ids: Collection[bytes]) -> Iterator[Key]:
         """The partitions of topics that have a limit when their turn comes. Raises `NotReadable`."""
@@ -289,6 +325,7 @@ class _Run:
         self.known: dict[Key, Known] = {}
         """The knowledge of the partitions that this run has looked at."""
         self.expired: dict[Key, Expired] = {}
+        self.held: Sequence[Held] = ()
         self.is_dry_run = is_dry_run
         self.pace = pace
 

@@ -1,16 +1,17 @@
-"""Alerts about files whose batches are gone: those that nothing moves, deletions that fail, scans for orphans that do not finish."""
+"""Alerts about space that does not come back: files that nothing moves, deletions that fail, held retention, scans that do not finish."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from helm.generator.alerts.common import DOCTOR, FILES_DESCRIBE, FILES_LIST, ORPHANS_STATUS, STATUS
+from helm.generator.alerts.common import DOCTOR, FILES_DESCRIBE, FILES_LIST, ORPHANS_STATUS, RECORDS_DELETE, RETENTION_LOOK, STATUS
 from helm.generator.model import Alert, AlertSeverity, Runbook
 from helm.generator.recording import GROUP
 
 _WAITING: Final = f'max by ({GROUP}, partition) (diskless_coordinator_files{{state="waiting"}})'
 _DELETABLE: Final = f'max by ({GROUP}, partition) (diskless_coordinator_files{{state="deletable"}})'
 _AGE: Final = f"max by ({GROUP}, partition) (diskless_coordinator_file_oldest_empty_age_seconds)"
+_HELD: Final = f"max by ({GROUP}, partition) (diskless_coordinator_retention_held_partitions)"
 _SCANNED: Final = f"max by ({GROUP}) (diskless_coordinator_orphan_scan_last_finished_timestamp_seconds)"
 _SCANNING: Final = f"max by ({GROUP}) (diskless_coordinator_orphan_scan_running)"
 
@@ -85,6 +86,32 @@ FILES: Final = (
             ),
             commands=(FILES_LIST, FILES_DESCRIBE, DOCTOR),
             harmless="Where topics with very different retention share their files: raise the limit of the alert to the longest retention.",
+        ),
+    ),
+    Alert(
+        name="DisklessRetentionHeld",
+        expr=f"{_HELD} > 0",
+        looks_at=(_HELD,),
+        wait="15m",
+        severity=AlertSeverity.WARNING,
+        summary="Timestamps in the future keep records from retention",
+        description=(
+            "{{ $value }} user partitions of metadata partition {{ $labels.partition }} of {{ $labels.job }} begin with a batch whose"
+            " timestamp lies in the future."
+        ),
+        runbook=Runbook(
+            means=(
+                "Retention by time deletes from the beginning of a partition up to the first batch that is young enough. A batch from the"
+                " future is young until its timestamp has passed, so all records behind it stay, and their objects. The usual cause is a"
+                " producer that gives microseconds instead of milliseconds."
+            ),
+            look=(
+                "Which partitions they are, with the timestamp and the offset behind that batch: a look at retention names them.",
+                "Who writes such timestamps: our client and `diskless files` refuse them (message.timestamp.after.max.ms).",
+                "Whether the first records may go: deleting up to the offset frees the rest, unless such a batch follows.",
+            ),
+            commands=(RETENTION_LOOK, RECORDS_DELETE, DOCTOR),
+            harmless="For topics whose timestamps are meant to lie in the future.",
         ),
     ),
     Alert(
