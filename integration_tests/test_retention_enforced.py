@@ -1,4 +1,4 @@
-"""Retention by time and by size on a real broker: batches go, log starts only grow, also when the leader is killed meanwhile."""
+"""Retention by time and by size on a real broker: batches go, log starts only grow, also when leaders are killed; what stays is told."""
 
 from __future__ import annotations
 
@@ -188,3 +188,30 @@ def test_retention_on_demand_tells_what_goes(kafka: Kafka, tmp_path: Path) -> No
         assert bounds(service, "loud") == [(0, 2)] * PARTITIONS
         assert {row["topic"] for row in run(service, "retention", "enforce")} == {"loud"}
         assert deleted(service) == 2 * PARTITIONS
+
+
+def test_a_partition_that_a_time_in_the_future_keeps_is_named_until_it_is_freed(kafka: Kafka, tmp_path: Path) -> None:
+    with service_of(kafka, tmp_path, 200) as service:
+        servers = ("--bootstrap-server", ",".join(service.addresses))
+        run(service, "topics", "create", "orders", "--partitions", str(PARTITIONS), "--config", "retention.ms=600000")
+        # The batch in front goes, that of the year 5138 stays, and the old one behind it.
+        commit(service, "orders", 3_600_000, -100_000_000_000_000, 3_600_000)
+        wait_until(lambda: bounds(service, "orders") == [(1, 3)] * PARTITIONS, "the first batch to go")
+        said = CliRunner().invoke(root, ["retention", "enforce", "orders", *servers], prog_name="diskless")
+        assert said.exit_code == 0
+        assert "orders-3: the first batch has the timestamp 5" in said.stderr
+        assert "diskless records delete orders 3 --before-offset 2" in said.stderr
+        warned = [one["finding"] for one in run(service, "doctor") if one["check"] == "retention"]
+        assert len(warned) == PARTITIONS
+        wait_until(lambda: held(service) == PARTITIONS, "the partitions to be counted")
+        for partition in range(PARTITIONS):
+            line = ["records", "delete", "orders", str(partition), "--before-offset", "2", "--yes", *servers]
+            assert CliRunner().invoke(root, line, prog_name="diskless").exit_code == 0
+        wait_until(lambda: bounds(service, "orders") == [(3, 3)] * PARTITIONS, "the batches behind to go")
+        wait_until(lambda: held(service) == 0, "nothing to be counted")
+        assert [one["health"] for one in run(service, "doctor") if one["check"] == "retention"] == ["ok"]
+
+
+def held(service: Service) -> int:
+    """Partitions that timestamps keep from retention, as the leaders count them."""
+    return int(sum(one.metric("retention_held_partitions") for one in service.nodes.values()))
