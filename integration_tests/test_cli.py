@@ -182,6 +182,21 @@ def test_records_travel_from_pack_to_fetch(diskless: Installation) -> None:
     assert table[1].split() == ["0", "1700000000002", "\\x00\ufffd", "ünï\\n"]
 
 
+def test_timestamps_too_far_ahead_are_refused_until_the_topic_allows_them(diskless: Installation) -> None:
+    topic, ahead_ms = topic_named(diskless, "ahead", 1), time.time_ns() // 1_000_000 + 86_400_000
+    line = json.dumps({"topic": topic, "partition": 0, "timestamp": ahead_ms})
+    wal = diskless.folder / "ahead.wal"
+    said = diskless.run("files", "pack", "-o", wal, stdin=line, status=Exit.FAILURE).err
+    assert f"line 1: the timestamp {ahead_ms} is" in said
+    diskless.run("files", "pack", "-o", wal, "--timestamp-after-max-ms", "90000000", stdin=line)
+    commit = ("files", "commit", wal, "--config", diskless.config, "-o", "jsonl")
+    said = diskless.run(*commit, status=Exit.FAILURE).err
+    assert f"{topic}-0: the timestamp {ahead_ms} is" in said
+    assert not Path(f"{wal}.commit.json").exists()
+    diskless.run("topics", "alter", topic, "--config", "message.timestamp.after.max.ms=90000000")
+    assert [row["base_offset"] for row in diskless.run(*commit).rows] == [0]
+
+
 def test_two_commits_of_a_changed_file_at_once_are_one(diskless: Installation) -> None:
     topic = topic_named(diskless, "together", 1)
     wal = pack(diskless, "together.wal", [{"topic": topic, "partition": 0, "value": "old"}])

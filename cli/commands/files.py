@@ -146,9 +146,10 @@ def commit(
 ) -> None:
     """Upload a WAL file and commit it; print the result of each batch.
 
-    FILE has its manifest beside it, as `diskless files pack` writes them; every batch is checked first. The object key is kept in
-    FILE.commit.json, so running the command again after a failure or a time-out never commits twice: it answers what the
-    first commit answered. Status 1 when a batch was rejected.
+    FILE has its manifest beside it, as `diskless files pack` writes them; every batch is checked first: batches of transactions, and
+    timestamps further ahead than message.timestamp.after.max.ms of the topic, are refused before anything is uploaded. The object key is
+    kept in FILE.commit.json, so running the command again after a failure or a time-out never commits twice: it answers what the first
+    commit answered. Status 1 when a batch was rejected.
 
     Examples: `diskless files commit orders.wal --object-store-url file:///var/lib/objects --bootstrap-server localhost:9192`,
     `diskless files commit orders.wal --config coordinator.properties --topic-map orders=orders-copy -o json`

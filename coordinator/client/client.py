@@ -423,7 +423,8 @@ class DisklessClient:
     ) -> WrittenRecords:
         """Write records by (topic name, partition) as one WAL file; each partition's records are accepted or refused together by batch.
 
-        Raises NotFound before anything is uploaded, WalFileError, StoreError, WriteUndecided, WriteRefused, and other `DisklessError`s.
+        Raises NotFound, and InvalidRequest for a timestamp further ahead than `message.timestamp.after.max.ms` of its topic, before
+        anything is uploaded; WalFileError, StoreError, WriteUndecided, WriteRefused, and other `DisklessError`s.
         """
         from coordinator.client.writing import commit_uploaded, upload_records
 
