@@ -63,7 +63,7 @@ class Expired(NamedTuple):
         return later._replace(log_start=self.log_start, batches=self.batches + later.batches, size_bytes=self.size_bytes + later.size_bytes)
 
 
-class Held(NamedTuple):
+class HeldByTime(NamedTuple):
     """A partition whose first batch, which ends before `next_offset`, has a timestamp in the future: retention by time deletes nothing."""
 
     topic_id: bytes
@@ -77,7 +77,7 @@ class Enforced(NamedTuple):
 
     outcome: Outcome
     expired: list[Expired]
-    held: Sequence[Held] = ()
+    held: Sequence[HeldByTime] = ()
 
 
 class _NotNow(Exception):
@@ -178,7 +178,7 @@ class RetentionEnforcer:
                     self._tell_held(coordinator_id, run.held)
             return Enforced(outcome, [run.expired[key] for key in sorted(run.expired)], run.held)
 
-    def _tell_held(self, coordinator_id: int, held: Sequence[Held]) -> None:
+    def _tell_held(self, coordinator_id: int, held: Sequence[HeldByTime]) -> None:
         if held and not self.held_partitions.get(coordinator_id):
             LOG.warning(
                 "timestamps in the future keep records from retention, `diskless retention enforce --dry-run` names the partitions "
@@ -216,11 +216,11 @@ class RetentionEnforcer:
             keys = again
         run.held = self._held(coordinator_id, run.known)
 
-    def _held(self, coordinator_id: int, known: Mapping[Key, Known]) -> list[Held]:
+    def _held(self, coordinator_id: int, known: Mapping[Key, Known]) -> list[HeldByTime]:
         """The partitions of which retention by time deletes nothing before some time in the future. Raises `NotReadable`."""
         limit_ms = self._replicas[coordinator_id].look(ShardView.log_clock_ms, self._clock_ms()) + AFTER_MAX_MS
         return [
-            Held(*key, one.oldest_ms, one.oldest_end)
+            HeldByTime(*key, one.oldest_ms, one.oldest_end)
             for key, one in sorted(known.items())
             if one.oldest_ms is not None and one.oldest_ms > limit_ms and self._retention(key[0]).ms >= 0
         ]
@@ -325,7 +325,7 @@ class _Run:
         self.known: dict[Key, Known] = {}
         """The knowledge of the partitions that this run has looked at."""
         self.expired: dict[Key, Expired] = {}
-        self.held: Sequence[Held] = ()
+        self.held: Sequence[HeldByTime] = ()
         self.is_dry_run = is_dry_run
         self.pace = pace
 
