@@ -117,14 +117,23 @@ def kafka_options(function: F) -> F:
 
 def server_option(function: F) -> F:
     """Add the options of commands that talk to nodes."""
+    return _server_option(function, is_required=True, text="Addresses of coordinator nodes; one that answers is enough.")
+
+
+def optional_server_option(text: str) -> Callable[[F], F]:
+    """Return the options of commands that can do without nodes; `text` is the help of --bootstrap-server."""
+    return lambda function: _server_option(function, is_required=False, text=text)
+
+
+def _server_option(function: F, *, is_required: bool, text: str) -> F:
     add = click.option(
         "--bootstrap-server",
         "bootstrap_server",
         metavar="HOST:PORT[,..]",
         envvar=SERVER_VARIABLE,
         show_envvar=True,
-        required=True,
-        help="Addresses of coordinator nodes; one that answers is enough.",
+        required=is_required,
+        help=text,
     )
     declared = {one.name for one in getattr(function, "__click_params__", ())}
     return add(function if "command_config" in declared else _client_options(function, is_passed=False))

@@ -38,7 +38,24 @@ HOME = {"README.md": "index.md"}
 
 NAV: Mapping[str, tuple[str, ...]] = {
     "Start": ("index.md", "getting-started.md", "concepts.md"),
-    "Operate": ("operating.md", "chart.md", "upgrades.md", "migration.md", "security.md", "runbook.md", "dashboards.md", "monitor.md"),
+    "Operate": (
+        "operating.md",
+        "sizing.md",
+        "secure-nodes.md",
+        "secured-kafka.md",
+        "systemd.md",
+        "chart.md",
+        "prometheus.md",
+        "dashboards.md",
+        "monitor.md",
+        "runbook.md",
+        "upgrades.md",
+        "rotate-secrets.md",
+        "remove-node.md",
+        "grow-volumes.md",
+        "migration.md",
+        "security.md",
+    ),
     "Reference": (
         "configuration.md",
         "commands.md",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from cli.objects import store_options
-from cli.options import OFFSET, SERVER_VARIABLE, kafka_options, kafka_server_option, output_option, timeout_option, topic_option
+from cli.options import OFFSET, kafka_options, kafka_server_option, optional_server_option, output_option, timeout_option, topic_option
 from cli.output import print_rows
 
 if TYPE_CHECKING:
@@ -45,14 +45,7 @@ class Patient:
 
 
 @click.command()
-@click.option(
-    "--bootstrap-server",
-    "bootstrap_server",
-    metavar="HOST:PORT[,..]",
-    envvar=SERVER_VARIABLE,
-    show_envvar=True,
-    help="Addresses of coordinator nodes.",
-)
+@optional_server_option("Addresses of coordinator nodes.")
 @kafka_server_option("--kafka-bootstrap-server", name="kafka_server")
 @kafka_options
 @topic_option

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cli.objects import snapshots_prefix_option, store_options
-from cli.options import SERVER_VARIABLE, kafka_options, kafka_server_option, output_option, timeout_option, topic_option
+from cli.options import kafka_options, kafka_server_option, optional_server_option, output_option, timeout_option, topic_option
 from cli.outcome import Exit, Failed
 from cli.output import say
 from cli.spark import outcome_folder_option, spark_options
@@ -30,14 +30,7 @@ DATABASES = "partition-*.db"
 
 
 @click.command()
-@click.option(
-    "--bootstrap-server",
-    "bootstrap_server",
-    metavar="HOST:PORT[,..]",
-    envvar=SERVER_VARIABLE,
-    show_envvar=True,
-    help="Coordinator nodes; the digest that each of them tells of each replica is compared.",
-)
+@optional_server_option("Coordinator nodes; the digest that each of them tells of each replica is compared.")
 @click.option(
     "--state",
     "state_paths",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cli.objects import store_options
-from cli.options import INDEX, OFFSET, SERVER_VARIABLE, RegularFile, output_option, server_option, timeout_option
+from cli.options import INDEX, OFFSET, SERVER_VARIABLE, RegularFile, optional_server_option, output_option, server_option, timeout_option
 from cli.output import print_fields, print_rows, say
 
 if TYPE_CHECKING:
@@ -137,14 +137,7 @@ def describe(coordinator_ids: Sequence[int], bootstrap_server: str, timeout_s: f
 @snapshots.command()
 @click.argument("file", type=RegularFile(), required=False)
 @click.option("--coordinator", "coordinator_id", type=INDEX, help="Prove the newest committed snapshot of this coordinator.")
-@click.option(
-    "--bootstrap-server",
-    "bootstrap_server",
-    metavar="HOST:PORT[,..]",
-    envvar=SERVER_VARIABLE,
-    show_envvar=True,
-    help="Addresses of coordinator nodes, for --coordinator.",
-)
+@optional_server_option("Addresses of coordinator nodes, for --coordinator.")
 @store_options
 @timeout_option
 @output_option

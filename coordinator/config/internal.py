@@ -23,8 +23,8 @@ class InternalSettings:
         bounds="the name of one of listeners, or empty",
         why="""Listener at which the other nodes reach this one, as Kafka's inter.broker.listener.name; empty for the first of listeners.
         Nodes use its keys as clients, too: with TLS they believe the authorities of its ssl.truststore.location (those of the system
-        without one), compare host names with certificates, and show its certificate where they are asked for one. Give all nodes the
-        same name.""",
+        without one), compare host names with certificates, and show its certificate where they are asked for one. A node reaches each
+        other one at the listener that it names itself, so the name can be changed node by node while all have both listeners.""",
     )
     internal_principals: tuple[str, ...] = semicolons(
         "internal.principals",

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from coordinator.core.commands import OK, Outcome
@@ -18,9 +17,9 @@ from coordinator.core.events import Contradicted
 from coordinator.core.log_entry import ContradictoryEntry
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.messages import ReportContradictionRequest
+from coordinator.runtime.cluster_view import ClusterView
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import Peers, PeerUnavailable
-from coordinator.runtime.replica import Replica
 from records.model import LeadershipClaimed
 
 LOG = logging.getLogger("coordinator.contradictions")
@@ -46,12 +45,12 @@ class SeenContradiction:
 class Accusations:
     """See the module's text; one per node."""
 
-    def __init__(self, *, node_id: int, replicas: Mapping[int, Replica], peers: Peers, pauses: Pauses) -> None:
+    def __init__(self, *, node_id: int, view: ClusterView, peers: Peers, pauses: Pauses) -> None:
         self.seen: deque[SeenContradiction] = deque(maxlen=KEPT_MAX)
         self.counts: Counter[tuple[int, str]] = Counter()
         """Contradictions by metadata partition and what they are: `void`, `suspected` (this state is rebuilt first) or `accused`."""
         self._node_id = node_id
-        self._replicas = replicas
+        self._view = view
         self._peers = peers
         self._retry_s = pauses.accusation_retry_s
         self._reports: set[asyncio.Task[None]] = set()
@@ -77,7 +76,7 @@ class Accusations:
 
     def accused(self, partition: int, entry: ContradictoryEntry, accuser_id: int) -> Outcome:
         """Another node says that an entry of this node's term contradicts the log."""
-        replica = self._replicas.get(partition)
+        replica = self._view.replica(partition)
         if replica is None or replica.view is None or not replica.view.leads_term(entry.epoch, entry.term):
             message = f"node {self._node_id} does not lead epoch {entry.epoch} of coordinator {partition}"
             return Outcome(error=ErrorCode.NOT_COORDINATOR, message=message)
@@ -110,7 +109,7 @@ class Accusations:
         self.seen.append(SeenContradiction(partition=partition, entry=entry, found_by=found_by, is_certain=what == "void"))
 
     async def _report(self, partition: int, entry: ContradictoryEntry, claim: LeadershipClaimed) -> None:
-        endpoint = claim.endpoints[0]
+        endpoint = self._view.node_endpoint(claim.endpoints)
         request = ReportContradictionRequest(
             coordinator_id=partition,
             node_id=self._node_id,

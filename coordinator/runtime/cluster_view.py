@@ -6,7 +6,7 @@ The directory is replica 0's committed state, which may lag. Before an answer sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from coordinator.core.directory.directory import DIRECTORY_PARTITION, Deletion, Directory, Placement, why_unknown
@@ -16,7 +16,7 @@ from coordinator.core.view import ShardView
 from coordinator.kafka.batches import BatchArray, split_partition_key
 from coordinator.runtime.owner_loops import owners_of_files
 from coordinator.runtime.replica import Replica
-from records.model import LeadershipClaimed
+from records.model import Endpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,10 @@ class KnownLeader:
 class ClusterView:
     """Look-ups over the replicas of this node; owns only what it has looked up in the directory, until that changes."""
 
-    def __init__(self, replicas: Mapping[int, Replica]) -> None:
+    def __init__(self, replicas: Mapping[int, Replica], node_listener: str) -> None:
+        """`node_listener` is the listener whose protocol this node speaks to the others."""
         self._replicas = replicas
+        self._node_listener = node_listener
         self._owners: dict[bytes, int] = {}
         # Owners by topic and partition, -1 where none was looked up: files have many partitions of few topics.
         self._owners_of_topics: dict[bytes, list[int]] = {}
@@ -117,13 +119,15 @@ class ClusterView:
         shard = self.shard(coordinator_id)
         return shard is None or shard.phase in (State.RECOVERING, State.FENCING)
 
-    def leader(self, coordinator_id: int, listener: str = "") -> KnownLeader | None:
+    def node_endpoint(self, endpoints: Sequence[Endpoint]) -> Endpoint:
+        """Where this node reaches another one: the two may name different listeners for nodes while that setting is changed."""
+        return endpoint_of(endpoints, self._node_listener)
+
+    def leader(self, coordinator_id: int, listener: str | None = None) -> KnownLeader | None:
         """The leader by the claim in force, which outranks whatever the group says, at its address of a listener, else that for nodes."""
         shard = self.shard(coordinator_id)
         claim = None if shard is None else shard.known_claim
-        return None if claim is None or not claim.endpoints else _leader(claim, listener)
-
-
-def _leader(claim: LeadershipClaimed, listener: str) -> KnownLeader:
-    endpoint = endpoint_of(claim.endpoints, listener)
-    return KnownLeader(claim.node_id, claim.epoch, claim.term, endpoint.host, endpoint.port)
+        if claim is None or not claim.endpoints:
+            return None
+        endpoint = endpoint_of(claim.endpoints, self._node_listener if listener is None else listener)
+        return KnownLeader(claim.node_id, claim.epoch, claim.term, endpoint.host, endpoint.port)

@@ -74,7 +74,7 @@ class Node:
         self.config = config
         self.wall_ms = wall_ms
         self.replicas: dict[int, Replica] = {}
-        self.view = ClusterView(self.replicas)
+        self.view = ClusterView(self.replicas, config.endpoints[0].listener)
         self.router = Router(replicas=self.replicas, view=self.view, node_id=config.node_id)
         registration = RegisterNode(
             node_id=config.node_id,
@@ -107,7 +107,7 @@ class Node:
             log_dirs=lambda: log_dirs(self.keeper.directories.directories()),
             on_taken=lambda taken: on_fatal(FatalError(str(taken))),
         )
-        self.accusations = Accusations(node_id=config.node_id, replicas=self.replicas, peers=ports.peers, pauses=config.pauses)
+        self.accusations = Accusations(node_id=config.node_id, view=self.view, peers=ports.peers, pauses=config.pauses)
         self.clocks = NodeClocks(
             node_id=config.node_id,
             replicas=self.replicas,
@@ -316,7 +316,8 @@ class Node:
         """The other nodes, of the settings and the directory; and whether a partition is to wait for no more of them."""
         directory = self.view.directory
         registered = [] if directory is None else [one for one in directory.nodes.values() if one.node_id != self.config.node_id]
-        known = [PeerAddress(one.node_id, one.endpoints[0].host, one.endpoints[0].port) for one in registered if one.endpoints]
+        reached = ((one.node_id, self.view.node_endpoint(one.endpoints)) for one in registered if one.endpoints)
+        known = [PeerAddress(node_id, endpoint.host, endpoint.port) for node_id, endpoint in reached]
         return [*self.config.snapshot_peers, *known], directory is not None or partition == DIRECTORY_PARTITION
 
     def describe(self) -> DescribeNodeResponse:

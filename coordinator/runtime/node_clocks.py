@@ -89,7 +89,7 @@ class NodeClocks:
 
     async def _ask(self, node: NodeRegistered) -> None:
         asked_ms = self._monotonic_ms()
-        endpoint = node.endpoints[0]
+        endpoint = self._view.node_endpoint(node.endpoints)
         try:
             request = DescribeNodeRequest(node_id=self._node_id, timeout_ms=ASK_TIMEOUT_MS)
             answer = await self._peers.call(endpoint.host, endpoint.port, request, ASK_TIMEOUT_MS)

@@ -138,7 +138,7 @@ class Registration:
         """False: it has ended; None: nothing answers. Raises `NodeIdTaken` when it runs."""
         if not other.endpoints:
             return None
-        endpoint = other.endpoints[0]
+        endpoint = self._view.node_endpoint(other.endpoints)
         try:
             request = DescribeNodeRequest(node_id=self._node.node_id, timeout_ms=ASK_TIMEOUT_MS)
             answer = await self._peers.call(endpoint.host, endpoint.port, request, ASK_TIMEOUT_MS)

@@ -91,7 +91,7 @@ def test_every_key_and_every_command_has_an_anchor(site: Path) -> None:
 
 
 def command_lines() -> Iterator[tuple[Path, str]]:
-    """Every line of a page, written by hand, that runs `diskless`."""
+    """Every line of a page that runs `diskless`."""
     for page in (*(ROOT / DOCS).glob("*.md"), ROOT / PAGES["runbook.md"], ROOT / PAGES["command-line.md"], ROOT / "README.md"):
         for block in re.findall(r"^ *```bash\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
             lines = block.replace("\\\n", " ").splitlines()
@@ -113,6 +113,27 @@ def test_commands_that_are_shown_exist_with_their_options() -> None:
         known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {"--help"}
         options = {word.partition("=")[0] for word in words if word.startswith("-")}
         assert options <= known, f"{page}: {line}: no option {sorted(options - known)}"
+
+
+REACHING = ("--bootstrap-server", "--kafka-bootstrap-server")
+FOR_TRIALS = ("docs/getting-started.md", "README.md")
+"""Pages for a first service, in plain text."""
+
+
+def test_every_command_that_connects_takes_client_properties() -> None:
+    commands = [(words, {name for one in command.params for name in one.opts}) for words, command in each_command()]
+    connecting = [(words, options) for words, options in commands if options.intersection(REACHING)]
+    assert len(connecting) > 30
+    assert [words for words, options in connecting if "--command-config" not in options] == []
+
+
+def test_guide_and_runbook_show_commands_as_they_are_on_a_secured_service() -> None:
+    pages = {page for page, _ in command_lines() if str(page.relative_to(ROOT)) not in FOR_TRIALS}
+    assert {ROOT / "docs/operating.md", ROOT / "docs/upgrades.md", ROOT / PAGES["runbook.md"]} <= pages
+    reaching = [(page, line) for page, line in command_lines() if page in pages and set(line.split()).intersection(REACHING)]
+    # The only one that shows what happens without a login.
+    plain = [line for _, line in reaching if "--command-config" not in line and not line.endswith('|| echo "no login, no answer"')]
+    assert plain == []
 
 
 def test_settings_that_pages_name_exist() -> None:

@@ -16,6 +16,7 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import ReportContradictionRequest, ReportContradictionResponse
 from coordinator.runtime.accusations import Accusations
+from coordinator.runtime.cluster_view import ClusterView
 from coordinator.runtime.descriptions import Descriptions
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import PeerUnavailable
@@ -50,7 +51,7 @@ class Peer:
 
 
 async def told_by(found: Contradicted, its_claim: LeadershipClaimed | None, peer: Peer) -> Accusations:
-    accusations = Accusations(node_id=1, replicas={}, peers=peer, pauses=SOON)
+    accusations = Accusations(node_id=1, view=ClusterView({}, "PLAINTEXT"), peers=peer, pauses=SOON)
     accusations.contradicted(4, found, its_claim)
     await accusations.finished()
     return accusations

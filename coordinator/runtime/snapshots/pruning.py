@@ -139,7 +139,7 @@ class LogPruner:
         partition = self._identity.partition
         if not node.endpoints:
             return None
-        endpoint = node.endpoints[0]
+        endpoint = self._view.node_endpoint(node.endpoints)
         request = DescribeCoordinatorsRequest(coordinator_ids=(partition,))
         try:
             answer = await self._peers.call(endpoint.host, endpoint.port, request, ASK_TIMEOUT_MS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from helm.generator.alerts.common import DOCTOR, LOG_DUMP, LOG_EXPLAIN, STATUS
+from helm.generator.alerts.common import AT_KAFKA, DOCTOR, LOG_DUMP, LOG_EXPLAIN, STATUS
 from helm.generator.model import Alert, AlertSeverity, Runbook
 from helm.generator.recording import GROUP
 
@@ -64,7 +64,7 @@ KAFKA: Final = (
                 " hears this three times in a row ends, because acknowledged entries are gone."
             ),
             look=("ACLs of the principal, its credentials and certificates.", "Whether somebody deleted or recreated the topic."),
-            commands=("diskless init --dry-run --kafka-bootstrap-server KAFKA:9092", DOCTOR),
+            commands=(f"diskless init --dry-run {AT_KAFKA}", DOCTOR),
             harmless="`missing` once, from a broker that has just started.",
         ),
     ),
