@@ -145,12 +145,17 @@ class Nodes:
     def __init__(self, page: Page) -> None:
         self._page = page
         self._running: dict[int, ChildProcess] = {}
+        self._ended = ""
+        for log in page.folder.glob("node-*.log"):
+            log.unlink()
 
     def start(self, node: int, script: str) -> None:
         """Run a node's part of step 6, which ends with a command that stays, and wait until the node is ready."""
         self.stop(node)
         log = self._page.folder / f"node-{node}.log"
-        log.unlink(missing_ok=True)
+        if log.exists():
+            self._ended += log.read_text(encoding="utf-8")
+            log.unlink()
         command = ["/bin/bash", "-ec", self._page.here(script.replace("diskless coordinator run", "exec diskless coordinator run"), node)]
         self._running[node] = start_child(command, marker=str(self._page.folder), log=log, environment=self._page.environment)
         wait_until(lambda: "ready node=" in log.read_text() or not self._running[node].is_running(), f"node {node} to be ready")
@@ -162,6 +167,10 @@ class Nodes:
             process = self._running.pop(node)
             process.send(signal.SIGTERM)
             process.wait(WAIT_S)
+
+    def said(self) -> str:
+        """All that they logged, those that have ended included."""
+        return self._ended + "".join(log.read_text(encoding="utf-8") for log in self._page.folder.glob("node-*.log"))
 
     def close(self) -> None:
         """End all of them."""
@@ -258,6 +267,8 @@ async def test_a_service_in_plain_text_is_secured_in_three_rounds(page: Page, no
         for node, given in rounds[place].items():
             port, security = (9194, operator(page)) if place == 3 else (9192, PLAIN_TEXT)
             await restart(node, given, page.address(node, port), security)
+    # No node spoke plain text where another one wants TLS, or the reverse.
+    assert [sign for sign in ("'no TLS'", "'malformed message'", "security.protocol?") if sign in nodes.said()] == []
     with pytest.raises(DisklessError):
         async with DisklessClient(page.address(1, 9194), api_timeout_ms=5000) as client:
             await client.nodes()
