@@ -70,6 +70,8 @@ WORDS: Final[Mapping[str, Mapping[str, object]]] = {
     "name": _text("^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?)?$"),
     "port": _PORT,
     "quantity": _text(_OWN_QUANTITY),
+    "registry": _text("^([A-Za-z0-9.-]+(:[0-9]{1,5})?(/[a-z0-9._/-]+)?)?$"),
+    "repository": _text("^[a-z0-9]+([._/-]+[a-z0-9]+)*$"),
     "schedule": _text(r"^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|([0-9A-Za-z*/,?-]+ +){4}[0-9A-Za-z*/,?-]+)$"),
     "tag": _text("^([A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?$"),
 }
@@ -79,9 +81,11 @@ BY_NAME: Final[Sequence[tuple[str, str]]] = (
     (r"digest", "digest"),
     (r"interval", "duration"),
     (r".*Key|key", "key"),
-    (r".*[sS]ecret|storageClass|priorityClassName|existingClaim|name|nameOverride|fullnameOverride|clusterDomain", "name"),
+    (r".*[sS]ecret|storageClass|priorityClassName|existingClaim|name|nameOverride|fullnameOverride|clusterDomain|serverName", "name"),
     (r".*[pP]ort", "port"),
     (r"size|.*SizeLimit", "quantity"),
+    (r"registry", "registry"),
+    (r"repository", "repository"),
     (r"schedule", "schedule"),
     (r"tag", "tag"),
 )
