@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import shutil
 import subprocess
 import time
@@ -18,6 +19,7 @@ from coordinator.client.connection import ClientConnection
 from coordinator.config.directories import read_meta_properties
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.log_dirs import WantedPlace, alter_outcomes, alter_request
+from coordinator.protocol import messages as m
 from coordinator.protocol.codec import Message
 from integration_tests.checker import check
 from integration_tests.final_state import read_final_state
@@ -28,12 +30,14 @@ from integration_tests.test_refusals import run_to_end
 from integration_tests.test_snapshot_kills import at_once, is_new, logged
 from integration_tests.waiting import wait_until
 from integration_tests.watched import Watched
+from integration_tests.wire import Batch, connected
 from tests.sqlite.disks import fill, small_disk
 
 DISK_BYTES = 48 << 20
 PARTITIONS = 3
 ALL = set(range(PARTITIONS))
 PATIENCE_S = 90
+LARGE_FILES = 40
 OUTAGE_MAX_S = 15.0
 """Of a replica that moves or is handed over, on a machine that stands still for seconds."""
 
@@ -115,6 +119,52 @@ def test_a_directory_that_fails_under_load_and_then_the_last_one(kafka: Kafka, t
             assert "Traceback" not in node.log_text()
         finally:
             service.stop()
+
+
+async def make_large(service: Service) -> None:
+    """Make a state that takes megabytes, and a snapshot of it: every batch has a producer of its own."""
+    rng = random.Random(1)
+    async with connected(service.addresses[0]) as wire:
+        topic = await wire.new_topic()
+        for _ in range(LARGE_FILES):
+            results = await wire.commit(*(Batch(topic, producer=rng.getrandbits(62), epoch=0, sequence=0) for _ in range(2_500)))
+            assert {one.error for one in results} == {ErrorCode.NONE}
+        taken = await wire.call(m.TakeSnapshotRequest(coordinator_ids=(0,), timeout_ms=60_000))
+        assert isinstance(taken, m.TakeSnapshotResponse)
+        assert [one.error_message for one in taken.results] == [None]
+
+
+@pytest.mark.timeout(600)
+def test_a_start_with_a_directory_that_is_too_small_builds_its_replicas_in_the_other(kafka: Kafka, tmp_path: Path) -> None:
+    service = Service(kafka.bootstrap, tmp_path, partitions=1)
+    try:
+        service.start(1)
+        asyncio.run(make_large(service))
+        [stored] = (tmp_path / "objects").rglob("*.checkpoint")
+        size_bytes = stored.stat().st_size * 3 // 2  # the snapshot fits, and the database of its rows does not
+        with small_disk(tmp_path / "disk", size_bytes) as disk:
+            small, plain = disk / "data", tmp_path / "plain"
+            node = service.add(2, data_dirs=f"{small},{plain}")
+            try:
+                node.start()
+                node.wait_ready()
+                assert databases(plain) == {0}
+                offline = node.readiness()[1]["offline_directories"]
+                assert isinstance(offline, dict)
+                assert list(offline) == [str(small)]
+                assert "is full" in offline[str(small)]
+                assert f"data directory failed path={small}" in node.log_text()
+                assert "replica made from a snapshot partition=0" in node.log_text()
+                # At the next start the replica has its home, whatever the small directory has kept.
+                assert node.terminate() == 0
+                node.start()
+                node.wait_ready()
+                assert databases(plain) == {0}
+                assert "Traceback" not in node.log_text()
+            finally:
+                node.kill()
+    finally:
+        service.stop()
 
 
 @pytest.mark.timeout(600)

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.kafka import Kafka
 from integration_tests.final_state import log_starts
 from integration_tests.service import UNDISTURBED, Service
@@ -16,6 +17,7 @@ from integration_tests.waiting import wait_until
 from integration_tests.wire import Batch, Topic, connected
 
 PARTITIONS = 3
+READY = re.compile(r"^ready node=1 ", re.MULTILINE)
 OFTEN = {
     **UNDISTURBED,
     "metadata.log.max.record.bytes.between.snapshots": "1024",
@@ -100,3 +102,36 @@ def test_a_node_without_data_is_made_from_snapshots_of_another_when_the_object_s
         asyncio.run(go_on(service, history))
     finally:
         service.stop()
+
+
+def test_a_replica_without_a_good_snapshot_is_made_when_one_is_back_and_ready_is_said_then(kafka: Kafka, data_folder: Path) -> None:
+    service = Service(kafka.bootstrap, data_folder, partitions=PARTITIONS, properties=OFTEN)
+    try:
+        node = service.start(1).nodes[1]
+        history, _ = asyncio.run(note(service))
+        wait_pruned(service, history.topics[1], [0] * PARTITIONS)
+        answers = asyncio.run(note(service, history))[1]
+        begin_again = lose(service, 1)
+        good = {path: path.read_bytes() for path in (data_folder / "objects").rglob("*.checkpoint")}
+        for path, content in good.items():
+            path.write_bytes(content[:-80])
+        begin_again()
+        # The others wait for partition 0, which names further nodes that may have snapshots.
+        wait_until(lambda: "0" in node.readiness()[1].get("failed", {}), "partition 0 to have failed")  # type: ignore[operator]
+        assert "This node looks again by itself" in str(node.readiness()[1]["failed"])
+        assert not READY.search(since_start(node))
+        for path, content in good.items():
+            path.write_bytes(content)
+        service.wait_shared(120)
+        wait_until(lambda: READY.search(since_start(node)) is not None, "the line `ready`")
+        assert asyncio.run(note(service, history))[1] == answers
+        made = re.findall(r"replica made from a snapshot partition=(\d) snapshot=(\S+) from=(\S+)", since_start(node))
+        assert sorted(int(partition) for partition, _, _ in made) == list(range(PARTITIONS))
+        assert {data_folder / "objects" / where for _, _, where in made} <= good.keys()
+    finally:
+        service.stop()
+
+
+def since_start(node: CoordinatorProcess) -> str:
+    """What a node has logged since its last start."""
+    return node.log_text().rpartition(" starting node=")[2]

@@ -21,6 +21,9 @@ class Pauses:
     kafka_retry_s: tuple[float, float] = (0.3, 1.0)
     """Between attempts to describe the topic at the start, and to load a replica while Kafka does not answer."""
 
+    snapshot_retry_s: float = 15.0
+    """Between attempts to load a replica whose snapshot cannot be had yet, at most: each may fetch some, and refuse them."""
+
     revive_s: tuple[float, float] = (2.0, 300.0)
     """Before a failed replica is built anew; doubles with each failure."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,6 +27,7 @@ from coordinator.runtime.failures import FailureLog, FatalError
 from coordinator.runtime.loading import BehindLogStart, ReplicaUnloadable
 from coordinator.runtime.metadata_topic import MetadataTopic
 from coordinator.runtime.node_config import NodeConfig, NodePorts
+from coordinator.runtime.pauses import doubled
 from coordinator.runtime.ports import (
     ClusterRefused,
     KafkaUnavailable,
@@ -101,6 +103,8 @@ class ReplicaKeeper:
         self._producers: TermProducers | None = None
         self._generations = count(1)
         self._is_open = False
+        self._without_snapshot: Counter[int] = Counter()
+        """Attempts to load a partition that failed for want of a snapshot, since it was loaded last."""
         self._repairs = ReplicaRepairs(
             config=config,
             ports=ports,
@@ -247,6 +251,7 @@ class ReplicaKeeper:
             if isinstance(unavailable, ClusterRefused) and not self._is_open:
                 raise
             LOG.warning("replica cannot be loaded yet partition=%d error=%r", replica.partition, str(unavailable))
+            self._without_snapshot[replica.partition] += isinstance(unavailable, SnapshotStoreFailed)
             return False
         except StateBusy:
             return False  # the replica has told the log
@@ -256,6 +261,7 @@ class ReplicaKeeper:
             replica.failures.failed(replica.unloadable)
             self._abstention.withhold(UNLOADABLE, replica.unloadable, replica.partition)
         else:
+            del self._without_snapshot[replica.partition]
             self._abstention.release(UNLOADABLE, replica.partition)
             replica.grow(len(self._replicas))  # the topic may have grown meanwhile
             self._on_loaded(replica)
@@ -275,9 +281,11 @@ class ReplicaKeeper:
             is_done = await self._try_to_load(replica)
 
     async def _pause_before_loading(self, replica: Replica) -> None:
-        """Let go of what a failed attempt to load has opened, and wait a while."""
+        """Let go of what a failed attempt to load has opened, and wait a while: longer and longer for a snapshot that cannot be had."""
         await replica.close()
-        await asyncio.sleep(self._rng.uniform(*self._config.pauses.kafka_retry_s))
+        pauses, failures = self._config.pauses, self._without_snapshot[replica.partition]
+        wait_s = self._rng.uniform(*pauses.kafka_retry_s)
+        await asyncio.sleep(doubled(wait_s, failures, pauses.snapshot_retry_s) if failures else wait_s)
         replica.reopen()
 
     async def _load_first(self, replica: Replica) -> bool:

@@ -78,8 +78,8 @@ SNAPSHOTS: Final = Section(
                     legend="take, {{instance}}",
                 ),
                 Query(
-                    expr=f"histogram_quantile(0.99, sum by (le, instance, purpose) ({metric('snapshot_load_seconds_bucket')}))",
-                    legend="load ({{purpose}}), {{instance}}",
+                    expr=f"histogram_quantile(0.99, sum by (le, instance, reason) ({metric('snapshot_load_seconds_bucket')}))",
+                    legend="load ({{reason}}), {{instance}}",
                 ),
             ),
             unit=Unit.SECONDS,

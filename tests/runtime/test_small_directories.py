@@ -42,15 +42,15 @@ async def fill_and_prune(node: Running, objects: FakeObjects, folder: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("size_bytes", "from_peer", "what"),
+    ("size_bytes", "from_peer"),
     [
-        pytest.param(SNAPSHOT_BYTES * 2, False, "partition-0.db.building", id="the database does not fit"),
-        pytest.param(SNAPSHOT_BYTES, False, "checkpoint.part cannot be written", id="the snapshot of the store does not fit"),
-        pytest.param(SNAPSHOT_BYTES, True, "cannot be written", id="the snapshot of another node does not fit"),
+        pytest.param(SNAPSHOT_BYTES * 2, False, id="the database does not fit"),
+        pytest.param(SNAPSHOT_BYTES, False, id="the snapshot of the store does not fit"),
+        pytest.param(SNAPSHOT_BYTES, True, id="the snapshot of another node does not fit"),
     ],
 )
 async def test_replicas_are_built_where_there_is_room(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, size_bytes: int, from_peer: bool, what: str
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, size_bytes: int, from_peer: bool
 ) -> None:
     kafka, objects = in_memory(partitions=1), FakeObjects(now_ms=loop_ms)
     plain = tmp_path / "plain"
@@ -67,7 +67,6 @@ async def test_replicas_are_built_where_there_is_room(
                 small, _ = second.node.keeper.directories.directories()
                 assert small.offline_reason is not None
                 assert "is full" in small.offline_reason
-                assert what in small.offline_reason
                 assert databases(plain) == ["partition-0.db"]
                 assert not list((disk / "data").rglob("*.part")) + list((disk / "data").glob("*.building*"))
     assert caplog.text.count("replica has no usable state database partition=0") == 1, "it is not tried three times over"

@@ -93,7 +93,7 @@ async def test_metrics_tell_of_snapshots_what_is_known() -> None:
         assert steps == set(STEPS)
 
 
-async def test_times_to_take_and_to_load_snapshots_are_histograms_by_purpose() -> None:
+async def test_times_to_take_and_to_load_snapshots_are_histograms() -> None:
     kafka, durable = in_memory(partitions=1), FakeDurableSnapshots(FakeObjects(now_ms=loop_ms))
     metrics = Metrics()
 
@@ -102,7 +102,7 @@ async def test_times_to_take_and_to_load_snapshots_are_histograms_by_purpose() -
         found = [line for line in lines if line.startswith(f"diskless_coordinator_snapshot_{name} ")]
         return float(found[0].split()[-1]) if found else 0.0
 
-    generated, proven, loaded = "generation_seconds_count", 'load_seconds_count{purpose="proof"}', 'load_seconds_count{purpose="replica"}'
+    generated, proven, loaded = "generation_seconds_count", 'load_seconds_count{reason="proof"}', 'load_seconds_count{reason="replica"}'
     async with running(kafka, MemoryStateStores(), durable=durable, telemetry=MetricsTelemetry(metrics)) as started:
         await started.leads()
         for taken in (1, 2):

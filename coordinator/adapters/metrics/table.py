@@ -158,10 +158,10 @@ SNAPSHOTS = (
     ),
     _histogram(
         "snapshot_load_seconds",
-        "Time to fetch a snapshot, unless it is local, and to load it: to make a replica of it, at a start or behind the start of the log,"
-        " or for the proof of a committed one (KIP-630: LoadSnapshotLatencyMs).",
+        "Time to fetch a snapshot, unless it is local, and to load it, by reason: `replica` (to make one, at a start or behind the start of"
+        " the log) or `proof` (of a committed one; KIP-630: LoadSnapshotLatencyMs).",
         _LOAD_SECONDS,
-        "purpose",
+        "reason",
     ),
     _read_gauge("snapshot_size_bytes", "Size of the newest committed snapshot (KIP-630: SnapshotSizeBytes).", "partition"),
     _read_gauge(
