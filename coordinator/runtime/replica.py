@@ -197,7 +197,7 @@ class Replica:
             clock_ms=clock_ms,
             feed=self._feed,
             is_behind=self._is_behind,
-            is_stuck=self._is_stuck,
+            is_stuck=lambda: self._is_stuck() and self.view is not None and self.view.is_leading,
             backlog_s=pauses.backlog_s,
         )
         # Attributes instead of methods that hand over: every request takes this way.

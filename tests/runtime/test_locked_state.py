@@ -157,6 +157,7 @@ async def test_a_follower_reads_no_further_once_memory_is_full(tmp_path: Path) -
                     assert await commit_one(leader, f"f{more}", 5) == {0}
                 await asyncio.sleep(LONGER_THAN_A_WAIT_S)
                 assert backlog(follower) < 50 * 5
+                assert await commit_one(follower, "elsewhere") == {ErrorCode.NOT_COORDINATOR}  # at once: it leads nothing
             view = leader.node.replicas[0].view
             assert view is not None
             await follower.until(

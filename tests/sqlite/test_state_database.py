@@ -6,6 +6,7 @@ import dataclasses
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -399,6 +400,27 @@ def test_every_lock_of_another_connection_is_one(tmp_path: Path, error: type[aps
     with pytest.raises(StateBusy, match="end what writes to it"), translated(tmp_path / "state.db", marked.append):
         raise error("locked")
     assert not marked
+
+
+@pytest.mark.parametrize(
+    "statement", ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE", "PRAGMA wal_checkpoint(RESTART)", "PRAGMA wal_checkpoint(TRUNCATE)", "VACUUM"]
+)
+def test_no_lock_of_another_connection_holds_up_a_read(tmp_path: Path, statement: str) -> None:
+    replica = started(lambda: opened(tmp_path))
+    replica.apply([file("a", {0: 3})], 1)
+    replica.flush()
+    assert isinstance(replica.store, StateDatabase)
+    other = apsw.Connection(str(replica.store.path))
+    # One that reads nobody else's: it cannot be had while the node's connections are open.
+    other.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
+    with suppress(apsw.BusyError):
+        other.execute(statement).fetchall()
+    assert live(replica, "a") == 3
+    pinned = replica.store.pin()
+    assert sum(len(table.columns["id"]) for table in pinned.tables() if table.table == "file") == 1
+    pinned.close()
+    other.close(True)
+    replica.store.close()
 
 
 def test_one_file_has_one_user(tmp_path: Path) -> None:
