@@ -15,7 +15,7 @@ import click
 
 from cli.ending import STOPPED, describe, is_stopping, say_last
 from cli.outcome import Exit, Failed
-from cli.printable import one_line, printable
+from coordinator.printable import indented, one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Root(LazyGroup):
         try:
             return super().invoke(ctx)
         except Failed as failed:
-            say_last(f"diskless: {printable(str(failed))}")
+            say_last(f"diskless: {indented(str(failed))}")
             ctx.exit(failed.status)
         except KeyboardInterrupt:
             say_last(STOPPED)

@@ -6,13 +6,11 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import click
-
 from cli.kafka_log import LogConsumer
 from cli.log_entries import CHUNK, EntryJudge, JudgedEntry, LogMessage, entry_row
 from cli.log_fold import Bounds, FoldedReplica, touched_partitions
 from cli.outcome import Exit, Failed
-from cli.output import print_fields, progress, time_text
+from cli.output import print_fields, progress, tell, time_text
 from coordinator.kafka.names import topic_id_text
 from records.codec import UnreadableEntry, decode_entry
 from records.model import Record, TransactionAborted, TransactionEnded
@@ -125,7 +123,7 @@ def print_explanation(explanation: Explanation, output: str) -> None:
     row = entry_row(entry, time_text(entry.message.timestamp_ms))
     if output == "table":
         for line in _lines(explanation, row):
-            click.echo(line)
+            tell(line)
         return
     changes = [
         {"partition": change.partition, "before": _bounds(change.before), "after": _bounds(change.after)} for change in explanation.changes

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from cli.diagnosis import Diagnosis, Health
+from coordinator.printable import quoted
 
 CHECK = "migrations"
 ASKED_MAX = 5_000
@@ -20,7 +21,7 @@ def diagnose_migrations(states: Sequence[tuple[str, str]]) -> list[Diagnosis]:
             health=Health.WARNING,
             check=CHECK,
             finding=f"topic {topic}: {count} of {partitions[topic]} partitions are not diskless yet, and take nothing",
-            remedy=f"go on with `diskless migration start {topic}`, or take it back with `diskless migration abort {topic}`",
+            remedy="go on with `diskless migration start {0}`, or take it back with `diskless migration abort {0}`".format(quoted(topic)),
         )
         for topic, count in sorted(pending.items())
     ] or [Diagnosis(health=Health.OK, check=CHECK, finding="no migration of a classic topic is under way")]

@@ -1,8 +1,8 @@
 """The output of commands: data to standard output as table, json, jsonl or yaml; everything else to standard error.
 
 A table on a terminal is drawn by rich; in a pipe it is plain aligned text, never cut and never wrapped, so that it can
-be grepped. Control characters of its texts are escaped, because strangers choose some of them. The other formats are the same
-on both. Values are JSON values: callers turn bytes and enums into texts.
+be grepped. The other formats are the same on both. Values are JSON values: callers turn bytes and enums into texts.
+Texts come from strangers: what is not printable in them is escaped, in the other formats by the format's own escapes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Self, cast
 
 import click
 
-from cli.printable import one_line
+from coordinator.printable import indented, json_escaped, one_line
 
 FORMATS = ("table", "json", "jsonl", "yaml")
 TIME_MAX_MS = 253_402_300_799_999
@@ -41,7 +41,12 @@ Row = Mapping[str, object]
 
 def say(message: str) -> None:
     """Print a message for people, to standard error."""
-    click.echo(message, err=True)
+    click.echo(indented(message), err=True)
+
+
+def tell(line: str) -> None:
+    """Print one line of an answer for people, to standard output."""
+    click.echo(one_line(line))
 
 
 def print_rows(rows: Sequence[Row], output: str, columns: Sequence[str], *, empty: str = "nothing found") -> None:
@@ -52,7 +57,7 @@ def print_rows(rows: Sequence[Row], output: str, columns: Sequence[str], *, empt
         case "table":
             print_table([[_cell(row.get(column)) for column in columns] for row in rows], [_title(column) for column in columns])
         case "json":
-            click.echo(json.dumps(list(rows), indent=2, ensure_ascii=False))
+            click.echo(_json(list(rows), indent=2))
         case "jsonl":
             for row in rows:
                 print_line(row)
@@ -66,7 +71,7 @@ def print_fields(fields: Row, output: str) -> None:
         case "table":
             print_table([[_title(title), line] for name, value in fields.items() for title, line in _lines(name, value)], None)
         case "json":
-            click.echo(json.dumps(fields, indent=2, ensure_ascii=False))
+            click.echo(_json(fields, indent=2))
         case "jsonl":
             print_line(fields)
         case "yaml":
@@ -75,7 +80,7 @@ def print_fields(fields: Row, output: str) -> None:
 
 def print_line(row: Row) -> None:
     """Print one JSON line."""
-    click.echo(json.dumps(row, ensure_ascii=False, separators=(", ", ": ")))
+    click.echo(_json(row))
 
 
 class RowStream:
@@ -104,7 +109,7 @@ class RowStream:
                     self._line([_title(name) for name, _ in self._columns])
                 self._line([_cell(row.get(name)) for name, _ in self._columns])
             case "json":
-                click.echo(("[\n " if self._count == 0 else ",\n ") + json.dumps(row, ensure_ascii=False), nl=False)
+                click.echo(("[\n " if self._count == 0 else ",\n ") + _json(row), nl=False)
             case "jsonl":
                 print_line(row)
             case "yaml":
@@ -112,7 +117,7 @@ class RowStream:
         self._count += 1
 
     def _line(self, cells: Sequence[str]) -> None:
-        click.echo("  ".join(cell.ljust(width) for cell, (_, width) in zip(cells, self._columns, strict=True)).rstrip())
+        tell("  ".join(cell.ljust(width) for cell, (_, width) in zip(cells, self._columns, strict=True)).rstrip())
 
 
 @contextmanager
@@ -145,6 +150,7 @@ def time_text(time_ms: int) -> str | None:
 
 def print_table(cells: Sequence[Sequence[str]], titles: Sequence[str] | None) -> None:
     """Print a table of texts."""
+    cells = [[one_line(cell) for cell in row] for row in cells]
     if sys.stdout.isatty():
         _draw(cells, titles)
     else:
@@ -163,7 +169,7 @@ def _draw(cells: Sequence[Sequence[str]], titles: Sequence[str] | None) -> None:
         numeric = titles is not None and all(_is_number(row[number]) for row in cells)
         style = "bold" if titles is None and number == 0 else ""
         title = titles[number] if titles is not None else ""
-        table.add_column(title, justify="right" if numeric else "left", overflow="fold", style=style)
+        table.add_column(Text(title), justify="right" if numeric else "left", overflow="fold", style=style)
     for row in cells:
         table.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
     Console().print(table)
@@ -188,7 +194,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _title(name: str) -> str:
-    return name.replace("_", " ").upper()
+    return one_line(name.replace("_", " ").upper())
 
 
 def _cell(value: object) -> str:
@@ -205,10 +211,18 @@ def _cell(value: object) -> str:
             return one_line(str(value))
 
 
+def _json(value: object, indent: int | None = None) -> str:
+    return json_escaped(json.dumps(value, indent=indent, ensure_ascii=False))
+
+
 def _yaml(value: object) -> str:
     import yaml
 
-    return cast(str, yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=1000))
+    for is_readable in (True, False):  # what is not printable is written by its number, and then every other letter is, too
+        text = cast(str, yaml.safe_dump(value, sort_keys=False, allow_unicode=is_readable, width=1000))
+        if text.replace("\n", "").isprintable():
+            break
+    return text
 
 
 def term_text(term: int) -> str:

@@ -6,12 +6,14 @@ import sys
 from typing import NoReturn
 
 from cli.ending import STOPPED, leave, refuse_undecodable, say_last, take_signals, take_streams
+from coordinator.app.logs import MESSAGE, set_up_logging
 
 
 def main() -> NoReturn:
     """Run the program and end the process."""
     take_signals()
     take_streams()
+    set_up_logging("WARNING", MESSAGE)
     status: object
     try:
         wrong = refuse_undecodable(sys.argv[1:])

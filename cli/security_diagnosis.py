@@ -12,6 +12,7 @@ from cli.diagnosis import Diagnosis, Health
 from coordinator.config import Settings
 from coordinator.config.settings import is_secret
 from coordinator.config.values import SecurityProtocol
+from coordinator.printable import quoted
 
 CHECK: Final = "security"
 EXPIRY_DAYS_MIN: Final = 30
@@ -139,16 +140,16 @@ def _kafka(settings: Settings) -> Iterator[Diagnosis]:
 
 
 def _file(file: NamedFile, now_s: float) -> Iterator[Diagnosis]:
-    what = f"{file.path} ({file.key})"
+    what, name = f"{file.path} ({file.key})", quoted(str(file.path))
     if file.problem:
         yield _warning(f"{what} cannot be looked at: {file.problem}", "run doctor where the node runs, as its user")
         return
     if file.is_confidential and file.mode & stat.S_IWOTH:
-        yield _error(f"every user of this machine may change {what}", f"chmod o= {file.path}, and make a new one")
+        yield _error(f"every user of this machine may change {what}", f"chmod o= {name}, and make a new one")
     elif file.is_confidential and file.mode & stat.S_IROTH:
-        yield _warning(f"every user of this machine may read {what}", f"chmod o= {file.path}; what is in it may be known: make a new one")
+        yield _warning(f"every user of this machine may read {what}", f"chmod o= {name}; what is in it may be known: make a new one")
     if file.is_confidential and file.mode & stat.S_IWGRP:
-        yield _warning(f"the group of {what} may change it", f"chmod g-w {file.path}")
+        yield _warning(f"the group of {what} may change it", f"chmod g-w {name}")
     if file.expires_s is not None:
         days = (file.expires_s - now_s) / _DAY_S
         if days < 0:

@@ -23,6 +23,7 @@ from cli.bench.targets import create_targets, delete_topic
 from cli.bench.workload import Shape
 from coordinator.client.errors import DisklessError
 from coordinator.client.login import LoginRejected
+from coordinator.printable import quoted
 from coordinator.protocol.wire import MalformedMessage
 
 SQLITE_ROWS = 300_000
@@ -76,7 +77,7 @@ def run_plan(plan: Plan, say: Callable[[str], None]) -> list[Row]:
         try:
             asyncio.run(delete_topic(plan.servers, topic, plan.node_properties, timeout_ms=AFTER_FAILURE_MS))
         except DisklessError:
-            say(f"the topic {topic} could not be deleted; `diskless topics delete {topic}` does")
+            say(f"the topic {topic} could not be deleted; `diskless topics delete {quoted(topic)}` does")
         raise
     except BaseException:
         asyncio.run(delete_topic(plan.servers, topic, plan.node_properties))

@@ -11,6 +11,7 @@ import click
 from cli.outcome import Exit, Failed
 from cli.output import say
 from cli.spark import folder_option
+from coordinator.printable import quoted
 
 PORT = 9180
 TOKEN_FILE_BYTES_MAX = 4096
@@ -134,7 +135,7 @@ def _token(option: str, file: Path, chars_min: int) -> str:
     """The token of a file, which is its first line. Raises `Failed` when it is none to rely on."""
     from coordinator.config.sources import read_bounded
 
-    remedy = f"`openssl rand -hex 24 > {file}` makes one"
+    remedy = f"`openssl rand -hex 24 > {quoted(str(file))}` makes one"
     try:
         token = (read_bounded(file, TOKEN_FILE_BYTES_MAX).strip().splitlines() or [""])[0].strip()
     except OSError as error:

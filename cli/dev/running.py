@@ -19,6 +19,7 @@ from typing import IO
 
 from cli.dev.cache import cache_folder
 from cli.dev.process import command_line, started_at
+from coordinator.printable import quoted
 
 LOCK_FILE = "dev-up.lock"
 COMMAND_MARK = " dev up"
@@ -66,7 +67,7 @@ class FolderLock:
                 file.close()
                 raise FolderInUseError(
                     f"`diskless dev up` runs already on {folder} (pid {pid}): use it, stop it with "
-                    f"`diskless dev down --folder {folder}`, or choose another --folder"
+                    f"`diskless dev down --folder {quoted(str(folder))}`, or choose another --folder"
                 ) from error
             if self._is_current(file):
                 return file

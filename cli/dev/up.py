@@ -35,6 +35,7 @@ from cli.dev.ports import NoPortError
 from cli.dev.process import reap_leftovers
 from cli.dev.running import TEMPORARY_PREFIX, FolderInUseError, FolderLock, find_running, register
 from cli.outcome import Exit, Failed
+from coordinator.printable import indented
 
 FACTS_FILE = "dev.json"
 MONITOR_FOLDER = "monitor"
@@ -95,7 +96,7 @@ class _Signals:
 
 def say(text: str) -> None:
     """Print a line of progress for people, with the time."""
-    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+    print(indented(f"{time.strftime('%H:%M:%S')} {text}"), file=sys.stderr, flush=True)
 
 
 def run_up(options: UpOptions) -> None:

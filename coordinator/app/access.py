@@ -96,14 +96,14 @@ class Access:
             return
         self._said.add((principal, operation.name))
         LOG.warning(
-            "not authorized principal=%s operation=%s needs='%s' listener=%s peer=%s remedy='%s'",
+            "not authorized principal=%s operation=%s needs='%s' listener=%s peer=%s remedy=%s",
             principal, operation.name, needed, peer.listener, peer.address, remedy,
         )  # fmt: skip
 
     def _principal(self, peer: Peer) -> Principal:
         principal = peer.principal
         # Other listeners may believe other authorities, or take tokens and passwords: there the name alone would make a node.
-        is_named = peer.listener == self._node_listener and str(principal) in self._node_principals
+        is_named = peer.listener == self._node_listener and principal.exact in self._node_principals
         return principal._replace(is_node=True) if is_named else principal
 
     def _granted(self, peer: Peer) -> frozenset[AclOperation] | None:

@@ -165,7 +165,7 @@ class QuotaGate(Handler):
             self._inner.handle(request, respond)
             return
         now_s = self._timers.time()
-        account = self._account(str(request.peer.principal), now_s)
+        account = self._account(request.peer.principal.exact, now_s)
         if account.waiting or account.debt(now_s)[0] > DEBT_MIN_S:
             if account.put(_Waiting(request, respond, now_s)):
                 self._wake(account, now_s)

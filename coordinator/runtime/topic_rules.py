@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from coordinator.kafka.coordinators import COORDINATORS_MAX
+from coordinator.printable import quoted
 
 
 class Severity(Enum):
@@ -228,4 +229,5 @@ def _brokers(ids: Sequence[int]) -> str:
 
 
 def _set_key(topic: str, key: str, value: str) -> str:
-    return f"kafka-configs.sh --bootstrap-server <broker> --alter --entity-type topics --entity-name {topic} --add-config {key}={value}"
+    where = f"--entity-type topics --entity-name {quoted(topic)}"
+    return f"kafka-configs.sh --bootstrap-server <broker> --alter {where} --add-config {key}={value}"

@@ -59,7 +59,7 @@ class AclTable:
 
     def granted(self, principal: Principal, host: str) -> frozenset[AclOperation] | None:
         """Return the operations that are allowed; None while the ACLs are not known, which concerns neither nodes nor super users."""
-        name = str(principal)
+        name = principal.exact
         if principal.is_node or name in self._super_users:
             return EVERYTHING
         if not self._is_known:

@@ -7,6 +7,7 @@ import logging
 from pathlib import Path
 from typing import Final
 
+from coordinator.printable import quoted
 from coordinator.security.file_stamps import FileStamps
 
 LOG = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ class BearerTokens:
 
 def read_tokens(setting: str, file: Path) -> tuple[bytes, ...]:
     """Return the tokens of a file, one a line; empty lines are passed over. Raises `TokenFileError`."""
-    remedy = f"`openssl rand -hex 24 > {file}` makes one"
+    remedy = f"`openssl rand -hex 24 > {quoted(str(file))}` makes one"
     try:
         with file.open("rb") as opened:
             data = opened.read(_FILE_BYTES_MAX + 1)

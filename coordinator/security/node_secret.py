@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from coordinator.printable import quoted
 from coordinator.security.login import NODE_MECHANISM, NODE_USER
 from coordinator.security.scram import ITERATIONS_MIN, SALT_BYTES, ScramCredentials
 
@@ -57,7 +58,7 @@ class NodeSecret:
 
 def read_node_secret(file: Path) -> str:
     """Return the secret of a file. Raises `NodeSecretError`."""
-    remedy = f"`openssl rand -hex 32 > {file}` makes one; give every node the same"
+    remedy = f"`openssl rand -hex 32 > {quoted(str(file))}` makes one; give every node the same"
     try:
         with file.open("rb") as opened:
             secret = opened.read(2 * SECRET_CHARACTERS_MAX).strip()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,11 +17,13 @@ from coordinator.adapters.server.contract import IncomingRequest, Peer
 from coordinator.app.access import Access
 from coordinator.app.authorization import KafkaRules, rules_of, rules_of_kafka
 from coordinator.app.dispatch import Dispatcher
+from coordinator.app.logs import EVENT, LineFormatter
 from coordinator.config.load import load_settings
 from coordinator.kafka.acls import AclOperation
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.declaration import Operation
 from coordinator.operations.table import APIS, OPERATIONS
+from coordinator.printable import one_line
 from coordinator.protocol.codec import Message, decode, encode
 from coordinator.protocol.entity import blank
 from coordinator.protocol.messages import (
@@ -263,3 +266,48 @@ async def test_a_refused_internal_request_is_one_line_with_the_remedy(caplog: py
     [line] = [one.getMessage() for one in caplog.records if one.name == "coordinator.access"]
     assert "principal=User:ANONYMOUS operation=DESCRIBE_NODE needs='a node'" in line
     assert "internal.secret.file" in line
+
+
+@pytest.mark.parametrize("authorizer", ["acls", "kafka"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "x; touch /tmp/owned",
+        "$(id)`id`",
+        "a' 'b\"",
+        "x\n2026-01-01T00:00:00.000Z ERROR all is lost",
+        "\x1b[2J\u202e",
+        "{principal}%s",
+        "-h",
+    ],
+)
+async def test_the_remedy_for_a_stranger_is_one_line_and_one_command(name: str, authorizer: str, caplog: pytest.LogCaptureFixture) -> None:
+    stranger = Principal(name)
+    with caplog.at_level(logging.WARNING, "coordinator.access"):
+        async with serving(
+            authorizer=authorizer, super_users="User:root", acls="" if authorizer == "kafka" else "User:a:ALTER"
+        ) as dispatcher:
+            if authorizer == "kafka":
+                dispatcher.access.replace(rules_of_kafka(load_settings(overrides=ESSENTIAL), []))
+            answer = await ask(dispatcher, FENCE, peer(stranger))
+    [line] = [LineFormatter(EVENT).format(one) for one in caplog.records if one.name == "coordinator.access"]
+    assert line.isprintable()
+    fields = shlex.split(line)
+    assert f"principal=User:{one_line(name)}" in fields
+    [message] = {one.error_message for one in answer.files}
+    assert message.startswith(f"{stranger} may not do")
+    assert message.isprintable()
+    if authorizer == "kafka":
+        command = shlex.split(line.partition("remedy=")[2].partition(";")[0] if ";" not in name else line.partition("remedy=")[2])
+        at = command.index("--allow-principal")
+        assert command[: at + 3] == ["kafka-acls", "--add", "--cluster", "--allow-principal", f"User:{one_line(name)}", "--operation"]
+
+
+async def test_rules_compare_names_character_by_character() -> None:
+    rules = rules_of_kafka(
+        load_settings(overrides=ESSENTIAL), [Binding("User:a\\nb", AclOperation.ALTER), Binding("User:'a b'", AclOperation.ALTER)]
+    )
+    assert str(Principal("a\nb")) == str(Principal("a\\nb"))
+    assert not rules.granted(Principal("a\nb"), "h")
+    assert not rules.granted(Principal("a b"), "h")
+    assert rules.granted(Principal("'a b'"), "h")

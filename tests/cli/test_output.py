@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.output import TIME_MAX_MS, RowStream, print_fields, print_rows, time_text
+from cli.output import TIME_MAX_MS, RowStream, print_fields, print_rows, say, tell, time_text
 
 ROWS = [{"name": "orders", "count": 3, "ids": [1, 2], "note": None}, {"name": "réturns", "count": 10, "ids": [], "note": "x y"}]
 
@@ -79,3 +82,52 @@ def test_times_are_utc_with_milliseconds_and_minus_one_is_none() -> None:
 def test_every_time_that_a_producer_can_write_has_a_text(time_ms: int) -> None:
     text = time_text(time_ms)
     assert text is None if time_ms < 0 else text is not None and text.endswith("Z" if time_ms <= TIME_MAX_MS else f"{time_ms} ms")
+
+
+OUTSIDE = st.text(
+    alphabet=st.one_of(
+        st.sampled_from("\n\r\t\x00\x07\x1b[2J\x7f\x85\x9b\u200b\u2028\u202e\ufeff\U000e0041a-"), st.characters(codec="utf-8")
+    )
+)
+
+
+@given(OUTSIDE, st.sampled_from(["table", "json", "jsonl", "yaml"]))
+def test_text_from_outside_is_printable_in_every_format_and_the_same_for_machines(text: str, output: str) -> None:
+    row = {"name": text, text or "x": {"name": [text]}}
+    ways: list[tuple[Callable[[], None], object]] = [
+        (lambda: print_rows([row], output, tuple(row)), [row]),
+        (lambda: print_fields(row, output), row),
+        (lambda: _stream(row, output), [row]),
+    ]
+    for way, meant in ways:
+        with redirect_stdout(io.StringIO()) as printed:
+            way()
+        shown = printed.getvalue()
+        assert shown.replace("\n", "").isprintable()
+        match output:
+            case "json":
+                assert json.loads(shown) == meant
+            case "jsonl":
+                assert json.loads(shown) == row
+            case "yaml":
+                assert yaml.safe_load(shown) == meant
+            case "table":
+                assert len(shown.splitlines()) == (2 if isinstance(meant, list) else len(row))
+
+
+def _stream(row: dict[str, object], output: str) -> None:
+    with RowStream(output, [(name, 4) for name in row]) as rows:
+        rows.write(row)
+
+
+@given(OUTSIDE)
+def test_a_message_has_no_line_at_the_margin_but_its_first(text: str) -> None:
+    with redirect_stderr(io.StringIO()) as printed:
+        say(f"not possible: {text}")
+    first, *rest = printed.getvalue().removesuffix("\n").split("\n")
+    assert first.startswith("not possible: ")
+    assert all(line.startswith("    ") for line in rest)
+    assert "".join([first, *rest]).isprintable()
+    with redirect_stdout(io.StringIO()) as printed:
+        tell(text)
+    assert printed.getvalue().removesuffix("\n").isprintable()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 
@@ -102,6 +103,15 @@ def test_what_looks_like_it_and_is_in_order_is_not(secure: dict[str, str], quiet
 def test_confidential_files_are_for_the_service_alone(secure: dict[str, str], mode: int, expected: list[Health]) -> None:
     Path(secure["http.bearer.token.file"]).chmod(mode)
     assert [health for health, _ in findings(secure)] == expected
+
+
+def test_the_remedy_for_a_file_with_an_odd_name_is_one_command(secure: dict[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "a; touch x $(id) '"
+    file.write_text("0123456789abcdef")
+    file.chmod(0o604)
+    settings = load_settings(overrides=secure | {"http.bearer.token.file": str(file)})
+    [found] = diagnose_security(settings, named_files(settings), time.time())
+    assert shlex.split(found.remedy.rpartition("; what is in it")[0]) == ["chmod", "o=", str(file)]
 
 
 @pytest.mark.parametrize(
