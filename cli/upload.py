@@ -81,7 +81,7 @@ def _read(path: Path) -> UploadRecord | None:
         return UploadRecord(object_key=str(fields["object_key"]), sha256=str(fields["sha256"]), is_new=False)
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Failed(f"{path} is not the record of an upload ({error}); if the file was never committed, delete the record") from error
 
 

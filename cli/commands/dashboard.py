@@ -67,7 +67,7 @@ _HOST = re.compile(r"\[[^]\[/\s]+\]|[^]\[:/\s]*")
     "--proxy-addresses",
     metavar="ADDRESS[/BITS][,..]",
     default="",
-    help="Addresses of the proxy whose --proxy-user-header is believed.",
+    help="Addresses of trusted proxies: their X-Forwarded-For tells who sends a token, and their --proxy-user-header is believed.",
 )
 @click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
 def dashboard(
@@ -92,11 +92,12 @@ def dashboard(
     Examples: `diskless dashboard --dir ./monitor --open`,
     `diskless dashboard --dir /var/lib/diskless-monitor --coordinators node-1:9193,node-2:9193`
     """
+    from coordinator.app.logs import set_up_logging
+
     try:
-        from spark_jobs.dashboard.login import LOGIN_TOKEN_CHARS_MIN, LookRules
+        from spark_jobs.dashboard.login import LookRules
         from spark_jobs.dashboard.scraping import Scraping
         from spark_jobs.dashboard.server import ServeOptions, serve
-        from spark_jobs.dashboard.writes import TOKEN_CHARS_MIN
     except ModuleNotFoundError as error:
         raise Failed(f"the dashboard needs the package {error.name}: pip install 'diskless-coordinator[dashboard]'", Exit.USAGE) from error
 
@@ -105,16 +106,16 @@ def dashboard(
     for target in targets:
         _address("--coordinators", target.removeprefix("https://"))
     if coordinators_token_file is not None:
-        _token("--coordinators-token-file", coordinators_token_file, TOKEN_CHARS_MIN)
+        _token("--coordinators-token-file", coordinators_token_file)
     options = ServeOptions(
         folder=folder.expanduser().absolute(),
         coordinators=targets,
         host=host,
         port=port,
-        token=None if token_file is None else _token("--token-file", token_file, TOKEN_CHARS_MIN),
+        token=None if token_file is None else _token("--token-file", token_file),
         scraping=Scraping(token_file=coordinators_token_file, ca_file=coordinators_ca_file),
         looking=LookRules(
-            token=None if login_token_file is None else _token("--login-token-file", login_token_file, LOGIN_TOKEN_CHARS_MIN),
+            token=None if login_token_file is None else _token("--login-token-file", login_token_file),
             user_header=_header(proxy_user_header, proxy_addresses),
             proxies=_networks(proxy_addresses),
         ),
@@ -125,15 +126,17 @@ def dashboard(
         if open_browser and click.launch(address) != 0:
             say(f"no browser could be started; open {address} yourself")
 
+    set_up_logging()
     try:
         serve(options, ready)
     except OSError as error:
         raise Failed(f"cannot listen on {listen}: {error.strerror or error}; choose another --listen", Exit.UNAVAILABLE) from error
 
 
-def _token(option: str, file: Path, chars_min: int) -> str:
+def _token(option: str, file: Path) -> str:
     """The token of a file, which is its first line. Raises `Failed` when it is none to rely on."""
     from coordinator.config.sources import read_bounded
+    from spark_jobs.dashboard.attempts import TOKEN_CHARS_MIN
 
     remedy = f"`openssl rand -hex 24 > {quoted(str(file))}` makes one"
     try:
@@ -142,8 +145,10 @@ def _token(option: str, file: Path, chars_min: int) -> str:
         raise Failed(f"{option} {file} cannot be read: {error.strerror or error}", Exit.USAGE) from error
     except ValueError as error:
         raise Failed(f"{option} {file} holds no token: {error}; {remedy}", Exit.USAGE) from error
-    if len(token) < chars_min or not (token.isascii() and token.isprintable()) or " " in token:
-        raise Failed(f"{option} {file} must hold one token of at least {chars_min} ASCII characters without spaces; {remedy}", Exit.USAGE)
+    if len(token) < TOKEN_CHARS_MIN or not (token.isascii() and token.isprintable()) or " " in token:
+        raise Failed(
+            f"{option} {file} must hold one token of at least {TOKEN_CHARS_MIN} ASCII characters without spaces; {remedy}", Exit.USAGE
+        )
     return token
 
 
@@ -151,8 +156,8 @@ def _header(name: str | None, addresses: str) -> str | None:
     """The name of a header. Raises `Failed` for what is no name, and for a header that nobody could be believed."""
     if name is not None and not _HEADER.fullmatch(name):
         raise Failed(f"--proxy-user-header takes the name of a header such as X-Forwarded-User, not {name!r}", Exit.USAGE)
-    if (name is None) != (not addresses.strip()):
-        raise Failed("--proxy-user-header and --proxy-addresses go together: a header is believed from these addresses alone", Exit.USAGE)
+    if name is not None and not addresses.strip():
+        raise Failed("--proxy-user-header needs --proxy-addresses: the header is believed from these addresses alone", Exit.USAGE)
     return name
 
 

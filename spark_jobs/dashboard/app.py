@@ -23,12 +23,13 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainT
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from spark_jobs.dashboard.attempts import Attempts
 from spark_jobs.dashboard.cache import AnswerCache
 from spark_jobs.dashboard.catalogue import PANELS, PagePanel, catalogue, catalogue_page
 from spark_jobs.dashboard.database import Database, StoreUnreadableError
 from spark_jobs.dashboard.events import Events
 from spark_jobs.dashboard.guard import Guard
-from spark_jobs.dashboard.login import LOGIN_PATH, Attempts, Login, LookRules
+from spark_jobs.dashboard.login import LOGIN_PATH, Login, LookRules
 from spark_jobs.dashboard.panels.overview import facts, overview, watch
 from spark_jobs.dashboard.panels.query import BadQueryError, PanelQuery, parse_query
 from spark_jobs.dashboard.panels.rows import Json
@@ -49,7 +50,7 @@ PANEL_SECONDS_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 class Dashboard:
     """One store, and the coordinators that were named. `clock_ms` gives the time; with a `token` findings can be acknowledged.
 
-    `scraping` is how the coordinators are asked, `looking` who may look at the page.
+    `scraping` is how the coordinators are asked, `looking` who may look at the page, `attempts` what wrong tokens cost.
     """
 
     def __init__(
@@ -60,11 +61,13 @@ class Dashboard:
         token: str | None = None,
         scraping: Scraping = PLAIN_SCRAPING,
         looking: LookRules = EVERYBODY_LOOKS,
+        attempts: Attempts | None = None,
     ) -> None:
         self.folder = folder
         self.clock_ms = clock_ms or (lambda: time.time_ns() // 1_000_000)
         self.database = Database(folder)
-        self.writes = Writes(folder, token, self.clock_ms)
+        self._attempts = Attempts() if attempts is None else attempts
+        self.writes = Writes(folder, token, self.clock_ms, self._attempts, looking.proxies)
         self.service = ServiceMetrics(coordinators, self.clock_ms, scraping)
         self._looking = looking
         self.cache = AnswerCache()
@@ -99,7 +102,7 @@ class Dashboard:
         written = {*(WRITES if self.writes.is_on else ()), *((LOGIN_PATH,) if self._looking.token is not None else ())}
         guards = [
             Middleware(Guard, hosts=hosts, written=written),
-            Middleware(Login, rules=self._looking, attempts=Attempts(), now_s=lambda: self.clock_ms() / 1000),
+            Middleware(Login, rules=self._looking, attempts=self._attempts, now_s=lambda: self.clock_ms() / 1000),
         ]
         return Starlette(routes=routes, lifespan=self._lifespan, middleware=guards)
 

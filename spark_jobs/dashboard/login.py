@@ -1,16 +1,13 @@
 """Access to the page: for a login with the token, or a user whom a trusted proxy names. Without token and proxy the page is open.
 
-A login is a cookie that holds for `SESSION_S` and is made from the token alone: restarts keep it, another token ends it. Failed attempts
-are bounded for each address. A proxy's header counts only when the connection itself comes from one of its addresses.
+A login is a cookie that holds for `SESSION_S` and is made from the token alone: restarts keep it, another token ends it. Wrong tokens
+cost time (`attempts`). A proxy's header counts only when the connection itself comes from one of its addresses.
 """
 
 from __future__ import annotations
 
-import hashlib
 import hmac
-import ipaddress
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -20,18 +17,14 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from spark_jobs.dashboard.attempts import Attempts, Network, digest, is_proxy, is_token, sender
+
 LOGIN_PATH: Final = "/login"
 OPEN_PATHS: Final = frozenset({"/healthz", "/favicon.ico"})
 COOKIE: Final = "diskless_dashboard"
 SESSION_S: Final = 12 * 3600
-ATTEMPTS_AT_ONCE: Final = 10
-ATTEMPTS_PER_S: Final = 0.2
-ADDRESSES_MAX: Final = 10_000
 BODY_BYTES_MAX: Final = 8 << 10
 FIELDS_MAX: Final = 8
-LOGIN_TOKEN_CHARS_MIN: Final = 16
-
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Log in</title></head>
 <body><h1>Diskless monitor</h1><form method="post" action="/login">
@@ -43,7 +36,7 @@ _FORM_POLICY = "default-src 'none'; form-action 'self'; base-uri 'none'; frame-a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookRules:
-    """The rules of access to the page. `proxies` are the addresses whose `user_header` is believed. Without token and header it is open."""
+    """The rules of access to the page, open without token and header. `proxies` are trusted: their `user_header`, their X-Forwarded-For."""
 
     token: str | None = None
     user_header: str | None = None
@@ -53,34 +46,6 @@ class LookRules:
     def are_set(self) -> bool:
         """Whether anybody is kept out."""
         return self.token is not None or self.user_header is not None
-
-
-class Attempts:
-    """Bounds failed attempts of each address: some at once, then slowly. `clock_s` only goes forward."""
-
-    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
-        self._clock_s = clock_s
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def __len__(self) -> int:
-        """How many addresses have failed."""
-        return len(self._left)
-
-    def are_left(self, address: str) -> bool:
-        """Tell whether an address may try."""
-        return self._now(address) >= 1
-
-    def note_failure(self, address: str) -> None:
-        """Count a failed attempt."""
-        place = _place(address)
-        self._left[place] = (self._now(address) - 1, self._clock_s())
-        self._left.move_to_end(place)
-        if len(self._left) > ADDRESSES_MAX:
-            self._left.popitem(last=False)
-
-    def _now(self, address: str) -> float:
-        left, then_s = self._left.get(_place(address), (float(ATTEMPTS_AT_ONCE), 0.0))
-        return min(float(ATTEMPTS_AT_ONCE), left + (self._clock_s() - then_s) * ATTEMPTS_PER_S)
 
 
 class Login:
@@ -98,22 +63,20 @@ class Login:
             await self._app(scope, receive, send)
             return
         request = Request(scope, receive)
-        answer = await self._log_in(request) if scope["path"] == LOGIN_PATH and self._rules.token is not None else self._refuse(request)
+        answer = await (self._log_in if scope["path"] == LOGIN_PATH and self._rules.token is not None else self._refuse)(request)
         await (self._app if answer is None else answer)(scope, receive, send)
 
-    def _refuse(self, request: Request) -> Response | None:
+    async def _refuse(self, request: Request) -> Response | None:
         """Return why a request is not served; None when it is."""
         if self._is_named_by_proxy(request) or self._has_session(request):
             return None
-        address = _address(request)
         given = request.headers.get("authorization")
         if given is not None and self._rules.token is not None:
-            if not self._attempts.are_left(address):
-                return _too_many()
             scheme, _, token = given.partition(" ")
-            if scheme.lower() == "bearer" and self._is_token(token.strip()):
+            if scheme.lower() == "bearer" and is_token(token.strip(), self._rules.token):
                 return None
-            self._attempts.note_failure(address)
+            if wait_s := await self._note_wrong(request):
+                return _too_many(wait_s)
         if self._rules.token is None:
             return PlainTextResponse("this page is reached through its proxy, which says who you are\n", 403)
         if "text/html" in request.headers.get("accept", ""):
@@ -123,30 +86,25 @@ class Login:
     async def _log_in(self, request: Request) -> Response:
         if request.method != "POST":
             return _form("", 200)
-        address = _address(request)
-        if not self._attempts.are_left(address):
-            return _too_many()
         body = b""
         async for piece in request.stream():
             body += piece
             if len(body) > BODY_BYTES_MAX:
                 return _form("Too much was sent.", 413)
-        if not self._attempts.are_left(address):  # others of the same address may have failed while this body came
-            return _too_many()
-        if not self._is_token(_sent_token(body)):
-            self._attempts.note_failure(address)
-            return _form("The token is wrong.", 401)
+        if not is_token(_sent_token(body), self._rules.token):
+            wait_s = await self._note_wrong(request)
+            return _too_many(wait_s) if wait_s else _form("The token is wrong.", 401)
         answer = RedirectResponse("/", 303)
         is_secure = request.url.scheme == "https" or (self._is_proxy(request) and request.headers.get("x-forwarded-proto") == "https")
         expires_s = int(self._now_s()) + SESSION_S
         answer.set_cookie(COOKIE, self._session(expires_s), max_age=SESSION_S, httponly=True, samesite="strict", secure=is_secure)
         return answer
 
-    def _is_token(self, given: str) -> bool:
-        return self._rules.token is not None and hmac.compare_digest(_digest(given), _digest(self._rules.token))
+    async def _note_wrong(self, request: Request) -> int:
+        return await self._attempts.note_wrong(sender(request, self._rules.proxies))
 
     def _session(self, expires_s: int) -> str:
-        key = _digest(f"session:{self._rules.token}")
+        key = digest(f"session:{self._rules.token}")
         return f"{expires_s}.{hmac.digest(key, str(expires_s).encode(), 'sha256').hex()}"
 
     def _has_session(self, request: Request) -> bool:
@@ -162,25 +120,7 @@ class Login:
         return header is not None and self._is_proxy(request) and bool(request.headers.get(header, "").strip())
 
     def _is_proxy(self, request: Request) -> bool:
-        try:
-            address = ipaddress.ip_address(_address(request))
-        except ValueError:
-            return False
-        mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-        return any((mapped or address) in network for network in self._rules.proxies)
-
-
-def _address(request: Request) -> str:
-    return request.client.host if request.client is not None else ""
-
-
-def _place(address: str) -> str:
-    """Return what attempts are counted by: one user of IPv6 has a whole network."""
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    return str(ipaddress.ip_network((found, 64), strict=False)) if found.version == 6 else address
+        return request.client is not None and is_proxy(request.client.host, self._rules.proxies)
 
 
 def _sent_token(body: bytes) -> str:
@@ -191,14 +131,9 @@ def _sent_token(body: bytes) -> str:
         return ""
 
 
-def _digest(text: str) -> bytes:
-    # Compared as hashes: of the same length, so that the time tells nothing of the token's.
-    return hashlib.sha256(text.encode("utf-8", "replace")).digest()
-
-
 def _form(said: str, status: int) -> Response:
     return HTMLResponse(_PAGE.format(said=said), status, {"Content-Security-Policy": _FORM_POLICY, "Cache-Control": "no-store"})
 
 
-def _too_many() -> Response:
-    return PlainTextResponse("too many wrong tokens; wait a little\n", 429, {"Retry-After": str(round(1 / ATTEMPTS_PER_S))})
+def _too_many(wait_s: int) -> Response:
+    return PlainTextResponse("too many wrong tokens; wait a little\n", 429, {"Retry-After": str(wait_s)})

@@ -55,6 +55,7 @@ def serve(options: ServeOptions, ready: Callable[[str], None]) -> None:
     is_local = options.host in LOOPBACK
     config = uvicorn.Config(
         dashboard.application(hosts=(*LOOPBACK, "[::1]") if is_local else ()),
+        log_config=None,  # its lines take the form of all others
         log_level="warning",
         access_log=False,
         server_header=False,

@@ -1,22 +1,22 @@
 """The one thing the page can change: acknowledging findings. Only with the token that the dashboard was started with.
 
 Off without a token. A request needs it as `Authorization: Bearer`, which no foreign page can add, and JSON, whose type makes
-a browser ask first. Nothing is read of a request that is refused.
+a browser ask first. Nothing is read of a request that is refused, and a wrong token costs time (`attempts`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 import logging
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from spark_jobs.dashboard.attempts import Attempts, Network, is_token, sender
 from spark_jobs.monitor.facts import acknowledge_findings, reopen_findings
 from spark_jobs.store.acknowledge import AcknowledgeError, Choice, UnknownFindingError
 
@@ -27,7 +27,6 @@ PATHS: Mapping[str, Callable[..., int]] = {
     "/api/findings/reopen": reopen_findings,
 }
 BODY_BYTES_MAX = 64 << 10
-TOKEN_CHARS_MIN = 8
 
 
 class Refused(Exception):
@@ -41,10 +40,14 @@ class Refused(Exception):
 class Writes:
     """Answers the requests of `PATHS`. `token` None: there is nothing to change here."""
 
-    def __init__(self, folder: Path, token: str | None, clock_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, folder: Path, token: str | None, clock_ms: Callable[[], int], attempts: Attempts, proxies: Sequence[Network] = ()
+    ) -> None:
         self._folder = folder
         self._token = token
         self._clock_ms = clock_ms
+        self._attempts = attempts
+        self._proxies = proxies
 
     @property
     def is_on(self) -> bool:
@@ -54,7 +57,7 @@ class Writes:
     async def answer(self, request: Request) -> Response:
         """Carry out one request."""
         try:
-            self._admit(request)
+            await self._admit(request)
             choice, who, reason = _parse(await _body(request))
             action = PATHS[request.url.path]
             changed = await asyncio.to_thread(action, self._folder, choice, who=who, reason=reason, now_ms=self._clock_ms())
@@ -70,11 +73,13 @@ class Writes:
         LOG.info("%s by %s: %d findings", request.url.path, who, changed)
         return JSONResponse({"changed": changed})
 
-    def _admit(self, request: Request) -> None:
+    async def _admit(self, request: Request) -> None:
         if self._token is None:
             raise Refused(405, "this dashboard changes nothing: it was started without --token-file")
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(given.encode(), self._token.encode()):
+        if scheme.lower() != "bearer" or not is_token(given.strip(), self._token):
+            if given and (wait_s := await self._attempts.note_wrong(sender(request, self._proxies))):
+                raise Refused(429, f"too many wrong tokens; wait {wait_s} s")
             raise Refused(401, "the token is missing or wrong")
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise Refused(415, "the body must be application/json")
@@ -92,8 +97,8 @@ async def _body(request: Request) -> bytes:
 def _parse(body: bytes) -> tuple[Choice, str, str]:
     try:
         said = json.loads(body)
-    except ValueError as error:
-        raise Refused(400, f"the body is not JSON: {error}") from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError, too; deep nesting the other
+        raise Refused(400, f"the body is not JSON that can be read: {error}") from error
     if not isinstance(said, dict) or not isinstance(said.get("who"), str) or not isinstance(said.get("reason"), str):
         raise Refused(400, 'the body must be {"ids": [..] or "all": true, "who": "..", "reason": ".."}')
     ids, is_all = said.get("ids", []), said.get("all", False)

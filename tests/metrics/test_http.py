@@ -121,6 +121,15 @@ async def test_wrong_request_gets_its_status_and_the_port_lives(request_bytes: b
         assert (await ask(port, get("/healthy")))[0] == 200
 
 
+async def test_a_body_is_not_read_and_not_parsed(caplog: pytest.LogCaptureFixture) -> None:
+    body = b"[" * 50_000
+    async with serving() as port:
+        for method, status in ((b"POST", 405), (b"GET", 200)):
+            head = b"%s /healthy HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (method, len(body))
+            assert (await ask(port, head + body, close_writing=True))[0] == status
+    assert not caplog.records
+
+
 async def test_slow_request_is_given_up() -> None:
     async with serving(request_timeout_ms=50) as port:
         assert (await ask(port, b"GET /heal"))[0] == 408

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import ssl
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -12,6 +13,7 @@ import pytest
 
 from coordinator.security.login import LoginFailed
 from coordinator.security.token_keys import TokenKeys, parse_keys
+from coordinator.security.tokens import TOKEN_BYTES_MAX, TokenCheck, TokenLogin, TokenRules
 from coordinator.testing.certificates import Authority
 
 
@@ -52,3 +54,12 @@ async def test_an_authority_that_answers_rubbish_gives_no_keys_and_breaks_nothin
         with pytest.raises(LoginFailed, match="a key that is not known"):
             await keys.find("any")
     assert asked.is_set()
+
+
+@pytest.mark.parametrize("text", ["[" * 40_000, '{"alg":' * 6_000, "[" * 40_000 + "1" * 5_000])
+async def test_a_token_of_nested_brackets_is_not_valid(text: str, tmp_path: Path, executor: Executor) -> None:
+    part = base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
+    login = TokenLogin(TokenCheck(TokenKeys((tmp_path / "keys").as_uri(), executor), TokenRules()))
+    for token in (f"{part}.e30.e30", f"{part}.{part}.{part}"[: TOKEN_BYTES_MAX - 1]):
+        with pytest.raises(LoginFailed, match="the token is not valid"):
+            await login.step(f"n,,\x01auth=Bearer {token}\x01\x01".encode())

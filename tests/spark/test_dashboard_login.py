@@ -6,16 +6,17 @@ import asyncio
 import ipaddress
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from starlette.testclient import TestClient
-from starlette.types import Message, Receive, Scope, Send
 
 from cli.main import root
 from cli.outcome import Exit
 from spark_jobs.dashboard.app import Dashboard
-from spark_jobs.dashboard.login import ADDRESSES_MAX, ATTEMPTS_AT_ONCE, COOKIE, SESSION_S, Attempts, Login, LookRules
+from spark_jobs.dashboard.attempts import ADDRESSES_MAX, DELAY_MAX_S, FREE, WAITING_MAX, WAITING_OF_ADDRESS_MAX, Attempts
+from spark_jobs.dashboard.login import COOKIE, SESSION_S, LookRules
 from tests.spark.dashboard_store import NOW_MS, StoreMaker
 
 TOKEN = "0123456789abcdef"
@@ -23,6 +24,7 @@ BY_TOKEN = LookRules(token=TOKEN)
 BY_PROXY = LookRules(user_header="X-Forwarded-User", proxies=(ipaddress.ip_network("10.0.0.0/24"),))
 BY_BOTH = LookRules(token=TOKEN, user_header="X-Forwarded-User", proxies=(ipaddress.ip_network("10.0.0.0/24"),))
 HTML = {"Accept": "text/html"}
+ACKNOWLEDGE = "/api/findings/acknowledge"
 
 
 class Clock:
@@ -43,9 +45,44 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     made.close()
 
 
-def page(folder: Path, rules: LookRules, clock: Clock | None = None, address: str = "192.0.2.1") -> TestClient:
-    app = Dashboard(folder, clock_ms=clock or Clock(), looking=rules).application()
+class Delays:
+    """What wrong tokens were made to wait, in seconds, on a clock that stands."""
+
+    def __init__(self) -> None:
+        self.waited_s: list[float] = []
+        self.attempts = Attempts(lambda: 0.0, self._sleep)
+
+    async def _sleep(self, seconds: float) -> None:
+        self.waited_s.append(seconds)
+
+
+def page(folder: Path, rules: LookRules, clock: Clock | None = None, address: str = "192.0.2.1", **more: Any) -> TestClient:
+    app = Dashboard(folder, clock_ms=clock or Clock(), looking=rules, **more).application()
     return TestClient(app, client=(address, 4711), follow_redirects=False)
+
+
+def send(client: TestClient, way: str, token: str, forwarded: str = "") -> int:
+    """Send a token as people, as programs, or to change something; return the status, 200 where the token was right."""
+    headers = {"X-Forwarded-For": forwarded} if forwarded else {}
+    if way == "form":
+        status = client.post("/login", data={"token": token}, headers=headers).status_code
+        return 200 if status == 303 else int(status)
+    headers["Authorization"] = f"Bearer {token}"
+    if way == "header":
+        return int(client.get("/metrics", headers=headers).status_code)
+    headers["Origin"] = "http://testserver"
+    status = client.post(ACKNOWLEDGE, json={"all": True, "who": "w", "reason": "r"}, headers=headers).status_code
+    return 200 if status == 404 else int(status)  # there is nothing to acknowledge
+
+
+WAYS = ("form", "header", "acknowledge")
+
+
+def rules_for(way: str, proxies: tuple[ipaddress.IPv4Network, ...] = ()) -> dict[str, Any]:
+    """Return what a page needs so that tokens can be sent that way."""
+    if way == "acknowledge":
+        return {"rules": LookRules(proxies=proxies), "token": TOKEN}
+    return {"rules": LookRules(token=TOKEN, proxies=proxies)}
 
 
 def log_in(client: TestClient, token: str = TOKEN) -> int:
@@ -116,34 +153,99 @@ def test_programs_send_the_token_itself(folder: Path) -> None:
     assert client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}x"}).status_code == 401
 
 
-@pytest.mark.parametrize("way", ["form", "header"])
-def test_wrong_tokens_are_bounded_for_each_address_and_harm_no_session(folder: Path, way: str) -> None:
-    client = page(folder, BY_TOKEN)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_right_token_is_never_refused_and_wrong_ones_cost_more_each_time(folder: Path, way: str) -> None:
+    delays = Delays()
+    client = page(folder, **rules_for(way), attempts=delays.attempts)
+    for _ in range(50):
+        assert send(client, way, "wrong") == 401
+        told = list(delays.waited_s)
+        assert send(client, way, TOKEN) == 200
+        assert delays.waited_s == told  # and at once
+        client.cookies.clear()
+    assert len(delays.waited_s) == 50 - FREE
+    assert delays.waited_s == sorted(delays.waited_s)
+    assert delays.waited_s[:3] == [0.5, 1.0, 2.0]
+    assert delays.waited_s[-1] == DELAY_MAX_S
+    assert client.get("/healthz").status_code == 200
 
-    def attempt(token: str) -> int:
-        if way == "form":
-            return log_in(client, token)
-        return int(client.get("/metrics", headers={"Authorization": f"Bearer {token}"}).status_code)
 
-    assert [attempt("wrong") for _ in range(ATTEMPTS_AT_ONCE)] == [401] * ATTEMPTS_AT_ONCE
-    assert attempt(TOKEN) == 429  # not even the right one
-    other = page(folder, BY_TOKEN, address="192.0.2.2")
-    assert log_in(other) == 303
-    assert shown(client, other.cookies[COOKIE]) == 200
+@pytest.mark.parametrize("way", WAYS)
+def test_behind_a_proxy_each_sender_pays_for_itself(folder: Path, way: str) -> None:
+    delays = Delays()
+    proxies = (ipaddress.ip_network("10.0.0.0/24"),)
+    client = page(folder, **rules_for(way, proxies), address="10.0.0.7", attempts=delays.attempts)
+    for number in range(20):
+        # What the sender itself writes there stands before what the proxies add, and changes nothing.
+        assert send(client, way, "wrong", f"203.0.113.{number}, 198.51.100.1, 10.0.0.8") == 401
+    assert len(delays.waited_s) == 20 - FREE
+    assert send(client, way, "wrong", "198.51.100.2:4711, 10.0.0.8:80") == 401
+    assert len(delays.waited_s) == 20 - FREE
+    assert len(delays.attempts) == 2
 
 
-def test_attempts_come_back_with_time_and_their_table_is_bounded() -> None:
-    now_s = 0.0
-    attempts = Attempts(lambda: now_s)
-    for _ in range(ATTEMPTS_AT_ONCE):
-        attempts.note_failure("2001:db8::1")
-    assert not attempts.are_left("2001:db8::ffff")  # one network is one guesser
-    assert attempts.are_left("2001:db8:0:1::1")
-    now_s = 5.0
-    assert attempts.are_left("2001:db8::1")
+@pytest.mark.parametrize("way", WAYS)
+def test_what_others_say_of_whom_they_forward_counts_for_nothing(folder: Path, way: str) -> None:
+    delays = Delays()
+    client = page(folder, **rules_for(way, (ipaddress.ip_network("10.0.0.0/24"),)), address="192.0.2.1", attempts=delays.attempts)
+    for number in range(20):
+        assert send(client, way, "wrong", f"203.0.113.{number}") == 401
+    assert len(delays.attempts) == 1
+    assert len(delays.waited_s) == 20 - FREE
+
+
+async def test_wrong_tokens_are_forgotten_with_time_and_their_table_is_bounded() -> None:
+    now_s, waited_s = 0.0, []
+
+    async def sleep(seconds: float) -> None:
+        waited_s.append(seconds)
+
+    attempts = Attempts(lambda: now_s, sleep)
+    for _ in range(FREE):
+        await attempts.note_wrong("2001:db8::1")
+    await attempts.note_wrong("2001:db8:0:1::1")
+    assert waited_s == []
+    await attempts.note_wrong("2001:db8::ffff")  # one network is one guesser
+    assert waited_s == [0.5]
+    now_s = 3_600.0
+    await attempts.note_wrong("2001:db8::1")
+    assert waited_s == [0.5]
     for number in range(ADDRESSES_MAX + 10):
-        attempts.note_failure(str(ipaddress.ip_address(number + 2**24)))
+        await attempts.note_wrong(str(ipaddress.ip_address(number + 2**24)))
     assert len(attempts) == ADDRESSES_MAX
+
+
+async def test_answers_that_wait_are_bounded() -> None:
+    opened = asyncio.Event()
+
+    async def sleep(_seconds: float) -> None:
+        await opened.wait()
+
+    attempts = Attempts(lambda: 0.0, sleep)
+    for _ in range(FREE):
+        assert await attempts.note_wrong("192.0.2.1") == 0
+    waiting = [asyncio.ensure_future(attempts.note_wrong("192.0.2.1")) for _ in range(WAITING_OF_ADDRESS_MAX)]
+    await asyncio.sleep(0)
+    assert await attempts.note_wrong("192.0.2.1") > 0
+    for number in range(WAITING_MAX):
+        for _ in range(FREE):
+            await attempts.note_wrong(f"10.1.{number // 256}.{number % 256}")
+        waiting.append(asyncio.ensure_future(attempts.note_wrong(f"10.1.{number // 256}.{number % 256}")))
+    await asyncio.sleep(0)
+    assert sum(not one.done() for one in waiting) == WAITING_MAX
+    opened.set()
+    assert sum(answered == 0 for answered in await asyncio.gather(*waiting)) == WAITING_MAX
+    assert await attempts.note_wrong("192.0.2.1") == 0  # there is room again
+
+
+@pytest.mark.parametrize(("body", "status"), [(b"[" * 50_000, 400), (b'{"ids":' * 9_000, 400), (b"1" * 60_000, 400), (b"\xff", 400)])
+def test_a_body_that_is_no_json_is_refused_in_one_line(folder: Path, body: bytes, status: int, caplog: pytest.LogCaptureFixture) -> None:
+    client = page(folder, **rules_for("acknowledge"))
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    answer = client.post(ACKNOWLEDGE, content=body, headers=headers)
+    assert answer.status_code == status
+    assert "JSON" in answer.json()["error"]
+    assert not caplog.records
 
 
 @pytest.mark.parametrize(
@@ -186,8 +288,8 @@ def test_a_login_that_is_no_form_or_from_a_foreign_page_is_refused(folder: Path)
         (["--login-token-file", "short"], "at least 16 ASCII characters"),
         (["--login-token-file", "missing"], "cannot be read"),
         (["--coordinators-token-file", "missing"], "--coordinators-token-file"),
-        (["--proxy-user-header", "X-User"], "go together"),
-        (["--proxy-addresses", "10.0.0.1"], "go together"),
+        (["--token-file", "short"], "at least 16 ASCII characters"),
+        (["--proxy-user-header", "X-User"], "needs --proxy-addresses"),
         (["--proxy-user-header", "X User", "--proxy-addresses", "10.0.0.1"], "takes the name of a header"),
         (["--proxy-user-header", "X-User", "--proxy-addresses", "everywhere"], "10.0.0.0/24"),
         (["--coordinators", "https://"], "takes HOST:PORT"),
@@ -198,25 +300,3 @@ def test_options_that_protect_nothing_are_refused(tmp_path: Path, arguments: lis
     given = [str(tmp_path / one) if one in ("short", "missing") else one for one in arguments]
     done = CliRunner().invoke(root, ["dashboard", "--dir", str(tmp_path), "--listen", "127.0.0.1:0", *given])
     assert (done.exit_code, told in done.stderr) == (Exit.USAGE, True), done.output
-
-
-async def test_attempts_that_come_at_once_are_bounded_like_those_that_come_in_turn() -> None:
-    async def nothing(_scope: Scope, _receive: Receive, _send: Send) -> None:
-        raise AssertionError
-
-    login, more, body_comes, statuses = Login(nothing, BY_TOKEN, Attempts()), 5, asyncio.Event(), []
-    scope = {"type": "http", "method": "POST", "path": "/login", "headers": [], "client": ("192.0.2.1", 4711), "query_string": b""}
-
-    async def receive() -> Message:
-        await body_comes.wait()
-        return {"type": "http.request", "body": b"token=wrong", "more_body": False}
-
-    async def send(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            statuses.append(message["status"])
-
-    waiting = [asyncio.ensure_future(login(dict(scope), receive, send)) for _ in range(ATTEMPTS_AT_ONCE + more)]
-    await asyncio.sleep(0)
-    body_comes.set()
-    await asyncio.gather(*waiting)
-    assert sorted(statuses) == [401] * ATTEMPTS_AT_ONCE + [429] * more

@@ -296,7 +296,6 @@ snapshots.peers={{ include "diskless.headless" . }}.{{ .Release.Namespace }}.svc
 {{- if and .Values.http.tokenSecret (not .Values.http.tls.secret) -}}{{- fail "http.tokenSecret without http.tls.secret would send the token in clear text: give a certificate" -}}{{- end -}}
 {{- $page := .Values.monitor.dashboard -}}
 {{- if and $page.proxyUserHeader (not $page.proxyAddresses) -}}{{- fail "monitor.dashboard.proxyUserHeader needs monitor.dashboard.proxyAddresses: whose header is believed" -}}{{- end -}}
-{{- if and $page.proxyAddresses (not $page.proxyUserHeader) -}}{{- fail "monitor.dashboard.proxyAddresses count only with monitor.dashboard.proxyUserHeader: name the header, or leave them out" -}}{{- end -}}
 {{- $first := first .Values.listeners -}}
 {{- $tools := or .Values.jobs.audit.enabled .Values.jobs.doctor.enabled .Values.tests.enabled (and .Values.monitor.enabled .Values.monitor.verifyEvery) -}}
 {{- if and $tools (ne (default (upper $first.name) $first.protocol) "PLAINTEXT") (not .Values.clientConfig.secret) -}}{{- fail (printf "programs that ask the nodes (monitor.verifyEvery, jobs, tests) must log in on the listener %s: give clientConfig.secret, or switch them off" $first.name) -}}{{- end -}}
