@@ -31,7 +31,7 @@ from coordinator.adapters.kafka.librdkafka import is_usable
 from coordinator.adapters.kafka.membership import KafkaMembership
 from coordinator.adapters.kafka.producer import KafkaTermProducers
 from coordinator.adapters.kafka.reader import KafkaLogReader
-from coordinator.adapters.kafka.settings import KafkaPropertyRefused
+from coordinator.adapters.kafka.settings import KafkaPropertyRefused, prove_user_properties
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.adapters.metrics.http import HttpServer
 from coordinator.adapters.metrics.registry import Metrics, Sample
@@ -528,6 +528,7 @@ def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
 
 async def _run(settings: Settings) -> int:
     try:
+        prove_user_properties(settings.kafka)
         return await Process(settings).run()
     except (FatalError, KafkaPropertyRefused) as error:
         LOG.critical("cannot start: %s", error)

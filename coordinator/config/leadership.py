@@ -103,7 +103,7 @@ class LeadershipSettings:
         why="""Whether the event loop itself hands entries to Kafka's client and takes the reports, all of a request at once, instead of a
         thread with a callback for each entry: a tenth less work for small files under load, and the slowest commits of a light load
         about a fifth faster. It relies on how Kafka's Python client lays out its objects, so a child process tries it at the start;
-        where that fails, and with a login by OAUTHBEARER, the threads are there, and a warning says so.""",
+        where that fails, the threads are there, and a warning says so.""",
     )
     state_flush_interval_ms: int = integer(
         "state.flush.interval.ms",

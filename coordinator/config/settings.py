@@ -41,9 +41,9 @@ FAMILIES = (
         prefix="kafka.",
         attribute="kafka",
         why="Passed to every librdkafka client without the prefix: security.protocol, sasl.*, ssl.*, client.rack, debug and so on. "
-        "Keys on which correctness rests are refused. The members of the group are asked over a connection of the node's own, which "
-        "knows TLS with certificates in files, PLAIN and SCRAM; with GSSAPI, OAUTHBEARER, key stores or keys as text they stay unknown: "
-        "the schema level does not rise by itself, and a node that cannot lead does not leave the group.",
+        "Keys on which correctness rests are refused. Members of the group and ACLs are asked for over connections of the node's own, "
+        "which know TLS with certificates in PEM files, PLAIN and SCRAM; GSSAPI, OAUTHBEARER, key stores, keys as text, lists of revoked "
+        "certificates, engines and choices of cipher suites are refused at the start and by `diskless config validate`.",
     ),
     KeyFamily(
         prefix="object.store.option.",

@@ -18,7 +18,6 @@ from coordinator.adapters.kafka.entry_load import SWITCH_AFTER
 from coordinator.adapters.kafka.in_flight_window import FEW_MAX, IN_FLIGHT_MAX
 from coordinator.adapters.kafka.librdkafka import handle_of
 from coordinator.adapters.kafka.producer import KafkaTermProducers
-from coordinator.adapters.kafka.settings import needs_callbacks
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.core.events import NewEntry
 from coordinator.runtime.ports import ProduceRefused, Report
@@ -332,20 +331,6 @@ async def test_what_a_client_says_of_itself_is_logged_and_counted(caplog: pytest
         assert "FAIL [c" in caplog.text
     finally:
         assert await made.close(10)
-
-
-@pytest.mark.parametrize(
-    ("properties", "is_needed"),
-    [
-        ({}, False),
-        ({"sasl.mechanism": "SCRAM-SHA-512"}, False),
-        ({"sasl.mechanism": "OAUTHBEARER"}, True),
-        ({"sasl.mechanisms": "oauthbearer"}, True),
-    ],
-    ids=["no login", "a password", "tokens", "tokens, small letters"],
-)
-def test_tokens_are_renewed_by_callbacks(properties: dict[str, str], is_needed: bool) -> None:
-    assert needs_callbacks(properties) == is_needed
 
 
 async def test_an_abandoned_producer_leaves_no_descriptor_behind(signals: bool) -> None:

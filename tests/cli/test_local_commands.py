@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from cryptography.hazmat.primitives.serialization import NoEncryption, load_pem_private_key, pkcs12
+from cryptography.x509 import load_pem_x509_certificate
 
 from cli.main import root
 from cli.outcome import Exit
 from coordinator.client.record_lines import parse_lines
 from coordinator.client.wal_file import read_wal_file
+from coordinator.testing.certificates import Authority
 
 PROPERTIES = """
 node.id=1
@@ -203,6 +208,79 @@ def test_a_kafka_setting_that_its_client_does_not_know_is_told_before_anything_s
             result = run(*command, "--config", config, *extra)
             assert result.exit_code == Exit.USAGE, result.output
             assert "kafka.*" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"security.protocol": "SASL_SSL"}, "sasl.mechanism GSSAPI is not known; use PLAIN"),
+        ({"sasl.mechanism": "GSSAPI", "sasl.kerberos.service.name": "kafka"}, "sasl.kerberos.service.name cannot be followed"),
+        ({"sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER needs"),
+        (
+            {"sasl.mechanisms": "oauthbearer", "sasl.oauthbearer.token.endpoint.url": "file:///token"},
+            "OAUTHBEARER is not known towards Kafka",
+        ),
+        ({"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "oidc"}, "sasl.oauthbearer.method cannot be followed"),
+        ({"sasl.oauthbearer.config": "principal=admin"}, "sasl.oauthbearer.config cannot be followed"),
+        ({"ssl.keystore.location": "KEYSTORE"}, "give a PEM file with a certificate and its key"),
+        ({"ssl.keystore.location": "KEYSTORE", "ssl.keystore.password": "x"}, "ssl.keystore.password cannot be followed"),
+        ({"ssl.certificate.pem": "-----BEGIN CERTIFICATE-----"}, "ssl.certificate.pem cannot be followed"),
+        ({"ssl.key.pem": "-----BEGIN PRIVATE KEY-----"}, "ssl.key.pem cannot be followed"),
+        ({"ssl.crl.location": "/crl.pem"}, "ssl.crl.location cannot be followed"),
+        ({"ssl.engine.location": "/engine.so"}, "ssl.engine.location cannot be followed"),
+        ({"ssl.engine.id": "dynamic"}, "ssl.engine.id cannot be followed"),
+        ({"ssl.providers": "default"}, "ssl.providers cannot be followed"),
+        ({"ssl.cipher.suites": "ECDHE-RSA-AES128-GCM-SHA256"}, "ssl.cipher.suites cannot be followed"),
+        ({"ssl.curves.list": "P-256"}, "ssl.curves.list cannot be followed"),
+        ({"ssl.sigalgs.list": "RSA+SHA256"}, "ssl.sigalgs.list cannot be followed"),
+        ({"ssl.ca.location": "/nowhere/ca.pem"}, "No such file"),
+    ],
+    ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
+)
+def test_security_towards_kafka_that_one_of_a_nodes_clients_lacks_is_refused_before_anything_starts(
+    config: Path, tmp_path: Path, given: dict[str, str], told: str
+) -> None:
+    keystore = tmp_path / "node.p12"
+    both = Authority(tmp_path).issue("node").read_bytes()
+    key, certificate = load_pem_private_key(both, None), load_pem_x509_certificate(both)
+    keystore.write_bytes(pkcs12.serialize_key_and_certificates(b"node", key, certificate, None, NoEncryption()))  # type: ignore[arg-type]
+    protocol = {"security.protocol": "SSL" if all(name.startswith("ssl.") for name in given) else "SASL_SSL"}
+    if protocol["security.protocol"] == "SASL_SSL" and "security.protocol" not in given:
+        protocol |= {"sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "p"} if "sasl.oauthbearer.config" in given else {}
+    words = [f"kafka.{name}={value.replace('KEYSTORE', str(keystore))}" for name, value in (protocol | given).items()]
+    extra = [word for one in words for word in ("--property", one)]
+    for command in ("config", "validate"), ("coordinator", "run"):
+        result = run(*command, "--config", config, *extra)
+        assert result.exit_code == Exit.USAGE, result.output
+        assert told in result.stderr
+        assert "kafka.*" in result.stderr
+
+
+def test_a_process_without_the_command_line_refuses_the_same(config: Path) -> None:
+    words = ("kafka.security.protocol=SASL_SSL", "kafka.sasl.mechanism=OAUTHBEARER", "data.dirs=/nowhere/d")
+    done = subprocess.run([sys.executable, "-m", "coordinator.app", str(config), *words], capture_output=True, text=True, check=False)
+    assert done.returncode == Exit.FAILURE
+    [line] = done.stderr.splitlines()
+    assert "cannot start: a node's own connections to Kafka cannot be made with these kafka properties: sasl.mechanism OAUTHBEARER" in line
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "none"},
+        {"security.protocol": "ssl", "ssl.ca.location": "CA", "enable.ssl.certificate.verification": "false"},
+        {"security.protocol": "SSL", "ssl.ca.location": "CA", "ssl.certificate.location": "BOTH", "ssl.key.location": "BOTH"},
+        {"security.protocol": "SASL_SSL", "sasl.mechanisms": "SCRAM-SHA-512", "sasl.username": "u", "sasl.password": "p"},
+        {"security.protocol": "sasl_plaintext", "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "p"},
+        {"client.rack": "a", "socket.keepalive.enable": "true", "debug": "security"},
+        {"security.protocol": "PLAINTEXT", "ssl.cipher.suites": "unused"},
+    ],
+)
+def test_security_that_both_clients_of_a_node_know_is_valid(config: Path, tmp_path: Path, given: dict[str, str]) -> None:
+    authority = Authority(tmp_path)
+    files = {"CA": str(authority.ca_file), "BOTH": str(authority.issue("node"))}
+    extra = [word for name, value in given.items() for word in ("--property", f"kafka.{name}={files.get(value, value)}")]
+    assert run("config", "validate", "--config", config, *extra).exit_code == Exit.OK
 
 
 # ---- what cannot be reached or found

@@ -32,7 +32,7 @@ from coordinator.adapters.kafka.entry_clients import CallbackClient, DirectClien
 from coordinator.adapters.kafka.entry_load import EntryLoad
 from coordinator.adapters.kafka.in_flight_window import InFlightWindow
 from coordinator.adapters.kafka.librdkafka import ReportSignal, is_usable
-from coordinator.adapters.kafka.settings import Properties, client_properties, needs_callbacks
+from coordinator.adapters.kafka.settings import Properties, client_properties
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.core.events import NewEntry
 from coordinator.runtime.ports import ProduceRefused, Report
@@ -379,9 +379,9 @@ class KafkaTermProducers:
 
     def _make_spares(self) -> None:
         if self._report_signals:
-            self.is_signalling = is_usable() and not needs_callbacks(self._properties)
+            self.is_signalling = is_usable()
             if not self.is_signalling:
-                LOG.warning("this version of confluent-kafka, or its login, gives no signals here: reports come by threads, a little later")
+                LOG.warning("this version of confluent-kafka gives no signals here: reports come by threads, a little later")
         while True:
             with self._condition:
                 self._condition.wait_for(lambda: self._closing or len(self._spares) < SPARES)

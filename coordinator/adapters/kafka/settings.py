@@ -15,6 +15,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from coordinator.adapters.kafka.stats import KafkaStats
+from coordinator.security.client_security import ClientSecurity, SecurityUnsupported
 
 LOG = logging.getLogger("coordinator.kafka.client")
 
@@ -93,17 +94,13 @@ def check_user_properties(properties: Mapping[str, Any]) -> None:
         )
 
 
-def needs_callbacks(properties: Mapping[str, Any]) -> bool:
-    """Whether a client with these properties works only while the Python client polls it: OAUTHBEARER renews its tokens in callbacks."""
-    return any(str(properties.get(name, "")).upper() == "OAUTHBEARER" for name in ("sasl.mechanism", "sasl.mechanisms"))
-
-
 def prove_user_properties(properties: Mapping[str, Any]) -> None:
-    """Let Kafka's client read an operator's properties, without any broker.
+    """Let both of a node's clients of Kafka read an operator's properties, without any broker: librdkafka and connections of its own.
 
-    Raises `KafkaPropertyRefused` for those that are fixed, that the client does not know, or whose values it does not take.
+    Raises `KafkaPropertyRefused` for those that are fixed, that one of them does not know, or whose values or files it does not take.
     """
     check_user_properties(properties)
+    _prove_own(properties)
     try:
         # A producer knows the properties of consumers too. Without brokers it opens no connection, and it ends with its last reference.
         Producer({**properties, "log_level": 0, "logger": client_logger("check")})
@@ -112,6 +109,17 @@ def prove_user_properties(properties: Mapping[str, Any]) -> None:
         raise KafkaPropertyRefused(
             f"Kafka's client refuses the kafka properties: {reason}; names and values are those of librdkafka's CONFIGURATION.md"
         ) from error
+
+
+def _prove_own(properties: Mapping[str, Any]) -> None:
+    """Prove the security of connections of this process's own, without which a node knows neither members of its group nor brokers."""
+    try:
+        security = ClientSecurity(properties)
+    except (SecurityUnsupported, OSError) as error:
+        raise KafkaPropertyRefused(f"a node's own connections to Kafka cannot be made with these kafka properties: {error}") from error
+    if security.mechanism == "OAUTHBEARER":
+        # librdkafka would ask the Python client for tokens, and has none to offer.
+        raise KafkaPropertyRefused("sasl.mechanism OAUTHBEARER is not known towards Kafka; use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
 
 
 def client_properties(
