@@ -125,7 +125,7 @@ def describe(error: BaseException) -> str:
     if isinstance(error, OSError) and error.errno is not None:
         where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
         return f"{where}{_reason(error)}{_remedy(error)}"
-    return f"a defect of diskless: {_first_line(error)}; please report it with {_keep_details(error)}"
+    return f"a defect of diskless: {_first_line(error)}; please report it with {keep_details(error)}"
 
 
 def _reason(error: OSError) -> str:
@@ -152,7 +152,7 @@ def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _keep_details(error: BaseException) -> str:
+def keep_details(error: BaseException) -> str:
     """Write the traceback to a file and name that; without the command line, which may hold passwords."""
     import platform
     import tempfile

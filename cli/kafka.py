@@ -6,7 +6,6 @@ then `--command-property`, on top of the file's `kafka.*`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -98,11 +97,6 @@ def find_kafka_place(
     )
 
 
-def plain(error: BaseException) -> str:
-    """Return the message of Kafka's client without the wrapping of its Python class."""
-    return re.sub(r'KafkaError\{code=(\w+),val=-?\d+,str="(.*?)"\}', r"\1: \2", str(error))
-
-
 @contextmanager
 def kafka_errors() -> Iterator[None]:
     """Raise errors of Kafka's client as `Failed`."""
@@ -113,10 +107,10 @@ def kafka_errors() -> Iterator[None]:
     try:
         yield
     except TopicMissing as error:
-        raise Failed(f"{plain(error)}; `diskless init` creates it", Exit.NOT_FOUND) from error
+        raise Failed(f"{error}; `diskless init` creates it", Exit.NOT_FOUND) from error
     except ClusterRefused as error:
-        raise Failed(plain(error)) from error
+        raise Failed(str(error)) from error
     except KafkaUnavailable as error:
-        raise Failed(f"{plain(error)}; check the address and that the brokers run, then retry", Exit.UNAVAILABLE) from error
+        raise Failed(f"{error}; check the address and that the brokers run, then retry", Exit.UNAVAILABLE) from error
     except KafkaException as error:
-        raise Failed(f"Kafka client: {plain(error)}") from error
+        raise Failed(f"Kafka client: {error}") from error

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from cli.kafka import KafkaPlace, kafka_errors, plain
+from cli.kafka import KafkaPlace, kafka_errors
 from cli.log_entries import LogMessage
 from cli.outcome import Exit, Failed
 from coordinator.adapters.kafka.settings import KafkaPropertyRefused, client_properties
@@ -36,7 +36,7 @@ class LogConsumer:
         except KafkaPropertyRefused as error:
             raise Failed(str(error), Exit.USAGE) from error
         except KafkaException as error:
-            raise Failed(f"Kafka client: {plain(error)}", Exit.USAGE) from error
+            raise Failed(f"Kafka client: {error}", Exit.USAGE) from error
 
     def __enter__(self) -> Self:
         return self
@@ -50,7 +50,7 @@ class LogConsumer:
             try:
                 found = self._consumer.list_topics(self.topic, timeout=self._timeout_s).topics[self.topic]
             except KafkaException as error:
-                raise Failed(f"Kafka does not answer: {plain(error)}; check the address and retry", Exit.UNAVAILABLE) from error
+                raise Failed(f"Kafka does not answer: {error}; check the address and retry", Exit.UNAVAILABLE) from error
         if found.error is not None or not found.partitions:
             raise Failed(f"topic {self.topic} does not exist; name it with --topic, or create it with `diskless init`", Exit.NOT_FOUND)
         return sorted(found.partitions)
@@ -60,7 +60,7 @@ class LogConsumer:
         try:
             low, high = self._consumer.get_watermark_offsets(TopicPartition(self.topic, partition), timeout=self._timeout_s)
         except KafkaException as error:
-            raise Failed(f"cannot read the log range of {self.topic}-{partition}: {plain(error)}; retry", Exit.UNAVAILABLE) from error
+            raise Failed(f"cannot read the log range of {self.topic}-{partition}: {error}; retry", Exit.UNAVAILABLE) from error
         return low, high
 
     def read(self, starts: Mapping[int, int], ends: Mapping[int, int] | None) -> Iterator[LogMessage]:
@@ -108,7 +108,7 @@ class LogConsumer:
             if error.args[0].code() == KafkaError._UNSUPPORTED_FEATURE:
                 return
             where = f"offsets {first} to {stop - 1} of {self.topic}-{partition}"
-            raise Failed(f"cannot find out what stands at {where}: {plain(error)}; retry", Exit.UNAVAILABLE) from error
+            raise Failed(f"cannot find out what stands at {where}: {error}; retry", Exit.UNAVAILABLE) from error
         for entry in (found or ())[: stop - first]:
             yield LogMessage(partition, *entry)
 

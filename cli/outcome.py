@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from coordinator.printable import plain
+
 
 class Exit(IntEnum):
     """Exit statuses of every command."""
@@ -33,8 +35,8 @@ MEANINGS = {
 
 
 class Failed(Exception):
-    """A command cannot do what it was asked; the text says what, why and what to do."""
+    """A command cannot do what it was asked; the text says what, why and what to do, without the internals of Kafka's clients."""
 
     def __init__(self, message: str, status: Exit = Exit.FAILURE) -> None:
-        super().__init__(message)
+        super().__init__(plain(message))
         self.status = status

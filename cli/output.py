@@ -17,7 +17,7 @@ from typing import Self, cast
 
 import click
 
-from coordinator.printable import indented, json_escaped, one_line
+from coordinator.printable import indented, json_escaped, one_line, plain
 
 FORMATS = ("table", "json", "jsonl", "yaml")
 TIME_MAX_MS = 253_402_300_799_999
@@ -41,7 +41,7 @@ Row = Mapping[str, object]
 
 def say(message: str) -> None:
     """Print a message for people, to standard error."""
-    click.echo(indented(message), err=True)
+    click.echo(indented(plain(message)), err=True)
 
 
 def tell(line: str) -> None:

@@ -89,6 +89,7 @@ def prepare_spark() -> Sequence[Path]:
     Returns the jars.
     """
     from cli.dev.cache import cache_folder, file_lock
+    from cli.spark_batch import spark_failed
     from spark_jobs.class_archive import class_archive, make_class_archive
     from spark_jobs.session import SparkStartError
 
@@ -100,7 +101,7 @@ def prepare_spark() -> Sequence[Path]:
             try:
                 make_class_archive(engine, archive)
             except SparkStartError as error:
-                raise Failed(str(error)) from error
+                raise spark_failed(error) from error
     return engine.jars
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from cli.ending import keep_details
 from cli.outcome import Exit, Failed
 from cli.output import say
 from cli.spark import find_engine
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from cli.kafka import KafkaPlace
     from spark_jobs.batch_read import LogPlace
     from spark_jobs.monitor.topic import TopicWatch
+    from spark_jobs.session import SparkStartError
 
-ERROR_TEXT_MAX = 600
 TRIES_MAX = 3
 """Attempts to read a log whose beginning is deleted meanwhile: that happens once for each snapshot, after 20 MiB of entries or more."""
 
@@ -49,16 +50,22 @@ def spark_errors() -> Iterator[None]:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
+    from spark_jobs.causes import essence
     from spark_jobs.kafka_properties import UntranslatableError
 
     try:
         yield
     except SparkStartError as error:
-        raise Failed(str(error)) from error
+        raise spark_failed(error) from error
     except UntranslatableError as error:
         raise Failed(str(error), Exit.USAGE) from error
     except (Py4JError, PySparkException) as error:
-        raise Failed(f"Spark: {str(error).strip()[:ERROR_TEXT_MAX]}") from error
+        raise Failed(f"Spark: {essence(str(error))}; its whole text: {keep_details(error)}") from error
+
+
+def spark_failed(error: SparkStartError) -> Failed:
+    """Tell in one line why Spark did not start; what its JVM printed is kept in a file."""
+    return Failed(f"{error}; what it printed: {keep_details(error)}" if hasattr(error, "__notes__") else str(error))
 
 
 def log_place(place: KafkaPlace) -> LogPlace:
@@ -104,7 +111,6 @@ def topic_errors() -> Iterator[None]:
     """Raise errors of Kafka about the metadata topic as `Failed`."""
     from confluent_kafka import KafkaException
 
-    from cli.kafka import plain
     from spark_jobs.monitor.topic import KafkaRefusedError, KafkaUnavailableError, TopicMissingError
 
     try:
@@ -116,7 +122,7 @@ def topic_errors() -> Iterator[None]:
     except KafkaUnavailableError as error:
         raise Failed(f"Kafka: {error}; check the address and that the brokers run, then retry", Exit.UNAVAILABLE) from error
     except KafkaException as error:
-        raise Failed(f"Kafka client: {plain(error)}", Exit.USAGE) from error
+        raise Failed(f"Kafka client: {error}", Exit.USAGE) from error
 
 
 def note_result(folder: Path, name: str, text: str) -> None:

@@ -5,10 +5,24 @@ A line that begins at the margin is ours: what follows a line break in a longer 
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import Final
 
 MARGIN: Final = "    "
+# Bounded, because the texts are strangers'.
+_WRAPPING: Final = re.compile(r'KafkaError\{(?:FATAL,)?code=(\w{1,64}),val=-?\d{1,9},str="(.{0,2000}?)"\}', re.DOTALL)
+_STACK: Final = re.compile(r"(?:\r?\n[ \t]+(?:at [^\n(]{1,300}\([^\n)]{0,300}\)|\.\.\. \d{1,6} more))+")
+_PACKAGE: Final = re.compile(
+    r"(?<![\w.])(?:java|javax|jdk|kafka|org|scala)\.(?:[a-z_]\w{0,63}\.){0,16}(?=[A-Z][\w$]{0,127}(?:Exception|Error)\b)"
+)
+
+
+def plain(text: str) -> str:
+    """Take out of a text what is no cause: how Kafka's client wraps an error, stacks of Java, packages of Java's exceptions."""
+    for pattern, instead in ((_WRAPPING, r"\1: \2"), (_STACK, ""), (_PACKAGE, "")):
+        text = pattern.sub(instead, text)
+    return text
 
 
 def one_line(text: str) -> str:

@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_jobs.session import Engine, SparkStartError, find_spark, open_spark
+from spark_jobs.causes import essence_of_log
+from spark_jobs.session import LOG_TAIL_BYTES, Engine, SparkStartError, find_spark, open_spark
 from spark_jobs.settings import JVM_OPTIONS
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 120.0
 LOOK_EVERY_S = 0.02
-ERROR_TEXT_MAX = 4000
 
 KAFKA_CLASSES = (
     "org.apache.spark.sql.kafka010.KafkaSourceProvider",
@@ -71,10 +71,12 @@ def base_options(java: Path, base: Path) -> Sequence[str]:
     command = [str(java), *JVM_OPTIONS, "-Xshare:dump", f"-XX:SharedArchiveFile={base}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise SparkStartError(f"{java} made no archive of its own classes: {error}") from error
+    except (OSError, subprocess.TimeoutExpired) as failed:
+        raise SparkStartError(f"{java} made no archive of its own classes: {failed}") from failed
     if done.returncode != 0 or not base.exists():
-        raise SparkStartError(f"{java} made no archive of its own classes: {(done.stdout + done.stderr).strip()[-ERROR_TEXT_MAX:]}")
+        error = SparkStartError(f"{java} made no archive of its own classes: {essence_of_log(done.stdout + done.stderr)}")
+        error.add_note((done.stdout + done.stderr)[-LOG_TAIL_BYTES:])
+        raise error
     return (f"-XX:SharedArchiveFile={base}",)
 
 

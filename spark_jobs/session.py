@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import spark_jobs
+from spark_jobs.causes import essence, essence_of_log
 from spark_jobs.settings import ENVIRONMENT, JVM_OPTIONS, LOCAL_MASTER, LOCAL_SETTINGS, SETTINGS
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 
 class SparkStartError(Exception):
-    """Spark could not be started; the text says why and what to do."""
+    """Spark could not be started; the text says why and what to do, and a note has the end of the JVM's log if there is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +182,7 @@ def _connect(jvm: subprocess.Popen[bytes], engine: Engine, settings: Mapping[str
         with keep_interrupts():
             return SparkSession.builder.config(conf=conf).getOrCreate()
     except Exception as error:
-        raise SparkStartError(f"Spark does not start: {str(error).splitlines()[0]}\n{_log_tail(engine)}") from error
+        raise _with_log(f"Spark does not start: {essence(str(error))}", engine) from error
     finally:
         del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
 
@@ -211,9 +212,10 @@ def _wait_for_address(jvm: subprocess.Popen[bytes], engine: Engine, file: Path) 
     deadline_s = time.monotonic() + START_TIMEOUT_S
     while not file.exists():
         if jvm.poll() is not None:
-            raise SparkStartError(f"Spark's JVM ended with status {jvm.returncode} while it started:\n{_log_tail(engine)}")
+            said = essence_of_log(_log_tail(engine))
+            raise _with_log(f"Spark's JVM ended with status {jvm.returncode} while it started: {said}", engine)
         if time.monotonic() > deadline_s:
-            raise SparkStartError(f"Spark's JVM did not start within {START_TIMEOUT_S:g} s; log: {engine.log_file}")
+            raise _with_log(f"Spark's JVM did not start within {START_TIMEOUT_S:g} s", engine)
         time.sleep(LOOK_EVERY_S)
     data = file.read_bytes()
     file.unlink()
@@ -221,9 +223,15 @@ def _wait_for_address(jvm: subprocess.Popen[bytes], engine: Engine, file: Path) 
     return port, data[8 : 8 + length].decode()
 
 
+def _with_log(text: str, engine: Engine) -> SparkStartError:
+    """Make the error; the end of the JVM's log is a note of it, for who keeps details: the log itself goes with the scratch folder."""
+    error = SparkStartError(text)
+    error.add_note(_log_tail(engine))
+    return error
+
+
 def _log_tail(engine: Engine) -> str:
-    data = engine.log_file.read_bytes()[-LOG_TAIL_BYTES:]
-    return data.decode(errors="replace").strip() or f"its log is empty: {engine.log_file}"
+    return engine.log_file.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").strip()
 
 
 def _disconnect(running: RunningSpark) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from spark_jobs.causes import essence
 from spark_jobs.session import RunningSpark
 
 if TYPE_CHECKING:
@@ -183,11 +184,3 @@ class StreamRun:
         status = self._spark.jvm.poll()
         how = f"was ended by signal {-status}" if status is not None and status < 0 else f"ended with status {status}"
         return f"Spark's JVM {how}; nothing that was taken over is lost, start again. Its log: {self._spark.log_file}"
-
-
-def essence(text: str) -> str:
-    """Return the one line that says what happened: the first, or the end of a Python worker's traceback."""
-    lines = [line for line in text.partition("JVM stacktrace:")[0].splitlines() if line.strip()]
-    if not any("Traceback (most recent" in line for line in lines):
-        return lines[0] if lines else "no message"
-    return next(line for line in reversed(lines) if not line[0].isspace() and "SQLSTATE" not in line)

@@ -145,9 +145,9 @@ async def _migrate_all(driver: MigrationDriver, topic: KafkaClassicTopic, plan: 
     """Migrate the partitions side by side, and tell of each as it ends; one that cannot be migrated does not hold up the others."""
     from confluent_kafka import KafkaException
 
-    from cli.kafka import plain
     from coordinator.client.errors import DisklessError
     from coordinator.client.migration.classic import MigrationRefused, WrittenPastBoundary
+    from coordinator.printable import plain
 
     slots = asyncio.Semaphore(PARTITIONS_AT_ONCE)
 
@@ -158,9 +158,9 @@ async def _migrate_all(driver: MigrationDriver, topic: KafkaClassicTopic, plan: 
             async with slots:
                 migrated = await driver.migrate(partition, planned_epoch=planned_epoch)
         except (MigrationRefused, DisklessError, KafkaException) as error:
-            say(plain(error))
+            say(str(error))
             result = WRITTEN_PAST if isinstance(error, WrittenPastBoundary) else "not migrated"
-            return {"partition": index, "result": result, "problem": plain(error)}
+            return {"partition": index, "result": result, "problem": plain(str(error))}
         say(f"{partition.name}: diskless from offset {migrated.start_offset} on")
         return _report_row(migrated)
 

@@ -192,7 +192,7 @@ def _command(job: str, *words: str) -> list[str]:
 @contextmanager
 def _failures(folder: Path) -> Iterator[None]:
     """Turn what can go wrong outside of the job into `Failed`."""
-    from cli.spark_batch import topic_errors
+    from cli.spark_batch import spark_failed, topic_errors
     from spark_jobs.kafka_properties import UntranslatableError
     from spark_jobs.monitor.endpoint import MetricsPortError
     from spark_jobs.monitor.lock import MonitorFolderInUseError
@@ -207,7 +207,9 @@ def _failures(folder: Path) -> Iterator[None]:
         raise Failed(str(error), Exit.NOT_FOUND) from error
     except UntranslatableError as error:
         raise Failed(str(error), Exit.USAGE) from error
-    except (MonitorFolderInUseError, QueryFailedError, MetricsPortError, SparkStartError) as error:
+    except SparkStartError as error:
+        raise spark_failed(error) from error
+    except (MonitorFolderInUseError, QueryFailedError, MetricsPortError) as error:
         raise Failed(str(error)) from error
     except OSError as error:
         raise Failed(f"{folder}: {error.strerror}: {error.filename}") from error

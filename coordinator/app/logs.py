@@ -12,9 +12,11 @@ import threading
 import time
 from types import TracebackType
 
-from coordinator.printable import indented, one_line
+from coordinator.printable import indented, one_line, plain
 
 LOG = logging.getLogger("coordinator.app")
+
+ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 EVENT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 MESSAGE = "%(message)s"
@@ -28,12 +30,21 @@ class LineFormatter(logging.Formatter):
         return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """Escape what is not printable, line breaks included."""
-        return one_line(super().formatMessage(record))
+        """Return the message in one line."""
+        return one_line(_told(super().formatMessage(record)))
+
+    def formatException(self, ei: ExceptionInfo) -> str:
+        """Return the traceback; stacks of Java, which stand in texts of its errors, are left out."""
+        return _told(super().formatException(ei))
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of an event, and the lines of its exception."""
         return indented(super().format(record))
+
+
+def _told(text: str) -> str:
+    """Take out the internals of Kafka's clients unless everything is logged."""
+    return text if LOG.isEnabledFor(logging.DEBUG) else plain(text)
 
 
 def set_up_logging(level: str = "INFO", shape: str = EVENT) -> None:

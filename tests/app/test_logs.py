@@ -7,14 +7,16 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from types import TracebackType
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cli.outcome import Failed
 from coordinator.app.logs import EVENT, LineFormatter, set_up_logging
-from coordinator.printable import MARGIN, indented, one_line, quoted
+from coordinator.printable import MARGIN, indented, one_line, plain, quoted
 
 FORGED = "x\n2026-01-01T00:00:00.000Z CRITICAL coordinator.app all is lost\x1b[2J\r\u202e\x9b31m\u2028\x85"
 TEXTS = st.one_of(
@@ -118,3 +120,38 @@ class _FailsAtItsEnd:
 
 def _fail() -> None:
     raise RuntimeError(FORGED)
+
+
+JAVA = "org.apache.kafka.common.errors.PolicyViolationException: no"
+STACK = "\n\tat kafka.server.KafkaApis.handle(KafkaApis.scala:1)\n\tat java.lang.Thread.run()\n\t... 3 more"
+INTERNALS = f'KafkaError{{code=_TRANSPORT,val=-195,str="not made: {JAVA}, "you" may not"}}: java.lang.NullPointerException: x{STACK}'
+TOLD = '_TRANSPORT: not made: PolicyViolationException: no, "you" may not: NullPointerException: x'
+
+
+def test_internals_of_kafkas_clients_are_shown_only_when_everything_is_logged() -> None:
+    shown, logger = record("topic not created error=%s", INTERNALS), logging.getLogger("coordinator.app")
+    level = logger.level
+    try:
+        logger.setLevel(logging.INFO)
+        assert LineFormatter(EVENT).format(shown).endswith(f"topic not created error={TOLD}")
+        of_defect = LineFormatter(EVENT).format(record("it failed", exc_info=raised(INTERNALS, "cause", "note")))
+        assert f"{MARGIN}RuntimeError: {TOLD}\n" in of_defect
+        logger.setLevel(logging.DEBUG)
+        assert "KafkaApis.scala:1" in LineFormatter(EVENT).format(shown)
+    finally:
+        logger.setLevel(level)
+    assert str(Failed(f"Kafka: {INTERNALS}; retry")) == f"Kafka: {TOLD}; retry"
+
+
+@pytest.mark.parametrize(
+    "text", ["User:com.example.OrderService", "orders.v1.Error", "orders.kafka.Error", "a.b", "10.0.0.1:9092\n  more", "KafkaError{"]
+)
+def test_other_texts_are_not_shortened(text: str) -> None:
+    assert plain(text) == text
+
+
+@pytest.mark.parametrize("piece", ["a.", 'KafkaError{code=a,val=1,str="', "\n  at x", "\n ", "A", "a.A", " "])
+def test_a_long_text_takes_no_time(piece: str) -> None:
+    started_s = time.process_time()
+    plain(piece * 20_000)
+    assert time.process_time() - started_s < 5
