@@ -11,6 +11,7 @@ from coordinator.app.main import run_coordinator
 from coordinator.config.load import load_settings
 from coordinator.config.problems import ConfigError
 from coordinator.config.sources import SourceError, parse_properties_flags
+from coordinator.printable import indented
 
 
 def main(arguments: list[str]) -> int:
@@ -22,7 +23,7 @@ def main(arguments: list[str]) -> int:
     try:
         settings = load_settings(Path(arguments[0]), os.environ, parse_properties_flags(arguments[1:]))
     except (ConfigError, SourceError) as error:
-        print(error, file=sys.stderr)
+        print(indented(str(error)), file=sys.stderr)
         return 2
     return run_coordinator(settings)
 
