@@ -11,11 +11,14 @@ from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, ResourceT
 
 from coordinator.adapters.kafka.classic.leaders import ClassicTopicMissing
 from coordinator.adapters.kafka.classic.records import KafkaClassicRecords
+from coordinator.adapters.kafka.classic.starts import KafkaClassicLogs
 from coordinator.adapters.kafka.classic.topic import KafkaClassicPartition, KafkaClassicTopic
 from coordinator.adapters.kafka.classic.witness import KafkaClassicWitness
 from coordinator.client.errors import OffsetOutOfRange
 from coordinator.client.migration.classic import ClassicState, MigrationRefused
+from coordinator.runtime.ports import ClassicPlace, KafkaUnavailable
 from coordinator.testing.contracts.classic import CHECKS
+from integration_tests.conftest import KafkaFactory
 from integration_tests.secured_kafka import LOGIN, Right, SecuredKafka
 from integration_tests.test_record_batch import produce_when_led
 from integration_tests.waiting import WAIT_S
@@ -161,7 +164,7 @@ async def test_the_consumer_and_the_witness_read_the_same_records(bootstrap: str
     assert await records.log_start(0) == 110
     with pytest.raises(OffsetOutOfRange, match=r"has not all of offsets 109 to 403 \(any more\)"):
         await all_of(records.read(0, 109, log_end))
-    with pytest.raises(OffsetOutOfRange, match="does not have all of these offsets any more"):
+    with pytest.raises(OffsetOutOfRange, match=r"does not have offset 109 \(any more\)"):
         await all_of(KafkaClassicWitness(topic).records(0, 109, log_end))
     assert [one.value for one in await all_of(records.read(0, 110, log_end))] == values[58:]
 
@@ -184,6 +187,61 @@ async def test_names_of_headers_that_are_no_text_are_read(bootstrap: str, unique
     assert read == await all_of(KafkaClassicWitness(classic_topic(name, bootstrap)).records(0, 0, 60))
     assert [one.offset for one in await all_of(records.read(0, 51, 54))] == [51, 52, 53]
     assert await records.offset_for_time(0, 1_000) == (1, 1_000)
+
+
+# ---- where logs begin
+
+
+async def test_where_many_logs_begin_is_told_by_topic_id(kafka_cluster: KafkaFactory, unique_name: Callable[[str], str]) -> None:
+    cluster = await asyncio.to_thread(kafka_cluster, 3)
+    names = [unique_name("classic")[-60:] for _ in range(2)]
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, **LOUD_OFF})
+    for name in names:
+        await create(cluster.bootstrap, name, 6)
+        for partition in range(6):
+            for _ in range(8):
+                producer.produce(name, b"value", partition=partition)
+    assert await asyncio.to_thread(producer.flush, WAIT_S) == 0
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    wanted = {(name, partition): (place + partition) % 9 for place, name in enumerate(names) for partition in range(6)}
+    for deleted in admin.delete_records([TopicPartition(*where, offset) for where, offset in wanted.items()]).values():
+        deleted.result(WAIT_S)
+    ids = {name: (await classic_topic(name, cluster.bootstrap).describe()).topic_id for name in names}
+    logs = KafkaClassicLogs(bootstrap_servers=cluster.bootstrap, client_id="test", kafka_properties={})
+    places = {ClassicPlace(ids[name], partition): offset for (name, partition), offset in wanted.items()}
+    assert await logs.log_starts(places) == places
+
+    unknown, beyond = ClassicPlace(bytes(15) + b"?", 0), ClassicPlace(ids[names[0]], 6)
+    found = await logs.log_starts([*places, unknown, beyond])
+    assert {place: found.pop(place) for place in (unknown, beyond)} == {
+        unknown: "Kafka has no topic of this id; was it deleted, or is it on another cluster?",
+        beyond: "it has no leader; look at its brokers",
+    }
+    assert found == places
+
+    cluster.kill(3)
+    found = await logs.log_starts(places)
+    reached = {place: start for place, start in found.items() if not isinstance(start, str)}
+    assert set(found) == set(places)
+    assert 0 < len(reached) < len(places), "the partitions of two brokers are told, those of the third are unknown"
+    assert reached.items() <= places.items()
+
+
+async def test_where_logs_begin_needs_the_right_to_describe_them(secured_kafka: SecuredKafka, unique_name: Callable[[str], str]) -> None:
+    name, bootstrap = unique_name("classic")[-60:], secured_kafka.cluster.bootstrap
+    await create(bootstrap, name)
+    place = ClassicPlace((await classic_topic(name, bootstrap).describe()).topic_id, 0)
+    secured_kafka.add_users(follower="follower-secret")
+    login = secured_kafka.login("follower", "follower-secret")
+    logs = KafkaClassicLogs(bootstrap_servers=secured_kafka.address(LOGIN), client_id="test", kafka_properties=login)
+    assert "may not Describe the topic; allow it" in str((await logs.log_starts([place]))[place])
+    secured_kafka.allow("follower", [Right(ResourceType.TOPIC, name, (AclOperation.DESCRIBE,))])
+    async with asyncio.timeout(WAIT_S):
+        while await logs.log_starts([place]) != {place: 0}:
+            pass
+    nobody = KafkaClassicLogs(bootstrap_servers="127.0.0.1:1", client_id="test", kafka_properties={})
+    with pytest.raises(KafkaUnavailable):
+        await nobody.log_starts([place])
 
 
 # ---- the stop of writers

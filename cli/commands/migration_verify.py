@@ -45,7 +45,7 @@ def verify(
     """Prove that readers of a migrated topic get every record once and in order, from Kafka below the start and diskless above.
 
     All of the topic is read, its classic part in two ways that are compared record by record. Status 5 when something is found, with
-    the first finding of each partition. SECONDS of --timeout are for each wait.
+    the first finding of each partition; 4 when nothing is found but partitions could not be read. SECONDS of --timeout are for each wait.
 
     Example: `diskless migration verify orders --bootstrap-server localhost:9192 --config coordinator.properties`
     """
@@ -58,23 +58,32 @@ def verify(
     store = open_object_store(store_url, store_options, config_file)
     proofs = run(_verify(topic, place, bootstrap_server, store, timeout_s))
     print_rows([_proof_row(one) for one in proofs], output, PROOF_COLUMNS)
-    if wrong := [one for one in proofs if one.finding]:
+    wrong, unread = [one for one in proofs if one.finding], [one for one in proofs if one.unread]
+    left = f"; {len(unread)} could not be read: {unread[0].unread}" if unread else ""
+    if wrong:
         raise Failed(
-            f"{len(wrong)} of {len(proofs)} partitions of topic {topic} have findings; {wrong[0].name}: {wrong[0].finding}", Exit.AUDIT
+            f"{len(wrong)} of {len(proofs)} partitions of topic {topic} have findings; {wrong[0].name}: {wrong[0].finding}{left}",
+            Exit.AUDIT,
         )
+    if unread:
+        raise Failed(f"topic {topic}, {len(proofs)} partitions{left}; verify again", Exit.UNAVAILABLE)
     records = sum(one.prefix_records + one.suffix_records for one in proofs)
     say(f"topic {topic}: all {records} records of {len(proofs)} partitions are read once and in order")
 
 
 async def _verify(name: str, place: KafkaPlace, bootstrap_server: str, store: ObjectStore, timeout_s: float) -> list[PartitionProof]:
+    from confluent_kafka import KafkaException
+
+    from cli.kafka import plain
     from cli.migration_plan import known_logs, known_topic, unmigrated
-    from cli.objects import store_errors
     from cli.outcome import Exit, Failed
     from cli.service import milliseconds
     from coordinator.adapters.kafka.classic.records import KafkaClassicRecords
     from coordinator.adapters.kafka.classic.witness import KafkaClassicWitness
+    from coordinator.client.errors import DisklessError
     from coordinator.client.migration.hybrid import HybridReader
-    from coordinator.client.migration.verify import prove
+    from coordinator.client.migration.verify import PartitionProof, prove
+    from coordinator.object_store import StoreError
 
     async with open_both(name, place, bootstrap_server, timeout_s, is_confirmed=True, store=store) as (client, topic):
         facts = await classic_facts(topic)
@@ -89,11 +98,14 @@ async def _verify(name: str, place: KafkaPlace, bootstrap_server: str, store: Ob
         slots = asyncio.Semaphore(PROOFS_AT_ONCE)
 
         async def proof(index: int) -> PartitionProof:
+            partition = topic.partition(facts.topic_id, index)
             async with slots:
-                return await prove(client, reader, witness, topic.partition(facts.topic_id, index))
+                try:
+                    return await prove(client, reader, witness, partition)
+                except (DisklessError, StoreError, KafkaException) as error:
+                    return PartitionProof(name=partition.name, partition=index, unread=plain(error))
 
-        with store_errors():
-            return list(await asyncio.gather(*(proof(index) for index in range(len(logs)))))
+        return list(await asyncio.gather(*(proof(index) for index in range(len(logs)))))
 
 
 def _proof_row(one: PartitionProof) -> Row:
@@ -104,5 +116,5 @@ def _proof_row(one: PartitionProof) -> Row:
         "end_offset": one.end_offset,
         "prefix_records": one.prefix_records,
         "suffix_records": one.suffix_records,
-        "finding": one.finding or None,
+        "finding": one.finding or (f"could not be read: {one.unread}" if one.unread else None),
     }

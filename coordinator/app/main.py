@@ -26,6 +26,7 @@ from typing import TypedDict
 
 from coordinator.adapters.kafka.acls import KafkaAcls
 from coordinator.adapters.kafka.agreed_secret import AgreedSecret
+from coordinator.adapters.kafka.classic.starts import KafkaClassicLogs
 from coordinator.adapters.kafka.cluster import KafkaAdmin
 from coordinator.adapters.kafka.librdkafka import is_usable
 from coordinator.adapters.kafka.membership import KafkaMembership
@@ -96,13 +97,18 @@ DRAIN_TIMEOUT_MS = 1_000
 WRITER_REST_S = 0.001
 
 
-class KafkaArguments(TypedDict):
-    """The arguments of every Kafka adapter."""
+class ConnectionArguments(TypedDict):
+    """The arguments of the adapters that ask Kafka over connections of their own."""
 
     bootstrap_servers: str
-    topic: str
     client_id: str
     kafka_properties: Mapping[str, str]
+
+
+class KafkaArguments(ConnectionArguments):
+    """The arguments of every other Kafka adapter."""
+
+    topic: str
     stats: KafkaStats
 
 
@@ -174,6 +180,7 @@ class Process:
             open_producers=self._open_producers,
             open_directories=self._open_directories,
             peers=peers,
+            classic_logs=KafkaClassicLogs(**self._own_connection_arguments()),
             snapshots=durable_snapshots(settings, objects),
             objects=objects,
             writer=self._writer,
@@ -247,28 +254,16 @@ class Process:
         await source.follow()
 
     def _agreed_secret(self) -> AgreedSecret:
-        arguments, settings = self._kafka_arguments(), self._settings
-        return AgreedSecret(
-            bootstrap_servers=arguments["bootstrap_servers"],
-            client_id=arguments["client_id"],
-            kafka_properties=arguments["kafka_properties"],
-            group_id=settings.group_id,
-            topic=settings.metadata_topic,
-        )
+        settings = self._settings
+        return AgreedSecret(group_id=settings.group_id, topic=settings.metadata_topic, **self._own_connection_arguments())
 
     def _kafka_rules(self, access: Access) -> KafkaRules | None:
         """Return the rules of authorizer=kafka, which this process follows; None with another authorizer."""
         settings = self._settings
         if settings.authorizer != "kafka":
             return None
-        arguments = self._kafka_arguments()
-        acls = KafkaAcls(
-            bootstrap_servers=arguments["bootstrap_servers"],
-            client_id=arguments["client_id"],
-            kafka_properties=arguments["kafka_properties"],
-        )
         rules = KafkaRules(
-            read=acls.read,
+            read=KafkaAcls(**self._own_connection_arguments()).read,
             changed=lambda bindings: access.replace(rules_of_kafka(settings, bindings)),
             interval_ms=settings.authorizer_cache_ms,
         )
@@ -320,15 +315,16 @@ class Process:
 
     # ---- parts
 
-    def _kafka_arguments(self) -> KafkaArguments:
+    def _own_connection_arguments(self) -> ConnectionArguments:
         settings = self._settings
         return {
             "bootstrap_servers": ",".join(settings.bootstrap_servers),
-            "topic": settings.metadata_topic,
             "client_id": group_client_id(settings.node_id),
             "kafka_properties": dict(settings.kafka),
-            "stats": self._stats,
         }
+
+    def _kafka_arguments(self) -> KafkaArguments:
+        return {"topic": self._settings.metadata_topic, "stats": self._stats, **self._own_connection_arguments()}
 
     def _open_reader(self, listener: LogListener) -> LogReader:
         self._reader = KafkaLogReader(loop=asyncio.get_running_loop(), listener=listener, **self._kafka_arguments())

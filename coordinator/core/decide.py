@@ -13,6 +13,7 @@ from coordinator.core.commands import (
     DeleteRecords,
     DirectoryWrite,
     FinishRestore,
+    LogFacts,
     MarkSnapshot,
     MigratePartitions,
     Outcome,
@@ -26,6 +27,7 @@ from coordinator.core.directory.decisions import decide_directory_write
 from coordinator.core.directory.directory import is_remembered
 from coordinator.core.files.answers import served_row
 from coordinator.core.limits import Limits
+from coordinator.core.tables.diskless_log import facts_of
 from coordinator.core.tables.in_memory import HotState
 from coordinator.core.wording import row_text
 from coordinator.kafka.errors import ErrorCode
@@ -160,8 +162,10 @@ def _delete_records(hot: HotState, command: DeleteRecords) -> Decision:
         if isinstance(row, Outcome):
             answers.append(DeletedTo(outcome=row))
             continue
-        log_start = moved.get(row, hot.partitions.log_start.cells[row])
-        answer, target = _delete_point(point, log_start, hot.partitions.high_watermark.cells[row], row_text(hot, row))
+        facts = facts_of(hot.partitions, row)
+        if row in moved:
+            facts = facts._replace(suffix_start=moved[row])
+        answer, target = _delete_point(point, facts, row_text(hot, row))
         answers.append(answer)
         if target is not None:
             moved[row] = target
@@ -169,12 +173,19 @@ def _delete_records(hot: HotState, command: DeleteRecords) -> Decision:
     return Decision(records, answers)
 
 
-def _delete_point(point: DeletePoint, log_start: int, high_watermark: int, where: str) -> tuple[DeletedTo, int | None]:
-    """The answer, and the new log start if it moves."""
-    target = high_watermark if point.offset == HIGH_WATERMARK else point.offset
-    if not 0 <= target <= high_watermark:
-        message = f"{where}: offset {point.offset} is outside 0 to {high_watermark}, the high watermark; -1 deletes everything up to it"
+def _delete_point(point: DeletePoint, facts: LogFacts, where: str) -> tuple[DeletedTo, int | None]:
+    """The answer, and the new log start if it moves. The low watermark is the first offset that a consumer can ask for, in either part."""
+    target = facts.high_watermark if point.offset == HIGH_WATERMARK else point.offset
+    if not 0 <= target <= facts.high_watermark:
+        message = (
+            f"{where}: offset {point.offset} is outside 0 to {facts.high_watermark}, the high watermark; -1 deletes everything up to it"
+        )
         return DeletedTo(outcome=Outcome(error=ErrorCode.OFFSET_OUT_OF_RANGE, message=message)), None
-    if target <= log_start:
-        return DeletedTo(outcome=OK, low_watermark=log_start), None
-    return DeletedTo(outcome=OK, low_watermark=target), target
+    if facts.earliest < target <= facts.start_offset:
+        message = (
+            f"{where}: the records from offset {facts.earliest} to {facts.start_offset - 1} are in the classic topic, where Kafka deletes "
+            f"them (kafka-delete-records.sh); here only those from {facts.start_offset} on can be deleted"
+        )
+        return DeletedTo(outcome=Outcome(error=ErrorCode.OFFSET_OUT_OF_RANGE, message=message)), None
+    after = facts._replace(suffix_start=max(facts.suffix_start, target))
+    return DeletedTo(outcome=OK, low_watermark=after.earliest), None if after == facts else target

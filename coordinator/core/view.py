@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from coordinator.core.commands import FetchPoint, FoundBatches
+from coordinator.core.commands import FetchPoint, FoundBatches, LogFacts
 from coordinator.core.committed import AppliedCounts, CommitCounts
 from coordinator.core.directory.content import Restoration
 from coordinator.core.directory.directory import Directory
@@ -19,9 +19,11 @@ from coordinator.core.reads.queries import FetchBudget, find_batches, past_the_e
 from coordinator.core.reads.retention import Bound, Known, LookedAt, look_at
 from coordinator.core.shard import Shard
 from coordinator.core.state.replica_state import ShardState
+from coordinator.core.tables.diskless_log import facts_of
 from coordinator.core.tables.in_memory import HotState
 from coordinator.core.tables.stored_rows import EmptyFilesPage, FileRow, Tombstone
 from coordinator.core.tables.tables import MigrationCounts
+from coordinator.kafka.batches import split_partition_key
 from coordinator.kafka.topic_configs import Retention
 from records.log import Fence
 from records.model import LeadershipClaimed, SnapshotCommitted
@@ -209,6 +211,11 @@ class ShardView:
     def migration_counts(self) -> MigrationCounts:
         """How many user partitions are to be migrated, and how many were."""
         return self._shard.committed.state.hot.partitions.migration_counts()
+
+    def classic_prefixes(self) -> list[tuple[bytes, int, LogFacts]]:
+        """Topic id, index and facts of the migrated partitions of which Kafka has records before B0, as far as is known here."""
+        table = self._shard.committed.state.hot.partitions
+        return [(*split_partition_key(table.keys[row]), facts_of(table, row)) for row in table.rows_with_prefix()]
 
     @property
     def is_trimming(self) -> bool:

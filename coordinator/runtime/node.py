@@ -25,6 +25,7 @@ from coordinator.protocol.messages import DescribeNodeResponse
 from coordinator.runtime.abstention import Abstention
 from coordinator.runtime.accusations import Accusations
 from coordinator.runtime.background_pace import BackgroundPace
+from coordinator.runtime.classic_starts import ClassicStarts
 from coordinator.runtime.cluster_view import ClusterView
 from coordinator.runtime.directories.reporting import DirectoryReports, log_dirs
 from coordinator.runtime.directory_worker import DirectoryWorker
@@ -266,6 +267,9 @@ class Node:
         self._spawn(self.registration.keep(), "registration")
         self._spawn(self.reports.keep(), "directory-reports")
         self._spawn(self.retention.keep(), "retention")
+        if (logs := self._ports.classic_logs) is not None:
+            classic = ClassicStarts(replicas=self.replicas, view=self.view, logs=logs, interval_ms=self.config.retention.check_interval_ms)
+            self._spawn(classic.keep(), "classic-starts")
         self._spawn(self.orphans.keep(), "orphan-scan")
 
     async def _prepare(self) -> TopicFacts:

@@ -13,6 +13,7 @@ from coordinator.runtime.directories.port import OpenDirectories
 from coordinator.runtime.files.rules import NO_FILES_DELETED, NO_SCANS, FileRules, ScanRules
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import (
+    ClassicLogs,
     Cluster,
     DurableSnapshots,
     LogListener,
@@ -79,6 +80,8 @@ class NodePorts:
     background: Executor
     """Runs work that may last seconds: writing and verifying snapshots."""
     telemetry: Telemetry
+    classic_logs: ClassicLogs | None = None
+    """The classic topics of which this node follows the starts of migrated partitions; None when it follows none."""
     snapshots: DurableSnapshots | None = None
     """None when this node takes no snapshots; `SnapshotRules.off_because` says why."""
     objects: ObjectStore | None = None

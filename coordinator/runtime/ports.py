@@ -6,7 +6,7 @@ real implementation of each, which passes the same contract tests as the adapter
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -209,6 +209,23 @@ class Cluster(Protocol):
 
     async def brokers(self) -> tuple[KafkaBroker, ...]:
         """The brokers in service, by id; at least one. Raises `KafkaUnavailable`."""
+
+
+class ClassicPlace(NamedTuple):
+    """A partition of a classic topic."""
+
+    topic_id: bytes
+    partition: int
+
+
+class ClassicLogs(Protocol):
+    """The logs of classic topics of the Kafka cluster."""
+
+    async def log_starts(self, places: Collection[ClassicPlace]) -> Mapping[ClassicPlace, int | str]:
+        """Return the first offset of each log, or why it is unknown, in bounded time and with few requests.
+
+        A place that is not in the answer is unknown, too. Raises `KafkaUnavailable`.
+        """
 
 
 class PinnedState(Protocol):

@@ -1,9 +1,14 @@
-"""A partition of a classic topic in memory, which follows the rules of a real one."""
+"""Partitions of classic topics in memory, which follow the rules of real ones."""
 
 from __future__ import annotations
 
-from coordinator.client.migration.classic import ClassicState, ClassicTransaction, ProducerBatches
+from collections.abc import Collection, Iterable, Mapping
+
+from coordinator.client.errors import OffsetOutOfRange
+from coordinator.client.migration.classic import ClassicState, ClassicTransaction, ProducerBatches, count_from
 from coordinator.client.migration.producers import LastBatches
+from coordinator.kafka.errors import ErrorCode
+from coordinator.runtime.ports import ClassicPlace, KafkaUnavailable
 from records.record_batch import BatchHeader, ProducerSequence, Record, encode_batch, parse_header
 
 
@@ -101,4 +106,24 @@ class InMemoryClassicPartition:
 
     async def count_records(self, start_offset: int, state: ClassicState) -> int:
         """Count the records from an offset on."""
-        return sum(one.record_count for one in self._headers if one.base_offset >= start_offset and not one.is_control)
+        if start_offset < self.log_start_offset:
+            raise OffsetOutOfRange(ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.name} begins at {self.log_start_offset}")
+        return count_from(self._headers, start_offset)
+
+
+class InMemoryClassicLogs:
+    """`ClassicLogs` of partitions in memory."""
+
+    def __init__(self, partitions: Iterable[InMemoryClassicPartition]) -> None:
+        self.partitions = {ClassicPlace(one.topic_id, one.partition): one for one in partitions}
+        self.is_reachable = True
+        self.asked: list[int] = []
+        """How many partitions each question was about."""
+
+    async def log_starts(self, places: Collection[ClassicPlace]) -> Mapping[ClassicPlace, int | str]:
+        """Return the starts of the partitions that are there. Raises `KafkaUnavailable` while they cannot be reached."""
+        self.asked.append(len(places))
+        if not self.is_reachable:
+            raise KafkaUnavailable("no broker answers")
+        known = self.partitions
+        return {one: known[one].log_start_offset if one in known else "there is no such topic" for one in places}

@@ -9,6 +9,7 @@ import pytest
 
 from coordinator.core.commands import (
     OK,
+    DeletedTo,
     DescribeDisklessLogs,
     DescribedLog,
     LogFacts,
@@ -314,12 +315,34 @@ def test_earliest_is_the_start_of_the_classic_part_as_long_as_there_is_one() -> 
     assert offset(leader, EARLIEST)[1] == B0 + 7
 
 
-def test_deletions_below_b0_change_nothing_and_fetches_there_are_out_of_range() -> None:
-    world, leader, _ = begun()
+def deleted(leader: HarnessReplica, *offsets: int) -> list[tuple[E, int]]:
+    [answers] = leader.ask(delete_records(*((0, offset) for offset in offsets), topic_id=CLASSIC))
+    assert isinstance(answers, list)
+    return [(one.outcome.error, one.low_watermark) for one in answers if isinstance(one, DeletedTo)]
+
+
+def test_records_below_b0_are_not_deleted_here_and_that_is_said() -> None:
+    world, leader, _ = begun(prefix=20)
     length = len(world.log)
-    [[low]] = leader.ask(delete_records((0, 50), topic_id=CLASSIC))  # type: ignore[misc]
-    assert (low.outcome, low.low_watermark) == (OK, B0)  # type: ignore[union-attr]
+    for refused_offset in (21, 50, B0, -1):  # -1 is B0 too: nothing is behind it
+        assert deleted(leader, refused_offset) == [(E.OFFSET_OUT_OF_RANGE, -1)]
+    [[answer]] = leader.ask(delete_records((0, 50), topic_id=CLASSIC))  # type: ignore[misc]
+    assert "the records from offset 20 to 99 are in the classic topic, where Kafka deletes them" in answer.outcome.message  # type: ignore[union-attr]
+    assert deleted(leader, 0, 20) == [(E.NONE, 20)] * 2  # nothing is there
     assert not any(isinstance(one, RecordsDeleted) for _, value in world.log[length:] for one in decode_entry(value or b""))
+
+
+def test_deletions_behind_b0_tell_what_stays_in_the_classic_part() -> None:
+    _, leader, _ = begun(prefix=20)
+    leader.ask(commit("a", [classic(0, 5), classic(0, 5)]))
+    assert deleted(leader, B0 + 5, B0 + 3, B0) == [(E.NONE, 20), (E.NONE, 20), (E.OFFSET_OUT_OF_RANGE, -1)]
+    assert offset(leader, EARLIEST_LOCAL)[1] == B0 + 5
+    assert error(leader, report(B0)) is E.NONE  # the classic part is gone
+    assert deleted(leader, 50, B0, B0 + 7, -1) == [(E.NONE, B0 + 5)] * 2 + [(E.NONE, B0 + 7), (E.NONE, B0 + 10)]
+
+
+def test_fetches_below_b0_are_out_of_range() -> None:
+    _, leader, _ = begun()
     [answer] = found(leader.view.state, [(0, B0 - 1, 10)], topic_id=CLASSIC)
     assert answer is not None
     assert (answer.outcome.error, answer.log_start, answer.high_watermark) == (E.OFFSET_OUT_OF_RANGE, B0, B0)

@@ -22,7 +22,7 @@ from coordinator.runtime.directories.port import OpenDirectories
 from coordinator.runtime.failures import FatalError
 from coordinator.runtime.node import Node
 from coordinator.runtime.node_config import NodeConfig, NodePorts
-from coordinator.runtime.ports import DurableSnapshots, Peers, PeerUnavailable, StateStores
+from coordinator.runtime.ports import ClassicLogs, DurableSnapshots, Peers, PeerUnavailable, StateStores
 from coordinator.runtime.telemetry import NoTelemetry, Telemetry
 from coordinator.runtime.topic_rules import TopicExpectations
 from coordinator.testing.directories import FakeDirectory
@@ -121,6 +121,7 @@ async def running(
     peers: Peers = NO_PEERS,
     durable: DurableSnapshots | None = None,
     objects: ObjectStore | None = None,
+    classic_logs: ClassicLogs | None = None,
     telemetry: Telemetry = NO_TELEMETRY,
     rest: Rest = no_rest,
     on_writing: Callable[[int, int], None] = lambda partition, batches: None,
@@ -151,6 +152,7 @@ async def running(
             background=background,
             snapshots=durable,
             objects=objects,
+            classic_logs=classic_logs,
             telemetry=telemetry,
             rest=rest,
             on_writing=on_writing,

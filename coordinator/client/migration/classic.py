@@ -5,12 +5,12 @@ A leader epoch is Kafka's number of the leadership of a partition. Invariant: al
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from coordinator.client.model import SeededProducer
-from records.record_batch import StoredRecord
+from records.record_batch import BatchHeader, StoredRecord
 
 
 class MigrationRefused(Exception):
@@ -50,6 +50,15 @@ class ProducerBatches:
     unread: tuple[int, ...] = ()
 
 
+def count_from(headers: Iterable[BatchHeader], start_offset: int) -> int:
+    """Count the records of batches from an offset on, also inside of a batch, without the markers that end transactions."""
+    return sum(
+        min(one.record_count, one.last_offset - max(start_offset, one.base_offset) + 1)
+        for one in headers
+        if one.last_offset >= start_offset and not one.is_control
+    )
+
+
 class ClassicPartition(Protocol):
     """One partition of a classic topic. All methods may be repeated, and wait until a leader serves the partition."""
 
@@ -78,7 +87,7 @@ class ClassicPartition(Protocol):
         """Make the log as durable as this side of the port can, and return its state then."""
 
     async def count_records(self, start_offset: int, state: ClassicState) -> int:
-        """Count the records that stand in the log from an offset on, without the markers that end transactions."""
+        """Count the records that stand in the log from an offset on (`count_from`). Raises `OffsetOutOfRange` when the log has lost it."""
 
 
 class ClassicRecords(Protocol):

@@ -164,18 +164,19 @@ class MigrationDriver:
 
 
 async def check_end(partition: ClassicPartition, start_offset: int) -> None:
-    """Look whether a classic log has no record at or above B0, and all below.
+    """Look whether a classic log has no record at or above B0, and reaches up to it.
 
-    A transaction that had not written yet when its writer was stopped ends with a marker, which may stand there.
+    A transaction that had not written yet when its writer was stopped ends with a marker, which may stand there. Of records that Kafka has
+    deleted meanwhile nothing is known.
     Raises `WrittenPastBoundary`; `MigrationRefused` when the log ends before B0; what the port raises.
     """
     name, state = partition.name, await partition.look()
-    end = state.log_end_offset
-    if end > start_offset and await partition.count_records(start_offset, state):
+    end, first = state.log_end_offset, max(start_offset, state.log_start_offset)
+    if end > first and await partition.count_records(first, state):
         raise WrittenPastBoundary(
-            f"{name}: the classic log ends at {end}, the diskless log begins at {start_offset}: a writer was not stopped, and offsets "
-            f"{start_offset} to {end - 1} of the classic log are read by nobody; stop the writer, and write these records again to the "
-            "diskless topic"
+            f"{name}: the classic log ends at {end}, the diskless log begins at {start_offset}: a writer was not stopped, or the start was "
+            f"set by hand, and offsets {first} to {end - 1} of the classic log are read by nobody; stop the writer, and write these "
+            "records again to the diskless topic"
         )
     if end < start_offset:
         raise MigrationRefused(

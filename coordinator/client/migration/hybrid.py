@@ -38,7 +38,14 @@ class HybridReader:
         self._classic = classic
 
     async def offset_for(self, partition: int, timestamp: int) -> HybridOffset | None:
-        """Look up an offset by time in ms, EARLIEST or LATEST; None when no record is so young. Raises `DisklessError`, Kafka's errors."""
+        """Look up an offset by time in ms, EARLIEST or LATEST; None when no record is so young.
+
+        Raises `DisklessError`, Kafka's errors; ValueError for other negative times.
+        """
+        if timestamp < 0 and timestamp not in (EARLIEST, LATEST):
+            raise ValueError(
+                f"time {timestamp}: milliseconds from 0 on, EARLIEST ({EARLIEST}) and LATEST ({LATEST}) are looked up in both parts"
+            )
         log = await self._log(partition)
         if timestamp == EARLIEST:
             return HybridOffset(await self._first_offset(partition, log))

@@ -16,8 +16,8 @@ from coordinator.client.migration.calls import MigrationCalls
 from coordinator.client.migration.classic import ClassicPartition, MigrationRefused
 from coordinator.client.migration.driver import check_end
 from coordinator.client.migration.hybrid import HybridOffset
-from coordinator.client.wal_objects import WrongObject
 from coordinator.kafka.timestamps import EARLIEST
+from coordinator.object_store import StoreDenied, StoreError, StoreUnavailable
 from records.record_batch import CorruptBatch, StoredRecord
 
 
@@ -40,20 +40,27 @@ class ClassicWitness(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionProof:
-    """The result of reading a partition. `finding` is the first thing that is wrong, empty when nothing is."""
+    """The result of reading a partition. `finding` is the first thing that is wrong, empty when nothing is.
+
+    When the partition could not be read now, `unread` says why, and nothing else is known of it.
+    """
 
     name: str
     partition: int
-    first_offset: int
-    start_offset: int
-    end_offset: int
-    prefix_records: int
-    suffix_records: int
-    finding: str
+    first_offset: int = -1
+    start_offset: int = -1
+    end_offset: int = -1
+    prefix_records: int = 0
+    suffix_records: int = 0
+    finding: str = ""
+    unread: str = ""
 
 
 async def prove(calls: MigrationCalls, reader: WholeReader, witness: ClassicWitness, partition: ClassicPartition) -> PartitionProof:
-    """Read a whole partition. Raises `DisklessError`, `StoreError` and Kafka's errors when something cannot be read now."""
+    """Read a whole partition; an object that is missing or cut is a finding.
+
+    Raises `DisklessError`, `StoreDenied`, `StoreUnavailable` and Kafka's errors when something cannot be read now.
+    """
     index = partition.partition
     log = await calls.describe_diskless_log(partition.topic_id, index)
     first = await reader.offset_for(index, EARLIEST)
@@ -73,7 +80,9 @@ async def prove(calls: MigrationCalls, reader: WholeReader, witness: ClassicWitn
                 finding = await comparison.end(expected, log.high_watermark)
     except OffsetOutOfRange as error:
         finding = f"records were deleted while they were read ({error.message}): verify again"
-    except (MigrationRefused, CorruptBatch, WrongObject) as error:
+    except (StoreDenied, StoreUnavailable):
+        raise
+    except (MigrationRefused, CorruptBatch, StoreError) as error:
         finding = str(error)
     return PartitionProof(
         name=partition.name,

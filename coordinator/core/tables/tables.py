@@ -145,6 +145,13 @@ class PartitionTable:
         is_begun = ~is_pending & (self.leader_epoch.array[rows] >= 0)
         return MigrationCounts(int(is_pending.sum()), int(is_begun.sum()))
 
+    def rows_with_prefix(self) -> list[int]:
+        """The rows of migrated partitions of which Kafka has records before B0, as far as is known here."""
+        rows = self.rows.rows()
+        first, prefix = self.first_offset.array[rows], self.prefix_start.array[rows]
+        found: list[int] = rows[(prefix >= 0) & (prefix < first)].tolist()
+        return found
+
     def copy(self) -> PartitionTable:
         """An independent table with the same rows."""
         twin = PartitionTable()

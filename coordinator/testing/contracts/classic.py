@@ -77,6 +77,14 @@ async def check_open_transactions_are_told(world: ClassicWorld) -> None:
     assert [await world.partition.count_records(offset, state) for offset in (0, 2, 3, 4)] == [3, 1, 0, 0]
 
 
+async def check_records_are_counted_from_inside_of_a_batch(world: ClassicWorld) -> None:
+    """A batch that begins before the offset counts with what is left of it."""
+    await world.write(0, 5)
+    await world.write(1, 2)
+    state = await world.partition.look()
+    assert [await world.partition.count_records(offset, state) for offset in (0, 3, 4, 5, 6, 7)] == [7, 4, 3, 2, 1, 0]
+
+
 async def check_writes_may_be_refused_twice(world: ClassicWorld) -> None:
     """A repetition changes nothing."""
     await world.write(0, 1)
@@ -93,6 +101,7 @@ CHECKS: Final[dict[str, Callable[[ClassicWorld], Awaitable[None]]]] = {
         check_the_last_five_batches_of_each_producer,
         check_batches_behind_the_end_are_left_out,
         check_open_transactions_are_told,
+        check_records_are_counted_from_inside_of_a_batch,
         check_writes_may_be_refused_twice,
     )
 }

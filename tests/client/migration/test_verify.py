@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,12 +11,14 @@ from coordinator.client.errors import OffsetOutOfRange
 from coordinator.client.migration.hybrid import HybridOffset
 from coordinator.client.migration.verify import PartitionProof, prove
 from coordinator.kafka.errors import ErrorCode
+from coordinator.object_store import ObjectMissing, StoreDenied, StoreError, StoreUnavailable
 from coordinator.testing.classic import InMemoryClassicPartition
 from coordinator.testing.diskless_logs import InMemoryDisklessLogs
 from records.record_batch import StoredRecord
 
 TOPIC = b"classic-topic-id"
 FIRST, START, END = 2, 8, 12
+GONE = OffsetOutOfRange(ErrorCode.OFFSET_OUT_OF_RANGE, "gone")
 ABORTED = {4, 5}
 """Offsets of the prefix without a record for readers."""
 
@@ -34,9 +36,9 @@ def whole() -> Records:
 class ListedRecords:
     """A reader and a witness of one partition that give what they hold."""
 
-    def __init__(self, records: Records, *, is_cut: bool = False) -> None:
+    def __init__(self, records: Records, *, error: Exception | None = None) -> None:
         self._records = records
-        self._is_cut = is_cut
+        self._error = error
 
     async def offset_for(self, partition: int, timestamp: int) -> HybridOffset:
         return HybridOffset(FIRST)
@@ -44,8 +46,8 @@ class ListedRecords:
     async def read(self, partition: int, *, offset: int) -> AsyncGenerator[StoredRecord]:
         for one in self._records:
             yield one
-        if self._is_cut:
-            raise OffsetOutOfRange(ErrorCode.OFFSET_OUT_OF_RANGE, "gone")
+        if self._error is not None:
+            raise self._error
 
     async def records(self, partition: int, start_offset: int, end_offset: int) -> AsyncGenerator[StoredRecord]:
         for one in self._records:
@@ -53,13 +55,16 @@ class ListedRecords:
                 yield one
 
 
-async def proof_of(read: Records, *, is_cut: bool = False, past: int = 0) -> PartitionProof:
+async def proof_of(
+    read: Records, *, is_cut: bool = False, batches: Sequence[int] = (START,), log_start: int = 0, error: Exception = GONE
+) -> PartitionProof:
     classic, logs = InMemoryClassicPartition(topic_id=TOPIC), InMemoryDisklessLogs()
-    for count in filter(None, (START, past)):
+    for count in batches:
         classic.write(None, count)
+    classic.log_start_offset = log_start
     await logs.init_diskless_log(TOPIC, 0, start_offset=START, prefix_start=FIRST, leader_epoch=0, producers=())
     logs.commit(TOPIC, 0, END - START)
-    return await prove(logs, ListedRecords(read, is_cut=is_cut), ListedRecords(whole()), classic)
+    return await prove(logs, ListedRecords(read, error=error if is_cut else None), ListedRecords(whole()), classic)
 
 
 async def test_a_whole_log_has_no_finding() -> None:
@@ -111,7 +116,31 @@ async def test_every_damage_is_found(damage: Callable[[Records], Records], findi
 
 
 async def test_records_that_stand_past_the_start_are_found() -> None:
-    assert "offsets 8 to 9 of the classic log are read by nobody" in (await proof_of(whole(), past=2)).finding
+    assert "offsets 8 to 9 of the classic log are read by nobody" in (await proof_of(whole(), batches=(START, 2))).finding
+
+
+async def test_a_start_inside_of_a_batch_is_found() -> None:
+    assert "offsets 8 to 9 of the classic log are read by nobody" in (await proof_of(whole(), batches=(START - 3, 5))).finding
+
+
+async def test_a_classic_log_that_begins_behind_the_start_is_looked_at() -> None:
+    finding = (await proof_of(whole(), batches=(START, 2, 2), log_start=START + 2)).finding
+    assert "offsets 10 to 11 of the classic log are read by nobody" in finding
+
+
+async def test_nothing_is_known_of_what_was_deleted_behind_the_start() -> None:
+    assert (await proof_of(whole(), batches=(START, 2), log_start=START + 2)).finding == ""
+
+
+@pytest.mark.parametrize("error", [ObjectMissing("wal/a is missing"), StoreError("wal/a ends before byte 7")])
+async def test_a_missing_or_cut_object_is_a_finding(error: StoreError) -> None:
+    assert (await proof_of(whole()[:2], is_cut=True, error=error)).finding == str(error)
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("no answer"), StoreDenied("no right")])
+async def test_a_store_that_cannot_be_read_now_is_no_finding(error: StoreError) -> None:
+    with pytest.raises(type(error)):
+        await proof_of(whole()[:2], is_cut=True, error=error)
 
 
 async def test_records_that_are_deleted_meanwhile_are_no_damage_of_the_log() -> None:

@@ -61,6 +61,16 @@ class ClassicTopicLeaders:
     brokers: tuple[tuple[str, int], ...]
 
 
+def leaders_of(answer: metadata.MetadataResponse, topic: metadata.response.MetadataResponseTopic) -> dict[int, Leadership]:
+    """Return the leaders of the partitions of a topic that have one."""
+    brokers = {int(one.node_id): (one.host, int(one.port)) for one in answer.brokers}
+    return {
+        int(one.partition_index): Leadership(*brokers[int(one.leader_id)], int(one.leader_epoch))
+        for one in topic.partitions
+        if int(one.leader_id) in brokers
+    }
+
+
 class Leaders:
     """Asks the leaders of the partitions of one topic."""
 
@@ -80,7 +90,6 @@ class Leaders:
         return self._bootstrap.ask(request, metadata.MetadataResponse, self._read, end_s)
 
     def _read(self, answer: metadata.MetadataResponse) -> ClassicTopicLeaders:
-        brokers = {int(one.node_id): (one.host, int(one.port)) for one in answer.brokers}
         if len(answer.topics) != 1:
             raise refused(KafkaError._BAD_MSG, f"the broker gave {len(answer.topics)} answers to a question about one topic")
         [topic] = answer.topics
@@ -88,15 +97,10 @@ class Leaders:
             raise ClassicTopicMissing(f"Kafka has no topic {self.topic}")
         if topic.error_code is not ErrorCode.none:
             raise refused(int(topic.error_code.value), f"topic {self.topic}: the broker answers {topic.error_code.name}")
-        led = {
-            int(one.partition_index): Leadership(*brokers[int(one.leader_id)], int(one.leader_epoch))
-            for one in topic.partitions
-            if int(one.leader_id) in brokers
-        }
+        led = leaders_of(answer, topic)
         topic_id = topic.topic_id.bytes if topic.topic_id is not None else bytes(16)
-        return ClassicTopicLeaders(
-            topic_id, tuple(led.get(index) for index in range(len(topic.partitions))), tuple(sorted(brokers.values()))
-        )
+        brokers = sorted((one.host, int(one.port)) for one in answer.brokers)
+        return ClassicTopicLeaders(topic_id, tuple(led.get(index) for index in range(len(topic.partitions))), tuple(brokers))
 
     def ask_any(self, request: Message, answer_type: type[Answer]) -> Answer:
         """Return any broker's answer. Raises `KafkaException`."""

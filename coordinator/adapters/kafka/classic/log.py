@@ -7,7 +7,7 @@ A consumer is not shown where the log ends, which is behind the high watermark w
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, NamedTuple
@@ -15,15 +15,17 @@ from typing import Final, NamedTuple
 import kio.schema.describe_producers.v0 as describe_producers
 import kio.schema.fetch.v12 as fetch
 import kio.schema.list_offsets.v7 as list_offsets
-from confluent_kafka import KafkaError
-from kio.schema.errors import ErrorCode
+from confluent_kafka import KafkaError, KafkaException
+from kio.schema.errors import ErrorCode as KafkaCode
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i32Timedelta, i64
 
 from coordinator.adapters.kafka.broker import BrokerConnection, refused
 from coordinator.adapters.kafka.classic.leaders import Leaders, Leadership
-from coordinator.client.migration.classic import ClassicState, ClassicTransaction, ProducerBatches
+from coordinator.client.errors import OffsetOutOfRange
+from coordinator.client.migration.classic import ClassicState, ClassicTransaction, ProducerBatches, count_from
 from coordinator.client.migration.producers import LastBatches
+from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, LATEST
 from records.record_batch import MAGIC, BatchHeader, CorruptBatch, parse_header
 
@@ -66,6 +68,23 @@ class LogPiece:
     next_offset: int
 
 
+def offsets_request(topics: Mapping[str, Mapping[int, int]], timestamp: int, replica_id: int) -> list_offsets.ListOffsetsRequest:
+    """Make a question for the offsets at a time; each partition is named with the epoch of its leadership."""
+    asked = (
+        list_offsets.request.ListOffsetsTopic(
+            name=TopicName(name),
+            partitions=tuple(
+                list_offsets.request.ListOffsetsPartition(
+                    partition_index=i32(index), current_leader_epoch=i32(epoch), timestamp=i64(timestamp)
+                )
+                for index, epoch in led.items()
+            ),
+        )
+        for name, led in topics.items()
+    )
+    return list_offsets.ListOffsetsRequest(replica_id=BrokerId(replica_id), isolation_level=i8(READ_UNCOMMITTED), topics=tuple(asked))
+
+
 class ClassicLogReader:
     """Reads one partition."""
 
@@ -100,7 +119,7 @@ class ClassicLogReader:
         return self._leaders.ask(self._partition, lambda broker, leader: self._offset(broker, leader, EARLIEST, CONSUMER))
 
     def last_batches(self, end_offset: int) -> ProducerBatches:
-        """Return the last batches of producers below an offset, read backwards from there. Raises `KafkaException`."""
+        """Return the last batches of producers below an offset, read backwards from there. Raises as `pieces`."""
         producers = self._leaders.ask(self._partition, lambda broker, _leader: self._producers(broker))
         found = LastBatches({int(one.producer_id): int(one.producer_epoch) for one in producers})
         start, upper, window, scanned = self.log_start(), end_offset, FIRST_WINDOW, 0
@@ -116,13 +135,15 @@ class ClassicLogReader:
         return found.result(is_whole_log=upper <= start)
 
     def count_records(self, start_offset: int, end_offset: int) -> int:
-        """Count the records between two offsets, those of open transactions too, and no markers. Raises `KafkaException`."""
+        """Count the records between two offsets, those of open transactions too, and no markers. Raises as `pieces`."""
         pieces = self.pieces(start_offset, end_offset, isolation=READ_UNCOMMITTED)
-        headers = (header for piece in pieces for header in piece.headers)
-        return sum(header.record_count for header in headers if start_offset <= header.base_offset < end_offset and not header.is_control)
+        return count_from((header for piece in pieces for header in piece.headers if header.base_offset < end_offset), start_offset)
 
     def pieces(self, start_offset: int, end_offset: int, *, isolation: int = READ_COMMITTED) -> Iterator[LogPiece]:
-        """Yield the batches with offsets from `start_offset` to before `end_offset`, in order. Raises `KafkaException`."""
+        """Yield the batches with offsets from `start_offset` to before `end_offset`, in order.
+
+        Raises `OffsetOutOfRange` when the log does not reach from one to the other, `KafkaException`.
+        """
         offset = start_offset
         while offset < end_offset:
             piece = self._piece(offset, isolation)
@@ -135,17 +156,16 @@ class ClassicLogReader:
             offset = piece.next_offset
 
     def _piece(self, offset: int, isolation: int) -> LogPiece:
-        return self._leaders.ask(self._partition, lambda broker, leader: self._fetch(broker, leader, offset, isolation))
+        try:
+            return self._leaders.ask(self._partition, lambda broker, leader: self._fetch(broker, leader, offset, isolation))
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.OFFSET_OUT_OF_RANGE:
+                raise
+            text = f"{self._leaders.topic}-{self._partition}: the classic log does not have offset {offset} (any more)"
+            raise OffsetOutOfRange(ErrorCode.OFFSET_OUT_OF_RANGE, text) from error
 
     def _offset(self, broker: BrokerConnection, leader: Leadership, timestamp: int, replica_id: int) -> int:
-        asked = list_offsets.request.ListOffsetsPartition(
-            partition_index=i32(self._partition), current_leader_epoch=i32(leader.epoch), timestamp=i64(timestamp)
-        )
-        request = list_offsets.ListOffsetsRequest(
-            replica_id=BrokerId(replica_id),
-            isolation_level=i8(0),
-            topics=(list_offsets.request.ListOffsetsTopic(name=TopicName(self._leaders.topic), partitions=(asked,)),),
-        )
+        request = offsets_request({self._leaders.topic: {self._partition: leader.epoch}}, timestamp, replica_id)
         [topic] = broker.ask(request, list_offsets.ListOffsetsResponse).topics
         [found] = topic.partitions
         self._check(found.error_code)
@@ -208,6 +228,6 @@ class ClassicLogReader:
             position += size
         return tuple(headers), old_batches, next_offset
 
-    def _check(self, code: ErrorCode) -> None:
-        if code is not ErrorCode.none:
+    def _check(self, code: KafkaCode) -> None:
+        if code is not KafkaCode.none:
             raise refused(int(code.value), f"{self._leaders.topic}-{self._partition}: the broker answers {code.name}")

@@ -11,13 +11,9 @@ from collections import deque
 from collections.abc import AsyncGenerator, Iterator
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException
-
 from coordinator.adapters.kafka.classic.log import LogPiece
 from coordinator.adapters.kafka.classic.topic import KafkaClassicTopic
-from coordinator.client.errors import OffsetOutOfRange
 from coordinator.client.migration.classic import MigrationRefused
-from coordinator.kafka.errors import ErrorCode
 from records.record_batch import StoredRecord, decode_records
 
 _CONTROL_KEY: Final = struct.Struct(">hh")
@@ -36,7 +32,7 @@ class KafkaClassicWitness:
     async def records(self, partition: int, start_offset: int, end_offset: int) -> AsyncGenerator[StoredRecord]:
         """Yield the records of ended, successful writes from `start_offset` to before `end_offset`, in order."""
         pieces = self._topic.log(partition).pieces(start_offset, end_offset)
-        while (piece := await self._next(partition, pieces)) is not None:
+        while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
             if piece.old_batches:
                 raise MigrationRefused(
                     f"{self._topic.name}-{partition}: batches before offset {piece.next_offset} have a format older than Kafka 0.11, "
@@ -45,15 +41,6 @@ class KafkaClassicWitness:
             for record in committed_records(piece):
                 if start_offset <= record.offset < end_offset:
                     yield record
-
-    async def _next(self, partition: int, pieces: Iterator[LogPiece]) -> LogPiece | None:
-        try:
-            return await asyncio.to_thread(next, pieces, None)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.OFFSET_OUT_OF_RANGE:
-                raise
-            text = f"{self._topic.name}-{partition}: the classic log does not have all of these offsets any more"
-            raise OffsetOutOfRange(ErrorCode.OFFSET_OUT_OF_RANGE, text) from error
 
 
 def committed_records(piece: LogPiece) -> Iterator[StoredRecord]:
