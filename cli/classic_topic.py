@@ -42,7 +42,14 @@ async def classic_facts(topic: KafkaClassicTopic) -> ClassicTopicFacts:
 
 @asynccontextmanager
 async def open_both(
-    name: str, place: KafkaPlace, bootstrap_server: str, timeout_s: float, *, is_confirmed: bool, store: ObjectStore | None = None
+    name: str,
+    place: KafkaPlace,
+    bootstrap_server: str,
+    timeout_s: float,
+    *,
+    is_confirmed: bool,
+    keep_readers: bool = False,
+    store: ObjectStore | None = None,
 ) -> AsyncIterator[tuple[DisklessClient, KafkaClassicTopic]]:
     """Open the service and the classic topic. Raises `Failed` when one of them is not there, and for what cannot be done with them."""
     from cli.kafka import kafka_errors
@@ -60,6 +67,7 @@ async def open_both(
                 client_id=CLIENT_ID,
                 kafka_properties=place.properties,
                 is_fence_confirmed=is_confirmed,
+                keep_readers=keep_readers,
                 request_timeout_s=timeout_s,
             )
             async with open_client(bootstrap_server, timeout_s, object_store=store) as client:

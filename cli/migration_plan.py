@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from cli.outcome import Exit, Failed
 
 if TYPE_CHECKING:
     from cli.output import Row
+    from coordinator.adapters.kafka.classic.fence import TopicAcls
     from coordinator.adapters.kafka.classic.topic import ClassicTopicFacts, KafkaClassicTopic
     from coordinator.client.client import DisklessClient
     from coordinator.client.migration.classic import ClassicState
@@ -22,16 +23,21 @@ if TYPE_CHECKING:
 
 PLAN_COLUMNS = ("partition", "state", "log_start_offset", "log_end_offset", "start_offset", "leader_epoch", "to_do")
 LOOKS_AT_ONCE: Final = 8
+EVERYBODY: Final = "everybody"
+SUPER_USERS: Final = "super-users"
+WITHOUT_ACLS: Final = (EVERYBODY, SUPER_USERS)
+"""Who may read a topic that has no ACL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationPlan:
-    """A topic as Kafka and the service know it. `known` is empty when the service does not know the topic yet."""
+    """A topic as Kafka and the service know it. `known` and `settings` are empty when the service does not know the topic yet."""
 
     name: str
     topic: ClassicTopicFacts
     classic: tuple[ClassicState, ...]
     known: tuple[DisklessLogState, ...]
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_created(self) -> bool:
@@ -100,12 +106,18 @@ async def make_plan(client: DisklessClient, topic: KafkaClassicTopic, metadata_t
         facts = await topic.describe()
     except ClassicTopicMissing as error:
         raise Failed(f"{error}; only topics that Kafka has can be migrated", Exit.NOT_FOUND) from error
-    known = await known_logs(client, await known_topic(client, topic.name, facts.topic_id, timeout_ms), timeout_ms)
-    return MigrationPlan(name=topic.name, topic=facts, classic=await look_at_all(topic, facts), known=known)
+    found = await known_topic(client, topic.name, facts.topic_id, timeout_ms)
+    return MigrationPlan(
+        name=topic.name,
+        topic=facts,
+        classic=await look_at_all(topic, facts),
+        known=await known_logs(client, found, timeout_ms),
+        settings={} if found is None else found.settings,
+    )
 
 
-async def known_topic(client: DisklessClient, name: str, topic_id: bytes, timeout_ms: int) -> TopicDescription | None:
-    """Return the topic as the service knows it. Raises `Failed` when it knows another one of that name."""
+async def known_topic(client: DisklessClient, name: str, topic_id: bytes | None, timeout_ms: int) -> TopicDescription | None:
+    """Return the topic as the service knows it. Raises `Failed` when it knows another one of that name than the one of Kafka's id."""
     from coordinator.client.errors import NotFound
     from coordinator.kafka.names import topic_id_text
 
@@ -113,7 +125,7 @@ async def known_topic(client: DisklessClient, name: str, topic_id: bytes, timeou
         found = await client.describe_topic(name, timeout_ms=timeout_ms)
     except NotFound:
         return None
-    if found.topic_id != topic_id:
+    if topic_id is not None and found.topic_id != topic_id:
         raise Failed(
             f"the service has a topic {name} with the id {topic_id_text(found.topic_id)}, Kafka's has {topic_id_text(topic_id)}: they are "
             "different topics, and two cannot have one name; delete or rename one of them"
@@ -157,12 +169,8 @@ async def look_at_all(topic: KafkaClassicTopic, facts: ClassicTopicFacts) -> tup
 
 
 async def check_writers(topic: KafkaClassicTopic, plan: MigrationPlan, still_s: float, *, is_confirmed: bool) -> None:
-    """Raise `Failed` when writers that an operator says have stopped still write, or when no ACL could stop them.
-
-    Raises `MigrationRefused`, `KafkaException`.
-    """
+    """Raise `Failed` when writers that an operator says have stopped still write. Raises `KafkaException`."""
     if not is_confirmed:
-        await topic.fence.is_closed()
         return
     await asyncio.sleep(still_s)
     for index, (before, after) in enumerate(zip(plan.classic, await look_at_all(topic, plan.topic), strict=True)):
@@ -173,9 +181,39 @@ async def check_writers(topic: KafkaClassicTopic, plan: MigrationPlan, still_s: 
             )
 
 
+def readers_text(name: str, acls: TopicAcls, readers: str | None) -> str:
+    """Say what the ACL against writers changes for readers. Raises `Failed` when an operator has to say who they are."""
+    from coordinator.adapters.kafka.classic.fence import READERS
+
+    if acls.others:
+        return f"the topic has {count_text(acls.others, 'ACL')} of others, which go on to say who reads it"
+    if acls.keeps_readers or readers == EVERYBODY:
+        return f"the topic has no other ACL: {len(READERS)} more allow everybody all but to write, as it is without any"
+    if readers == SUPER_USERS:
+        return "the topic has no other ACL: Kafka's super users alone read it"
+    raise Failed(
+        f"topic {name} has no ACL but the one that stops its writers. If the brokers have allow.everyone.if.no.acl.found=true, that one "
+        f"would lock its readers out: keep them with --readers {EVERYBODY}. If not, nobody but super users reads it: say so with --readers "
+        f"{SUPER_USERS}, since --readers {EVERYBODY} would open the topic",
+        Exit.USAGE,
+    )
+
+
 def settings_of(plan: MigrationPlan) -> Mapping[str, str]:
-    """Return the settings that the diskless topic begins with."""
-    return dict(plan.topic.retention)
+    """Return the settings that the diskless topic begins with: the retention in force in Kafka, of which any negative is no limit."""
+    from coordinator.kafka.topic_configs import UNLIMITED
+
+    return {name: value if value.isdecimal() else str(UNLIMITED) for name, value in plan.topic.retention.items()}
+
+
+def retention_text(plan: MigrationPlan) -> str:
+    """Say what is kept of the diskless part."""
+    change = f"`diskless topics alter {plan.name} --config ..` changes that"
+    if plan.known:
+        own = ", ".join(f"{name}={value}" for name, value in sorted(plan.settings.items()))
+        return f"as the diskless topic was created, with {own or 'no setting of its own: the defaults of the service count'}; {change}"
+    told = (f"{name}={value}{'' if name in plan.topic.own else ' (default of the brokers)'}" for name, value in settings_of(plan).items())
+    return f"as in Kafka, {', '.join(told)}, of each part by itself; {change} for the diskless part"
 
 
 def count_text(count: int, noun: str) -> str:
@@ -183,15 +221,15 @@ def count_text(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def summary(plan: MigrationPlan, *, is_confirmed: bool, still_s: float) -> Sequence[str]:
-    """Return what will happen, in lines for people."""
+def summary(plan: MigrationPlan, *, readers: str | None, still_s: float) -> Sequence[str]:
+    """Return what will happen, in lines for people. Without `readers`, a text about them, an operator has stopped the writers."""
     to_do = sum(one["to_do"] == "migrate" for one in plan.rows())
-    stop = (
-        "their operator has stopped the writers" if is_confirmed else "an ACL will deny everybody to write to the classic topic, for good"
-    )
+    writers = "an ACL will deny everybody to write to the classic topic, for good"
     return (
         f"topic {plan.name}: {to_do} of {count_text(len(plan.classic), 'partition')} to migrate; {plan.records} offsets stay in Kafka",
-        f"  1. writers: {stop}",
-        f"  2. each log must not move for {still_s:g} s, with no open transaction and everything replicated",
-        "  3. the last batches of its producers are read, and its diskless log begins at its end",
+        f"  writers: {'their operator has stopped them' if readers is None else writers}",
+        f"  readers: {'nothing changes in Kafka' if readers is None else readers}",
+        f"  retention: {retention_text(plan)}",
+        f"  each log must not move for {still_s:g} s, with no open transaction and everything replicated",
+        "  then the last batches of its producers are read, and its diskless log begins at its end",
     )

@@ -10,7 +10,7 @@ The listener of brokers, which also serves to set things up, stays open: `kafka.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
@@ -67,7 +67,8 @@ def monitor_rights(topic: str) -> Sequence[Right]:
 class SecuredKafka:
     """See the module's text."""
 
-    def __init__(self, folder: Path, runtime: BrokerRuntime) -> None:
+    def __init__(self, folder: Path, runtime: BrokerRuntime, *, properties: Mapping[str, str] | None = None) -> None:
+        """`properties` are more of the broker's."""
         certificates = folder / "certificates"
         certificates.mkdir(parents=True)
         self.ca = Authority(certificates, "ca")
@@ -87,6 +88,7 @@ class SecuredKafka:
                 "ssl.principal.mapping.rules": "RULE:^CN=([^,]+).*$/$1/,DEFAULT",
                 "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
                 "super.users": "User:ANONYMOUS",
+                **(properties or {}),
             },
         )
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from cli.classic_topic import classic_facts, open_both, places
-from cli.migration_plan import PLAN_COLUMNS
+from cli.classic_topic import open_both, places
+from cli.migration_plan import EVERYBODY, PLAN_COLUMNS, WITHOUT_ACLS
 from cli.options import (
     FiniteRange,
     config_option,
@@ -26,13 +26,18 @@ if TYPE_CHECKING:
     from cli.kafka import KafkaPlace
     from cli.migration_plan import MigrationPlan
     from cli.output import Row
+    from coordinator.adapters.kafka.classic.fence import WriterFence
     from coordinator.adapters.kafka.classic.topic import KafkaClassicTopic
+    from coordinator.client.client import DisklessClient
     from coordinator.client.migration.driver import MigratedPartition, MigrationDriver
     from coordinator.client.migration_calls import DisklessLogState
+    from coordinator.client.model import TopicDescription
 
 REPORT_COLUMNS = ("partition", "result", "start_offset", "prefix_start", "leader_epoch", "producers", "batches", "problem")
 ABORT_COLUMNS = ("partition", "state", "start_offset", "result")
 PARTITIONS_AT_ONCE: Final = 24
+EPOCHS_AHEAD: Final = 1 << 20
+"""An abort records epochs that no leader of Kafka reaches: what was planned before is fenced, and Kafka is not asked for its own."""
 WRITTEN_PAST: Final = "written past its start"
 
 
@@ -44,6 +49,12 @@ stopped_option = click.option(
 @click.command()
 @click.argument("topic")
 @stopped_option
+@click.option(
+    "--readers",
+    type=click.Choice(WITHOUT_ACLS),
+    help="Who reads the topic when it has no ACL: everybody (allow.everyone.if.no.acl.found=true on the brokers), whom ACLs then allow all "
+    "but to write; or super users alone.",
+)
 @click.option(
     "--still",
     "still_s",
@@ -71,6 +82,7 @@ stopped_option = click.option(
 def start(
     topic: str,
     writers_stopped: bool,
+    readers: str | None,
     still_s: float,
     drain_timeout_s: float,
     dry_run: bool,
@@ -86,8 +98,9 @@ def start(
     """Make all partitions of a classic topic diskless from the ends of their logs on.
 
     Everything that can be in the way is looked for before anything is changed; then the plan is printed. An ACL denies everybody to
-    write to the classic topic, except Kafka's super users; with --writers-stopped you have stopped its writers yourself. Status 0 once
-    every partition is diskless and its classic log still ends there. It may be killed and run again at any time: it goes on where it was.
+    write to the classic topic, except Kafka's super users; with --writers-stopped you have stopped its writers yourself. The diskless topic
+    gets the retention that is in force in Kafka. Status 0 once every partition is diskless and its classic log still ends there. It may be
+    killed and run again at any time: it goes on where it was.
 
     Examples: `diskless migration start orders --dry-run --bootstrap-server localhost:9192 --kafka-bootstrap-server kafka:9092`,
     `diskless migration start orders --writers-stopped --bootstrap-server localhost:9192 --kafka-bootstrap-server kafka:9092`
@@ -96,7 +109,7 @@ def start(
     from cli.service import run
 
     place = find_kafka_place(kafka_bootstrap_server, config_file, None, command_config, command_properties)
-    run(_start(topic, place, bootstrap_server, timeout_s, still_s, drain_timeout_s, writers_stopped, dry_run, yes, output))
+    run(_start(topic, place, bootstrap_server, timeout_s, still_s, drain_timeout_s, writers_stopped, readers, dry_run, yes, output))
 
 
 async def _start(
@@ -107,19 +120,22 @@ async def _start(
     still_s: float,
     drain_timeout_s: float,
     is_confirmed: bool,
+    readers: str | None,
     dry_run: bool,
     yes: bool,
     output: str,
 ) -> None:
-    from cli.migration_plan import check_writers, make_plan, settings_of, summary
+    from cli.migration_plan import check_writers, make_plan, readers_text, settings_of, summary
     from cli.service import milliseconds
     from coordinator.client.migration.driver import MigrationDriver
 
-    async with open_both(name, place, bootstrap_server, timeout_s, is_confirmed=is_confirmed) as (client, topic):
+    keep = readers == EVERYBODY
+    async with open_both(name, place, bootstrap_server, timeout_s, is_confirmed=is_confirmed, keep_readers=keep) as (client, topic):
         plan = await make_plan(client, topic, place.topic, milliseconds(timeout_s))
         plan.check()
         await check_writers(topic, plan, still_s, is_confirmed=is_confirmed)
-        for line in summary(plan, is_confirmed=is_confirmed, still_s=still_s):
+        told = None if is_confirmed else readers_text(name, await topic.fence.acls(), readers)
+        for line in summary(plan, readers=told, still_s=still_s):
             say(line)
         if dry_run:
             print_rows(plan.rows(), output, PLAN_COLUMNS)
@@ -225,10 +241,10 @@ def abort(
 ) -> None:
     """Take a migration back whose diskless logs are still empty, and let the writers write to the classic topic again.
 
-    End every `start` of the topic first, and whatever else migrates it; one that goes on is refused. Partitions that have their start
-    lose it, and an epoch above that of Kafka's leader is recorded for all. Then the ACL of `start` is taken away; with
-    --writers-stopped there was none. Nothing is changed when a partition has diskless records. The topic stays known to the service as
-    one to be migrated: `start` may begin again.
+    End every `start` of the topic first, and whatever else migrates it; one that goes on is refused. The ACLs of `start` are taken
+    away, which needs ALTER on the cluster and no right to the topic; with --writers-stopped there were none. Then partitions that have
+    their start lose it. Nothing is changed when a partition has diskless records, and writers are stopped again when one gets some
+    meanwhile. The topic stays known to the service as one to be migrated: `start` may begin again.
 
     Example: `diskless migration abort orders --bootstrap-server localhost:9192 --kafka-bootstrap-server kafka:9092`
     """
@@ -242,30 +258,24 @@ def abort(
 async def _abort(
     name: str, place: KafkaPlace, bootstrap_server: str, timeout_s: float, is_confirmed: bool, dry_run: bool, yes: bool, output: str
 ) -> None:
-    from cli.migration_plan import known_logs, known_topic, look_at_all
+    from cli.migration_plan import known_logs, known_topic
     from cli.outcome import Exit, Failed
     from cli.service import milliseconds
 
     timeout_ms = milliseconds(timeout_s)
     async with open_both(name, place, bootstrap_server, timeout_s, is_confirmed=is_confirmed) as (client, topic):
-        facts = await classic_facts(topic)
-        known = await known_topic(client, name, facts.topic_id, timeout_ms)
+        known = await known_topic(client, name, None, timeout_ms)
         if known is None:
             raise Failed(f"no migration of topic {name} was begun: the service does not know it", Exit.NOT_FOUND)
         logs = await known_logs(client, known, timeout_ms)
         _check_empty(name, logs)
-        await topic.fence.is_closed()  # refuses, before anything is changed, when there is no ACL to take away
-        classic = await look_at_all(topic, facts)
         to_reset = [index for index, log in enumerate(logs) if log.state == "initialised"]
-        say(f"topic {name}: {len(to_reset)} of {len(logs)} partitions lose the start of their diskless log, then writers may write again")
+        say(f"topic {name}: writers may write again, and {len(to_reset)} of {len(logs)} partitions lose the start of their diskless log")
         if not dry_run:
             confirm("Has every `start` of this topic ended, and is the migration to be aborted?", yes=yes)
-            # Pending partitions are reset too: a step that a driver has under way for one of them has a lower epoch, and is fenced then.
-            for index, (log, led) in enumerate(zip(logs, classic, strict=False)):
-                epoch = max(log.leader_epoch, led.leader_epoch) + 1
-                await client.reset_diskless_log(facts.topic_id, index, leader_epoch=epoch, timeout_ms=timeout_ms)
-            _check_pending(name, await known_logs(client, known, timeout_ms))
-            await topic.fence.open()
+            logs = await known_logs(client, known, timeout_ms)
+            _check_empty(name, logs)
+            await take_back(client, topic.fence, known, logs, timeout_ms)
     rows = [
         {
             "partition": index,
@@ -280,6 +290,29 @@ async def _abort(
         say("dry run: nothing was changed")
     else:
         say(f"topic {name} is classic; `diskless migration start` may begin again")
+
+
+async def take_back(
+    client: DisklessClient, fence: WriterFence, topic: TopicDescription, logs: Sequence[DisklessLogState], timeout_ms: int
+) -> None:
+    """Let the writers of a topic write, and make all its partitions pending, which were empty when their `logs` were read.
+
+    Pending ones are reset too: a step that a driver has under way for one of them has a lower epoch, and is fenced then. When a partition
+    has got records meanwhile, the writers are stopped again. Raises `Failed`, `MigrationRefused`, `KafkaException`.
+    """
+    from cli.migration_plan import known_logs
+    from cli.outcome import Failed
+    from coordinator.client.errors import DisklessError
+
+    await fence.open()
+    try:
+        for index, log in enumerate(logs):
+            epoch = max(0, log.leader_epoch) + EPOCHS_AHEAD
+            await client.reset_diskless_log(topic.topic_id, index, leader_epoch=epoch, timeout_ms=timeout_ms)
+        _check_pending(topic.name, await known_logs(client, topic, timeout_ms))
+    except (DisklessError, Failed) as error:
+        await fence.close()
+        raise Failed(f"topic {topic.name} is not taken back, and its writers are stopped as before: {error}") from error
 
 
 def _check_empty(name: str, logs: Sequence[DisklessLogState]) -> None:
@@ -304,6 +337,6 @@ def _check_pending(name: str, logs: Sequence[DisklessLogState]) -> None:
     for index, log in enumerate(logs):
         if log.state != "pending":
             raise Failed(
-                f"{name}-{index} was given the start {log.start_offset} again while the migration was taken back, so somebody still "
-                "migrates it: its writers stay stopped; end every `diskless migration start` of the topic, then abort again"
+                f"{name}-{index} was given the start {log.start_offset} again while the migration was taken back, so another `diskless "
+                "migration start` of the topic goes on: end it"
             )

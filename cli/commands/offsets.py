@@ -62,7 +62,8 @@ def offsets() -> None:
 def list_(topic: Sequence[str], partitions: Sequence[int], time: int, bootstrap_server: str, timeout_s: float, output: str) -> None:
     """List offsets of topics at a time; exact, every acknowledged commit counts.
 
-    TOPIC is a name or an id; none means all.
+    TOPIC is a name or an id; none means all. Of a migrated partition times are looked up in its diskless part only; `earliest` is the
+    start of the classic part as Kafka told it last.
 
     Examples: `diskless offsets list orders --bootstrap-server localhost:9192`,
     `diskless offsets list orders --time earliest --partition 0 --bootstrap-server localhost:9192 -o json`

@@ -34,7 +34,8 @@ def delete(topic: str, partition: int, offset: int, dry_run: bool, yes: bool, bo
     """Delete the records of a partition before an offset.
 
     TOPIC is a name or an id. An offset at or below the log start changes nothing; one above the high watermark is refused
-    (status 3). The deletion cannot be undone.
+    (status 3), and so is one in the classic part of a migrated partition, whose records Kafka deletes (kafka-delete-records.sh). The
+    deletion cannot be undone.
 
     Examples: `diskless records delete orders 0 --before-offset 1000 --dry-run --bootstrap-server localhost:9192`,
     `diskless records delete orders 0 --before-offset -1 --yes --bootstrap-server localhost:9192`
@@ -53,15 +54,17 @@ async def _delete(
     async with open_client(bootstrap_server, timeout_s) as client:
         found = await find_topic(client, topic, timeout_s)
         [target] = partition_ids(found, [partition])
-        bounds = await client.list_offsets([(target, -4), (target, -1)], timeout_ms=milliseconds(timeout_s))
+        bounds = await client.list_offsets([(target, -4), (target, -1), (target, -2)], timeout_ms=milliseconds(timeout_s))
         for bound in bounds:
             bound.raise_for_error()
-        start, end = bounds[0].offset, bounds[1].offset
+        start, end, earliest = (bound.offset for bound in bounds)
         wanted = end if offset == HIGH_WATERMARK else offset
         if wanted > end:
             raise Failed(f"offset {wanted} is above the high watermark {end} of {found.name}-{partition}", Exit.NOT_FOUND)
         gone = max(0, wanted - start)
         say(f"{found.name}-{partition} holds offsets {start} to {end} (exclusive); {gone} records {'would go' if dry_run else 'will go'}")
+        if earliest < start:
+            say(f"offsets {earliest} to {start - 1} are before its diskless part: only Kafka can delete those of the classic topic")
         if dry_run:
             return
         if gone:

@@ -34,5 +34,6 @@ class RetentionSettings:
         low=100,
         high=86_400_000,
         why="""How often the leader of a partition looks for batches that are past retention.ms or retention.bytes (Kafka's key and
-        default). Until then they can be read. `diskless retention enforce` looks at once.""",
+        default). Until then they can be read. `diskless retention enforce` looks at once. As often it asks Kafka where the classic parts of
+        migrated partitions begin.""",
     )

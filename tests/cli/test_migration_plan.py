@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
-from cli.migration_plan import MigrationPlan, summary, unmigrated
-from cli.outcome import Failed
+from cli.migration_plan import EVERYBODY, SUPER_USERS, MigrationPlan, readers_text, settings_of, summary, unmigrated
+from cli.outcome import Exit, Failed
+from coordinator.adapters.kafka.classic.fence import TopicAcls
 from coordinator.adapters.kafka.classic.topic import ClassicTopicFacts
 from coordinator.client.migration.classic import ClassicState, ClassicTransaction
 from coordinator.client.migration_calls import DisklessLogState
@@ -24,9 +25,22 @@ def log(end: int, *, transactions: tuple[ClassicTransaction, ...] = ()) -> Class
     return ClassicState(leader_epoch=3, log_start_offset=2, high_watermark=end, log_end_offset=end, open_transactions=transactions)
 
 
-def plan(classic: Sequence[ClassicState], known: Sequence[DisklessLogState] = (), *, is_compacted: bool = False) -> MigrationPlan:
-    facts = ClassicTopicFacts(topic_id=bytes(16), partitions=len(classic), is_compacted=is_compacted, retention={})
-    return MigrationPlan(name="orders", topic=facts, classic=tuple(classic), known=tuple(known))
+def plan(
+    classic: Sequence[ClassicState],
+    known: Sequence[DisklessLogState] = (),
+    *,
+    is_compacted: bool = False,
+    retention: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> MigrationPlan:
+    facts = ClassicTopicFacts(
+        topic_id=bytes(16),
+        partitions=len(classic),
+        is_compacted=is_compacted,
+        retention=retention or {},
+        own=frozenset({"retention.bytes"}),
+    )
+    return MigrationPlan(name="orders", topic=facts, classic=tuple(classic), known=tuple(known), settings=settings or {})
 
 
 @pytest.mark.parametrize(
@@ -44,7 +58,7 @@ def test_partitions_that_have_their_start_are_left_as_they_are(made: MigrationPl
     made.check()
     assert made.is_created is is_created
     assert [row["to_do"] for row in made.rows()] == to_do
-    assert f"{to_do.count('migrate')} of 2 partitions to migrate" in summary(made, is_confirmed=True, still_s=3.0)[0]
+    assert f"{to_do.count('migrate')} of 2 partitions to migrate" in summary(made, readers=None, still_s=3.0)[0]
 
 
 @pytest.mark.parametrize(
@@ -65,6 +79,36 @@ def test_partitions_that_have_their_start_are_left_as_they_are(made: MigrationPl
 def test_what_is_in_the_way_is_refused(made: MigrationPlan, text: str) -> None:
     with pytest.raises(Failed, match=text):
         made.check()
+
+
+def test_the_retention_in_force_in_kafka_is_carried_over_and_told() -> None:
+    made = plan([log(7)], retention={"retention.ms": "604800000", "retention.bytes": "-5"})
+    assert settings_of(made) == {"retention.ms": "604800000", "retention.bytes": "-1"}
+    text = summary(made, readers=None, still_s=3.0)[3]
+    assert "as in Kafka, retention.ms=604800000 (default of the brokers), retention.bytes=-1, of each part by itself" in text
+    assert "`diskless topics alter orders --config ..` changes that for the diskless part" in text
+    for settings, told in (({"retention.ms": "5"}, "retention.ms=5;"), ({}, "no setting of its own: the defaults of the service count;")):
+        assert told in summary(plan([log(7)], [PENDING], settings=settings), readers=None, still_s=3.0)[3]
+
+
+@pytest.mark.parametrize(
+    ("acls", "readers", "text"),
+    [
+        (TopicAcls(False, False, 2), None, "2 ACLs of others, which go on to say who reads it"),
+        (TopicAcls(False, False, 0), EVERYBODY, "7 more allow everybody all but to write"),
+        (TopicAcls(True, True, 0), None, "7 more allow everybody all but to write"),
+        (TopicAcls(False, False, 0), SUPER_USERS, "super users alone read it"),
+    ],
+)
+def test_what_changes_for_readers_is_told(acls: TopicAcls, readers: str | None, text: str) -> None:
+    assert text in readers_text("orders", acls, readers)
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_the_first_acl_of_a_topic_needs_a_word_about_its_readers(is_closed: bool) -> None:
+    with pytest.raises(Failed, match="would lock its readers out: keep them with --readers everybody") as failed:
+        readers_text("orders", TopicAcls(is_closed, False, 0), None)
+    assert failed.value.status is Exit.USAGE
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,6 @@ class ClassicTopicLeaders:
 
     topic_id: bytes
     leaders: tuple[Leadership | None, ...]
-    brokers: tuple[tuple[str, int], ...]
 
 
 def leaders_of(answer: metadata.MetadataResponse, topic: metadata.response.MetadataResponseTopic) -> dict[int, Leadership]:
@@ -99,8 +98,7 @@ class Leaders:
             raise refused(int(topic.error_code.value), f"topic {self.topic}: the broker answers {topic.error_code.name}")
         led = leaders_of(answer, topic)
         topic_id = topic.topic_id.bytes if topic.topic_id is not None else bytes(16)
-        brokers = sorted((one.host, int(one.port)) for one in answer.brokers)
-        return ClassicTopicLeaders(topic_id, tuple(led.get(index) for index in range(len(topic.partitions))), tuple(brokers))
+        return ClassicTopicLeaders(topic_id, tuple(led.get(index) for index in range(len(topic.partitions))))
 
     def ask_any(self, request: Message, answer_type: type[Answer]) -> Answer:
         """Return any broker's answer. Raises `KafkaException`."""
@@ -133,12 +131,13 @@ class Leaders:
         return leader
 
     def ask_each_broker(self, question: Callable[[BrokerConnection], Found]) -> list[Found]:
-        """Return what a question gives at each broker in service. Raises `ClassicTopicMissing`, `KafkaException`."""
+        """Return what a question gives at each broker in service; no right to the topic is needed for it. Raises `KafkaException`."""
         end_s = time.monotonic() + self._timeout_s
+        request = metadata.MetadataRequest(topics=(), allow_auto_topic_creation=False, include_topic_authorized_operations=False)
+        bootstrap = self._bootstrap
+        brokers = bootstrap.ask(request, metadata.MetadataResponse, lambda answer: answer.brokers, end_s)
         answers = []
-        for host, port in self._describe(end_s).brokers:
-            with connect(
-                host, port, security=self._bootstrap.security, client_id=self._bootstrap.client_id, timeout_s=rest_s(end_s)
-            ) as connection:
+        for host, port in sorted((one.host, int(one.port)) for one in brokers):
+            with connect(host, port, security=bootstrap.security, client_id=bootstrap.client_id, timeout_s=rest_s(end_s)) as connection:
                 answers.append(question(connection))
         return answers

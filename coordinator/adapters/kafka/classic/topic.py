@@ -26,12 +26,13 @@ COMPACT: Final = "compact"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicTopicFacts:
-    """A classic topic as Kafka describes it. `retention` are the settings of retention that it has of its own."""
+    """A classic topic as Kafka describes it. `retention` are the settings of retention in force, `own` those that it sets itself."""
 
     topic_id: bytes
     partitions: int
     is_compacted: bool
     retention: Mapping[str, str]
+    own: frozenset[str] = frozenset()
 
 
 class KafkaClassicTopic:
@@ -45,9 +46,10 @@ class KafkaClassicTopic:
         client_id: str,
         kafka_properties: Mapping[str, Any],
         is_fence_confirmed: bool,
+        keep_readers: bool = False,
         request_timeout_s: float = 10.0,
     ) -> None:
-        """With `is_fence_confirmed` an operator has stopped the writers; else an ACL does.
+        """With `is_fence_confirmed` an operator has stopped the writers; else an ACL does, with `keep_readers` as `AclFence` says.
 
         Raises `KafkaException`, `KafkaPropertyRefused`.
         """
@@ -62,7 +64,9 @@ class KafkaClassicTopic:
             stats=KafkaStats(),
         )
         self._leaders = Leaders(name, properties, request_timeout_s)
-        self.fence: WriterFence = ConfirmedFence() if is_fence_confirmed else AclFence(self._leaders, request_timeout_s)
+        self.fence: WriterFence = (
+            ConfirmedFence() if is_fence_confirmed else AclFence(self._leaders, request_timeout_s, keep_readers=keep_readers)
+        )
         self._fencing = asyncio.Lock()
         self._is_fenced = False
 
@@ -70,12 +74,14 @@ class KafkaClassicTopic:
         """Ask Kafka. Raises `ClassicTopicMissing`, `KafkaException`."""
         found = await asyncio.to_thread(self._leaders.describe)
         configs = await asyncio.to_thread(self._configs)
-        policy = next((one.value or "" for one in configs if one.name == CLEANUP_POLICY), "")
+        values = {one.name: one.value or "" for one in configs}
+        policy = values.pop(CLEANUP_POLICY, "")
         return ClassicTopicFacts(
             topic_id=found.topic_id,
             partitions=len(found.leaders),
             is_compacted=COMPACT in policy.split(","),
-            retention={one.name: one.value or "" for one in configs if one.name != CLEANUP_POLICY and one.config_source == OF_THE_TOPIC},
+            retention=values,
+            own=frozenset(one.name for one in configs if one.config_source == OF_THE_TOPIC),
         )
 
     def _configs(self) -> tuple[describe_configs.response.DescribeConfigsResourceResult, ...]:
