@@ -71,9 +71,9 @@ class Place(NamedTuple):
     def verify(self, name: str, status: Exit = Exit.OK) -> Any:
         return self.run("verify", name, "--object-store-url", f"file://{self.service.folder / 'objects'}", status=status)
 
-    def create(self, name: str, partitions: int = 1, **config: str) -> None:
+    def create(self, name: str, partitions: int = 1, replicas: int = 1, **config: str) -> None:
         admin = AdminClient({"bootstrap.servers": self.kafka})
-        new = NewTopic(name, partitions, 1, config={key.replace("_", "."): value for key, value in config.items()})
+        new = NewTopic(name, partitions, replicas, config={key.replace("_", "."): value for key, value in config.items()})
         admin.create_topics([new])[name].result(WAIT_S)
 
     def topic(self, name: str) -> KafkaClassicTopic:
