@@ -34,7 +34,7 @@ from coordinator.client.model import CommitOutcome, PartitionId
 from coordinator.client.ulid import new_ulid
 from coordinator.config.values import StoreUrl
 from coordinator.kafka.errors import ErrorCode
-from coordinator.kafka.timestamps import EARLIEST, LATEST
+from coordinator.kafka.timestamps import EARLIEST, LATEST, MAX_TIMESTAMP
 from coordinator.protocol.messages import CommitBatch
 from coordinator.testing.contracts.diskless_logs import CHECKS
 from integration_tests.conftest import KafkaFactory
@@ -328,6 +328,8 @@ async def _look_up_times(reader: HybridReader, start: int, read: Sequence[Any]) 
         wanted = next((one.offset, one.timestamp_ms) for one in read if one.timestamp_ms >= timestamp)
         assert await reader.offset_for(0, timestamp) == wanted
     assert await reader.offset_for(0, last + 1) is None
+    with pytest.raises(ValueError, match=r"time -3: milliseconds from 0 on, EARLIEST \(-2\) and LATEST \(-1\)"):
+        await reader.offset_for(0, MAX_TIMESTAMP)
 
 
 def test_a_migration_is_taken_back_and_begun_again(secured_place: Place, unique_name: Callable[[str], str]) -> None:

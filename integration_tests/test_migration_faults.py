@@ -182,7 +182,7 @@ def test_the_service_follows_the_start_of_the_classic_part(
     def delete(*offsets: int) -> None:
         admin = AdminClient({"bootstrap.servers": place.kafka, **QUIET})  # a new one knows who leads now
         places = [TopicPartition(name, partition, offset) for partition, offset in enumerate(offsets)]
-        for deleted in admin.delete_records(places).values():
+        for deleted in admin.delete_records(places, request_timeout=5.0, operation_timeout=5.0).values():
             deleted.result(WAIT_S)
 
     async def refused(offset: int) -> None:

@@ -51,6 +51,9 @@ class ClassicStarts:
                 problems = await self._follow()
             except KafkaUnavailable as error:
                 problems = {"all": str(error)}
+            except Exception:
+                LOG.exception("where classic logs begin was not followed; it is tried again")
+                problems = {}
             self._tell(problems)
             await asyncio.sleep(self._interval_s)
 
