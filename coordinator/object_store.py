@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-_KEY_BYTES_MAX = 1024
+KEY_BYTES_MAX = 1024
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SEGMENT = r"(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f\ud800-\udfff]+"
 _KEY = re.compile(f"{_SEGMENT}(?:/{_SEGMENT})*")
@@ -97,17 +97,27 @@ class ObjectStore(Protocol):
 
 def is_key(key: str) -> bool:
     """Whether an object can have this key."""
-    return _KEY.fullmatch(key) is not None and len(key.encode()) <= _KEY_BYTES_MAX
+    return _KEY.fullmatch(key) is not None and len(key.encode()) <= KEY_BYTES_MAX
+
+
+def key_fault(key: str) -> str:
+    """Why no object can have this key, as a sentence; empty if one can."""
+    # Commits and deletions check each key on the event loop: one search, and the reasons only for a key that has one.
+    if is_key(key):
+        return ""
+    key_bytes = len(key.encode(errors="surrogatepass"))
+    if not 0 < key_bytes <= KEY_BYTES_MAX:
+        return f"object key has {key_bytes} bytes; it must have 1 to {KEY_BYTES_MAX}"
+    if _CONTROL.search(key) is not None:
+        return f"object key {key!r} must not contain control characters"
+    return f"object key {key!r} must be a relative path of non-empty segments without . and .."
 
 
 def check_key(key: str) -> str:
     """Return the key, or raise `InvalidKey`."""
-    # Deleting checks each key on the event loop: one search, and the reasons only for a key that has one.
-    if is_key(key):
-        return key
-    if _CONTROL.search(key) is not None:
-        raise InvalidKey(f"object key {key!r}: must not contain control characters")
-    raise InvalidKey(f"object key {key!r}: must be a relative path of non-empty segments, at most {_KEY_BYTES_MAX} bytes, without . and ..")
+    if fault := key_fault(key):
+        raise InvalidKey(fault)
+    return key
 
 
 def check_prefix(prefix: str) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coordinator.config.keys import integer, text
+from coordinator.object_store import is_key
 
 DAY_MS = 86_400_000
 
 
 def _is_prefix(value: str) -> bool:
-    return value.endswith("/") and not value.startswith("/") and "//" not in value and ".." not in value.split("/")
+    return value.endswith("/") and is_key(value[:-1])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,6 @@ BATCHES_PER_FILE_BITS = 17
 """An entry of a megabyte holds fewer than 2^17 batches, and the id of a batch has so many bits for its place in the entry."""
 FILES_PER_REQUEST_MAX = 1_000
 """Limit of a request that fences, removes or hands over files: its entries are applied at once, on the event loop."""
-OBJECT_KEY_BYTES_MAX = 1024
 OBJECT_FORMAT_WAL_MULTI_SEGMENT = 1
 
 MESSAGE_BYTES_MAX = 1_048_588

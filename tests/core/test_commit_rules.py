@@ -7,7 +7,7 @@ import pytest
 
 from coordinator.core.commands import CommitFile
 from coordinator.core.files import decide
-from coordinator.core.files.requests import RECORDS_PER_BATCH_MAX, read_lines
+from coordinator.core.files.requests import RECORDS_PER_BATCH_MAX, check_whole, read_lines
 from coordinator.core.limits import Limits
 from coordinator.core.tables.diskless_log import OFFSETS_MAX
 from coordinator.kafka.batches import BATCH, partition_key, split_partition_key
@@ -126,6 +126,18 @@ def test_a_file_among_the_objects_of_the_service_is_refused() -> None:
     for key, error in (("snapshots/a", E.INVALID_REQUEST), ("orphan-scan/a", E.INVALID_REQUEST), ("snapshots", 0), ("wal/snapshots/a", 0)):
         [answer] = replica.ask(commit(key, [batch()]))
         assert result_of(answer).errors == [error], key
+
+
+UNUSUAL_KEYS = ["wal//dbl", "wal/./dot", "wal/x/../up", "../victim", "/victim", "wal/folder/", "wal/tab\t", "wal/del\x7f", "", "k" * 1025]
+
+
+@pytest.mark.parametrize("key", UNUSUAL_KEYS, ids=ascii)
+def test_a_file_whose_key_no_store_lists_as_it_is_is_refused(key: str) -> None:
+    world, replica = leading()
+    length = len(world.log)
+    assert errors(replica, commit(key, [batch(), batch(1)])) == [E.INVALID_REQUEST] * 2
+    assert check_whole(commit(key, [batch()]), (0,), 1).error is E.INVALID_REQUEST
+    assert len(world.log) == length
 
 
 def test_a_file_of_unknown_age_is_never_too_old() -> None:

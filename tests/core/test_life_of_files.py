@@ -193,6 +193,8 @@ def test_one_request_ends_what_can_be_and_says_of_each_other_why_not() -> None:
     [
         (fence("a" * 1025), "object key has 1025 bytes; it must have 1 to 1024"),
         (fence(""), "object key has 0 bytes"),
+        (fence("wal//a"), "object key 'wal//a' must be a relative path of non-empty segments"),
+        (fence("wal/a\n"), r"object key 'wal/a\n' must not contain control characters"),
         (fence("a", created_ms=-2), "file a was created at -2"),
         (fence(*(f"k{n}" for n in range(FILES_PER_REQUEST_MAX + 1))), "1001 files in a request, 1000 are allowed: split it"),
     ],

@@ -16,11 +16,12 @@ import numpy.typing as npt
 from coordinator.core.commands import OK, CommitFile, Outcome
 from coordinator.core.files.outcomes import BAD_MAGIC, BAD_OFFSETS, BAD_RANGE, BAD_TYPE, OUT_OF_ORDER
 from coordinator.core.files.request_loops import read_requests
-from coordinator.core.limits import BATCHES_PER_FILE_BITS, OBJECT_FORMAT_WAL_MULTI_SEGMENT, OBJECT_KEY_BYTES_MAX, Limits
+from coordinator.core.limits import BATCHES_PER_FILE_BITS, Limits, OBJECT_FORMAT_WAL_MULTI_SEGMENT, OBJECT_KEY_BYTES_MAX, OWNERS_MAX
 from coordinator.kafka.batches import split_partition_key
 from coordinator.kafka.coordinators import OWNERS_MAX
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import topic_id_text
+from coordinator.object_store import key_fault
 from records.lines import LINE_WIDTH
 
 Int64s = npt.NDArray[np.int64]
@@ -141,9 +142,9 @@ def check_head(command: CommitFile, context: CommitContext) -> Outcome | None:
 
 def check_file(command: CommitFile, coordinator_ids: Collection[int], coordinator_count: int) -> Outcome | None:
     """The checks on the file as a whole that all coordinators make alike: those of its age are left to each of them."""
-    key_bytes = len(command.object_key.encode())
-    if not 0 < key_bytes <= OBJECT_KEY_BYTES_MAX:
-        return _invalid(f"object key has {key_bytes} bytes; it must have 1 to {OBJECT_KEY_BYTES_MAX}")
+    if fault := key_fault(command.object_key):
+        # A store lists the object under another key, if at all: it would be taken for an orphan, or stay for ever.
+        return _invalid(fault)
     if command.object_format != OBJECT_FORMAT_WAL_MULTI_SEGMENT:
         return _invalid(f"object format {command.object_format} is unknown; send {OBJECT_FORMAT_WAL_MULTI_SEGMENT}")
     if command.file_size < 0:

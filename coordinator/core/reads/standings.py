@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from coordinator.core.commands import OK, FencedFile, FenceFiles, FileStanding, Outcome
-from coordinator.core.limits import FILES_PER_REQUEST_MAX, OBJECT_KEY_BYTES_MAX
+from coordinator.core.limits import FILES_PER_REQUEST_MAX
 from coordinator.core.state.replica_state import ShardState
 from coordinator.kafka.errors import ErrorCode
+from coordinator.object_store import key_fault
 
 _STANDING_OF: Mapping[str, FileStanding] = {
     "fenced": FileStanding.FENCED,
@@ -51,9 +52,8 @@ def _fenced(is_fencing: bool, object_key: str, created_ms: int, standing: FileSt
 
 def fence_fault(object_key: str, created_ms: int) -> str | None:
     """Why a key cannot be that of a file."""
-    key_bytes = len(object_key.encode())
-    if not 0 < key_bytes <= OBJECT_KEY_BYTES_MAX:
-        return f"object key has {key_bytes} bytes; it must have 1 to {OBJECT_KEY_BYTES_MAX}"
+    if fault := key_fault(object_key):
+        return fault
     if created_ms < -1:
         return f"file {object_key} was created at {created_ms}; send milliseconds since the epoch, or -1 if that is not known"
     return None
