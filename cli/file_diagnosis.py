@@ -74,6 +74,14 @@ def diagnose_orphan_scan(scan: OrphanScanState, now_ms: int) -> list[Diagnosis]:
                 "`diskless orphans status` shows whether it moves; one over very many objects may last",
             )
         ]
+    if scan.unusual:
+        return [
+            _warning(
+                ORPHANS,
+                f"{scan.unusual} objects below object.store.wal.prefix have keys that no file can have, {scan.unusual_keys[0]!r} first",
+                "nothing of the service stored them, and it does not delete them: delete them with a tool of the store",
+            )
+        ]
     last = "no scan for orphans has finished yet" if scan.finished_ms < 0 else f"the last scan deleted {scan.deleted} orphans"
     return [Diagnosis(health=Health.OK, check=ORPHANS, finding=last)]
 

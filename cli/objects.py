@@ -14,10 +14,11 @@ import click
 
 from cli.options import F, config_option
 from cli.outcome import Exit, Failed
+from cli.output import say
 
 if TYPE_CHECKING:
     from coordinator.config.values import StoreUrl
-    from coordinator.object_store import ObjectStore
+    from coordinator.object_store import ObjectStore, StoredObject
 
 URL_VARIABLE = "DISKLESS_OBJECT_STORE_URL"
 
@@ -102,6 +103,32 @@ def _shared(url: StoreUrl) -> StoreUrl:
         what = "is no folder" if Path(url.path).exists() else "does not exist"
         raise Failed(f"{url}: the folder {what}; correct the path, or create the folder if it shall be the store", Exit.NOT_FOUND)
     return url
+
+
+class UnusualKeys:
+    """Counts the objects whose keys no file can have: they are of no service, so commands name the first, and leave them."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._first = ""
+
+    def add(self, count: int, keys: Sequence[str]) -> None:
+        """Add some objects; `keys` has the first of their keys."""
+        self._first = self._first or next(iter(keys), "")
+        self._count += count
+
+    def without(self, chunk: Sequence[StoredObject]) -> list[StoredObject]:
+        """The objects of a chunk that may be those of files; the others are counted."""
+        from coordinator.object_store import is_key
+
+        unusual = [one.key for one in chunk if not is_key(one.key)]
+        self.add(len(unusual), unusual)
+        return [one for one in chunk if is_key(one.key)] if unusual else list(chunk)
+
+    def tell(self) -> None:
+        """Tell how many they are, if there are any."""
+        if self._count:
+            say(f"{self._count} objects have keys that no file can have, and stay: the first is {self._first!r}")
 
 
 def wal_prefix(config_file: Path | None) -> str:

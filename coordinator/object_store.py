@@ -15,8 +15,10 @@ from typing import Protocol
 
 KEY_BYTES_MAX = 1024
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_SEGMENT = r"(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f\ud800-\udfff]+"
-_KEY = re.compile(f"{_SEGMENT}(?:/{_SEGMENT})*")
+_SEGMENT = r"(?!\.{1,2}(?:/|$))[^/\x00-\x1f\x7f\ud800-\udfff]+"
+KEY_PATTERN = f"{_SEGMENT}(?:/{_SEGMENT})*"
+"""Matches the whole of a key, in the regular expressions of Java, too; `KEY_BYTES_MAX` bounds it besides."""
+_KEY = re.compile(KEY_PATTERN)
 
 
 class StoreError(Exception):
@@ -45,7 +47,7 @@ class InvalidKey(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredObject:
-    """One object of a listing."""
+    """One object of a listing, whose key may be one that `is_key` refuses."""
 
     key: str
     size_bytes: int
@@ -89,7 +91,10 @@ class ObjectStore(Protocol):
         """Delete objects; a missing one counts as deleted. Never raises for what the store said."""
 
     def list(self, prefix: str, after: str = "") -> AsyncIterator[Sequence[StoredObject]]:
-        """List objects below a prefix in ascending order of their keys, those greater than `after`, which may be any text, in chunks."""
+        """List objects below a prefix in ascending order of their keys, those greater than `after`, which may be any text, in chunks.
+
+        Keys come as the store has them: of one for which `is_key` is false nothing but the name can be used.
+        """
 
     async def ping(self) -> None:
         """Find out quickly, without retries, whether the store can be used."""

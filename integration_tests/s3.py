@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import urllib.request
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
+from urllib.parse import quote
 
 import obstore
 import pytest
@@ -72,6 +75,16 @@ class RealS3:
             "secret_access_key": secret_key,
             "virtual_hosted_style_request": "false",
         }
+
+    def put_unusual(self, key: str, data: bytes) -> None:
+        """Store an object of the bucket under a key that obstore refuses."""
+        endpoint = f"{self.options()['endpoint']}/{BUCKET}/{quote(key)}?x-id="
+        config = self.options() | {"endpoint": endpoint, "virtual_hosted_style_request": "true"}
+        url = obstore.sign(
+            S3Store(BUCKET, config=cast("S3Config", config), client_options={"allow_http": True}), "PUT", "x", timedelta(minutes=1)
+        )
+        with urllib.request.urlopen(urllib.request.Request(url, data=data, method="PUT"), timeout=20):
+            pass
 
     def parts(self, key: str) -> int:
         """In how many parts an object of the bucket was put; 1 if it was put whole."""

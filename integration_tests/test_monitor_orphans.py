@@ -162,9 +162,11 @@ def test_snapshots_and_records_of_scans_are_no_orphans_of_a_whole_bucket(scene: 
         place.write_bytes(b"kept")
         os.utime(place, (1, 1))
     os.utime(scene.bucket / "else" / "where", (1, 1))
+    (scene.bucket / "wal" / "a" / "tab\t").write_bytes(b"of no service")
+    os.utime(scene.bucket / "wal" / "a" / "tab\t", (1, 1))
     store = ("--object-store-url", f"file://{scene.bucket}", "--prefix", "", "--write", tmp_path / "found", "--write-format", "csv")
     ended = scene.run(*store, "-o", "json")
-    assert json.loads(ended.stdout)["orphans"] == 5
+    assert (json.loads(ended.stdout)["orphans"], json.loads(ended.stdout)["unusual_objects"]) == (5, 1)
     listed = "".join(part.read_text() for part in (tmp_path / "found").glob("*.csv"))
     assert "else/where" in listed
     assert not any(kept in listed for kept in ("snapshots/", "orphan-scan/"))
@@ -173,7 +175,8 @@ def test_snapshots_and_records_of_scans_are_no_orphans_of_a_whole_bucket(scene: 
 def test_orphans_of_an_inventory_as_s3_writes_it(scene: Scene, tmp_path: Path) -> None:
     old = datetime.fromtimestamp(NOW_MS / 1000 - 86_400, UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
     keys = [f"base/wal/{folder}/{name}" for name, folder in OBJECTS.items() if name != "young"]
-    lines = [f'"bucket","{urllib.parse.quote(key)}","12","{old}"' for key in [*keys, "base/wal/a/lost", "else/where"]]
+    unusual = [f"base/wal/{key}" for key in ("/x", "./x", "a/..", "folder/", "a\n", "a\x7f", "é" * 511)]
+    lines = [f'"bucket","{urllib.parse.quote(key)}","12","{old}"' for key in [*keys, *unusual, "base/wal/a/lost", "else/where"]]
     inventory = tmp_path / "inventory.csv.gz"
     inventory.write_bytes(gzip.compress("\n".join(lines).encode()))
     columns = "Bucket,Key,Size,LastModifiedDate"
@@ -181,7 +184,8 @@ def test_orphans_of_an_inventory_as_s3_writes_it(scene: Scene, tmp_path: Path) -
     ended = scene.run("--inventory", inventory, *form, "--write", tmp_path / "found", "--write-format", "csv", "-o", "json")
     assert ended.returncode == Exit.OK, ended.stdout + ended.stderr
     found = json.loads(ended.stdout)
-    assert (found["objects"], found["known_objects"], found["orphans"], found["orphan_bytes"]) == (8, 4, 4, 48)
+    assert (found["objects"], found["known_objects"], found["orphans"], found["orphan_bytes"]) == (15, 4, 4, 48)
+    assert found["unusual_objects"] == len(unusual)
     assert found["missing_files"] == 0
     written = "".join(part.read_text(encoding="utf-8") for part in (tmp_path / "found").glob("*.csv"))
     assert "wal/c/never é,12," in written

@@ -151,8 +151,10 @@ def test_a_service_whose_kafka_is_lost_goes_on_in_another(restored: Restored) ->
     service.start(1)
     restored.is_as_before()
 
+    (restored.store / "wal" / "tab\t").write_bytes(b"of no service")
     found = restored.on_node("restore", "report", "--object-store-url", f"file://{restored.store}", "-o", "json", status=Exit.AUDIT)
     assert "not finished" in found.stderr
+    assert r"1 objects have keys that no file can have, and stay: the first is 'wal/tab\t'" in found.stderr
     told = {(row["finding"], row["object_key"]) for row in json.loads(found.stdout) if row["finding"] != "partly known"}
     assert told == {("unknown", lost.lost_key), ("missing", lost.history.sent[-1][0].object_key)}
     for _ in range(2):

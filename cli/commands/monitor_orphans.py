@@ -108,6 +108,7 @@ def orphans(
     from cli.objects import open_object_store, snapshots_prefix_of, wal_prefix
     from cli.spark_batch import batch_session, log_place, note_result, topic_watch, while_pruned
     from cli.spark_snapshots import REMEDY, SnapshotStore
+    from coordinator.object_store import KEY_BYTES_MAX, KEY_PATTERN
     from coordinator.runtime.files.scan_record import FOLDER as SCAN_FOLDER
 
     place = find_kafka_place(kafka_server, config_file, topic, command_config, command_properties)
@@ -150,6 +151,8 @@ def orphans(
                     # newest object.
                     taken_ms=now_ms if inventory_path is None else newest(objects) - margin_ms,
                     prefix=prefix,
+                    key_pattern=KEY_PATTERN,
+                    key_bytes_max=KEY_BYTES_MAX,
                     kept_prefixes=(f"{snapshots_prefix_of(snapshots_prefix, config_file)}/", SCAN_FOLDER),
                 )
                 starts = snapshots.starts(watch, facts, log_starts, Path(scratch), newest_first=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cli.objects import UnusualKeys
 from cli.options import output_option, server_option, timeout_option
 from cli.outcome import Exit, Failed
 from cli.output import RowStream, print_fields, say, time_text
@@ -99,14 +100,16 @@ async def _find(bootstrap_server: str, timeout_s: float, output: str) -> None:
 
 async def _print_found(client: DisklessClient, output: str) -> None:
     examined = found = size_bytes = 0
-    older_than = None
+    older_than, unusual = None, UnusualKeys()
     with RowStream(output, COLUMNS) as rows:
         async for page in client.find_orphans():
             examined, found, size_bytes = examined + page.examined, found + page.orphans, size_bytes + page.orphan_bytes
             older_than = time_text(page.older_than_ms)
+            unusual.add(page.unusual, page.unusual_keys)
             for one in page.found:
                 rows.write(_row(one))
     say(f"{found} of {examined} objects are orphans, with {size_bytes} bytes; objects from {older_than} on are too young")
+    unusual.tell()
 
 
 def _row(one: OrphanObject) -> Row:
@@ -123,6 +126,8 @@ def _fields(state: OrphanScanState) -> Row:
         "young": state.young,
         "known": state.known,
         "skipped": state.skipped,
+        "unusual": state.unusual,
+        "unusual_keys": list(state.unusual_keys),
         "orphans": state.orphans,
         "orphan_bytes": state.orphan_bytes,
         "deleted": state.deleted,

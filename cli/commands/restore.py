@@ -237,7 +237,7 @@ def report(
 
 async def _report(bootstrap_server: str, store: ObjectStore, wal: str, snapshots: str, timeout_s: float, output: str) -> int:
     """Print what differs; returns how many objects are missing."""
-    from cli.objects import store_errors
+    from cli.objects import UnusualKeys, store_errors
     from cli.outcome import Failed
     from cli.output import RowStream
     from cli.restore_report import MISSING, FoundObject, OutOfOrder, compare
@@ -247,9 +247,11 @@ async def _report(bootstrap_server: str, store: ObjectStore, wal: str, snapshots
     began_ms = time.time_ns() // 1_000_000
     wal_folder, snapshots_folder = (f"{prefix}/" if prefix else "" for prefix in (wal.strip("/"), snapshots))
 
+    unusual = UnusualKeys()
+
     async def objects() -> AsyncIterator[FoundObject]:
         async for chunk in store.list(""):
-            for one in chunk:
+            for one in unusual.without(chunk):
                 if not snapshots_folder or not one.key.startswith(snapshots_folder):
                     yield FoundObject(one.key, one.size_bytes, one.modified_ms)
 
@@ -271,6 +273,7 @@ async def _report(bootstrap_server: str, store: ObjectStore, wal: str, snapshots
                     rows.write(_report_row(one))
             except OutOfOrder as error:
                 raise Failed(str(error)) from error
+    unusual.tell()
     return missing
 
 

@@ -207,8 +207,10 @@ def _orphan_samples(node: Node) -> Iterable[Sample]:
     """The scan for orphans; when the last one finished is known where the directory is led."""
     status = node.orphans.status()
     yield Sample("orphan_scan_running", (), status.is_running)
-    if status.record is not None and status.record.finished_ms >= 0:
-        yield Sample("orphan_scan_last_finished_timestamp_seconds", (), status.record.finished_ms / 1000)
+    if status.record is not None:
+        yield Sample("orphan_scan_unusual_objects", (), status.record.counts.unusual)
+        if status.record.finished_ms >= 0:
+            yield Sample("orphan_scan_last_finished_timestamp_seconds", (), status.record.finished_ms / 1000)
     yield Sample("orphans_deleted_total", (), node.orphans.deleted)
     yield Sample("orphan_scan_failures_total", (), node.orphans.failures)
 

@@ -33,6 +33,8 @@ class OrphanScanState(Result):
     young: int = 0
     known: int = 0
     skipped: int = 0
+    unusual: int = 0
+    unusual_keys: tuple[str, ...] = ()
     orphans: int = 0
     orphan_bytes: int = 0
     deleted: int = 0
@@ -78,6 +80,8 @@ class ScanOrphansCall(RoutedCall[OrphanScanState]):
                 young=response.young,
                 known=response.known,
                 skipped=response.skipped,
+                unusual=response.unusual,
+                unusual_keys=response.unusual_keys,
                 orphans=response.orphans,
                 orphan_bytes=response.orphan_bytes,
                 deleted=response.deleted,

@@ -1935,7 +1935,11 @@ class ScanOrphansResponse(ResponsePart):
     known: int = field(metadata=INT64, default=0)
     """Those of them that a coordinator has."""
     skipped: int = field(metadata=INT64, default=0)
-    """Those of them that are not WAL files: they lie below the prefix of snapshots, or no coordinator would take their keys."""
+    """Those of them that are not WAL files: they lie where the service keeps objects of its own."""
+    unusual: int = field(metadata=INT64, default=0)
+    """Those of them whose keys no file can have, such as markers of folders; nothing deletes them."""
+    unusual_keys: tuple[str, ...] = field(metadata=STRING)
+    """The first of these keys."""
     orphans: int = field(metadata=INT64, default=0)
     """Those of them that are orphans."""
     orphan_bytes: int = field(metadata=INT64, default=0)

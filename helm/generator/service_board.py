@@ -446,12 +446,13 @@ OBJECTS: Final = Section(
         ),
         Panel(
             title="Orphan scan",
-            help="1 while a node scans the store, and the time since the last scan finished, in hours.",
+            help="1 while a node scans the store; hours since the last scan finished; objects in it whose keys no file can have, which stay.",
             queries=(
                 Query(expr=metric("orphan_scan_running"), legend="scans on {{instance}}"),
                 Query(
                     expr=f"(time() - max({metric('orphan_scan_last_finished_timestamp_seconds')})) / 3600", legend="hours since the last"
                 ),
+                Query(expr=f"max({metric('orphan_scan_unusual_objects')})", legend="unusual keys"),
             ),
         ),
     ),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MISSING_TOLD_MAX = 100
 FOLDERS_TOLD_MAX = 20
-KNOWN, YOUNG, ORPHAN, UNREADABLE = "known", "young", "orphan", "unreadable"
+KNOWN, YOUNG, ORPHAN, UNUSUAL, UNREADABLE = "known", "young", "orphan", "unusual", "unreadable"
 NEVER_COMMITTED = "never committed"
 HOUR_MS = 3_600_000
 AGES = (("under 1 h", HOUR_MS), ("1 to 24 h", 24 * HOUR_MS), ("1 to 7 d", 168 * HOUR_MS), ("7 to 30 d", 720 * HOUR_MS))
@@ -45,7 +45,8 @@ class Question:
     """The arguments of the comparison. Objects younger than `threshold_ms` are no orphans; `log_starts` are where the log begins.
 
     Known files count as missing when their entry is below `ends_before` (the log's ends before the listing began) and they
-    were appended before `taken_ms` (when an inventory was made). What is below `kept_prefixes` is none of files.
+    were appended before `taken_ms` (when an inventory was made). What is below `kept_prefixes` is none of files, and neither is what
+    has a key that `key_pattern` does not match as a whole, or one of more than `key_bytes_max` bytes.
     """
 
     log_starts: Mapping[int, int]
@@ -55,6 +56,8 @@ class Question:
     threshold_ms: int
     taken_ms: int
     prefix: str
+    key_pattern: str
+    key_bytes_max: int
     kept_prefixes: Sequence[str] = ()
 
 
@@ -104,7 +107,7 @@ class OrphanSearch:
         return known
 
     def _judge(self, objects: DataFrame, known: DataFrame) -> DataFrame:
-        """Every object with its kind (known, young, orphan, unreadable), the reason, its age and its folder."""
+        """Every object with its kind (known, young, orphan, unusual, unreadable), the reason, its age and its folder."""
         from pyspark.sql import functions as f
 
         # A file with several owners is known as long as one of them knows it.
@@ -117,7 +120,8 @@ class OrphanSearch:
         joined = objects.join(states, objects.key == states.object_key, "left").drop("object_key")
         is_known = f.col("state").isin(LIVE, EMPTY)
         is_bad = f.col("key").isNull() | f.col("size_bytes").isNull() | f.col("modified_ms").isNull()
-        kind = f.when(is_bad, UNREADABLE).when(f.coalesce(is_known, f.lit(False)), KNOWN)
+        is_usual = f.col("key").rlike(rf"\A(?:{self.question.key_pattern})\z") & (f.octet_length("key") <= self.question.key_bytes_max)
+        kind = f.when(is_bad, UNREADABLE).when(f.coalesce(is_known, f.lit(False)), KNOWN).when(~is_usual, UNUSUAL)
         kind = kind.when(f.col("modified_ms") >= self.question.threshold_ms, YOUNG)
         age_ms = f.lit(self.question.now_ms) - f.col("modified_ms")
         age = f.when(age_ms < AGES[0][1], AGES[0][0])
@@ -164,6 +168,7 @@ class OrphanSearch:
             "bytes": sum(one["bytes"] for one in sums),
             "known_objects": _total(sums, "count", KNOWN),
             "young_objects": _total(sums, "count", YOUNG),
+            "unusual_objects": _total(sums, "count", UNUSUAL),
             "orphans": _total(sums, "count", ORPHAN),
             "orphan_bytes": _total(sums, "bytes", ORPHAN),
             "missing_files": total["count"],

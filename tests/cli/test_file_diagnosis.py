@@ -81,6 +81,11 @@ SCANS: dict[str, tuple[OrphanScanState, Health, str]] = {
         Health.WARNING,
         "the scan for orphans was interrupted: coordinator 3 cannot answer",
     ),
+    "unusual keys": (
+        OrphanScanState(finished_ms=NOW_MS, unusual=12, unusual_keys=("wal//x", "wal/\t")),
+        Health.WARNING,
+        "12 objects below object.store.wal.prefix have keys that no file can have, 'wal//x' first",
+    ),
     "refused": (
         OrphanScanState(refusal=Refusal(ErrorCode.INVALID_REQUEST, "no store")),
         Health.SKIPPED,

@@ -1,4 +1,4 @@
-"""An HTTP server that speaks enough of S3 to store, read and delete objects, and breaks single answers as it is told."""
+"""An HTTP server that speaks enough of S3 to store, read, list and delete objects, and breaks single answers as it is told."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs, quote, quote_plus, unquote
+from xml.sax.saxutils import escape
+
+_NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
+_CONTROLS = {chr(code): f"&#x{code:x};" for code in (*range(1, 32), 127)}
 
 
 class Break(Enum):
@@ -29,6 +34,10 @@ class HostileS3:
         self.always: dict[str, Break] = {}
         self.moods: dict[str, Callable[[], Break]] = {}
         """Chooses the break of each request of a method."""
+        self.page_objects = 1000
+        """How many objects a page of a listing has."""
+        self.pages: list[list[str]] = []
+        """The keys of each page that was listed."""
         self.released = threading.Event()
         self._lock = threading.Lock()
         world = self
@@ -50,6 +59,12 @@ class HostileS3:
 
             def do_GET(self) -> None:
                 fault = world.next_break("GET")
+                if "list-type=2" in self.path:
+                    if fault is Break.NONE:
+                        self.list_objects()
+                    else:
+                        self.answer(503)
+                    return
                 data = world.objects.get(self.path)
                 if fault is Break.ERROR or data is None:
                     self.answer(404 if data is None else 503)
@@ -63,6 +78,33 @@ class HostileS3:
                     self.wfile.flush()
                     world.released.wait(20)
                 self.close_connection = fault is not Break.NONE
+
+            def do_HEAD(self) -> None:
+                data = world.objects.get(self.path)
+                self.answer(404 if data is None else 200, size=len(data or b""))
+
+            def list_objects(self) -> None:
+                """Answer as S3 does: in chunks, with a text for each key that asks to be decoded if the question allows that."""
+                bucket, _, question = self.path.partition("?")
+                asked = {name: values[0] for name, values in parse_qs(question, keep_blank_values=True).items()}
+                is_encoded = asked.get("encoding-type") == "url"
+                after = unquote(asked.get("continuation-token", "")) or asked.get("start-after", "")
+                keys = [key for key in world.keys(f"{bucket}/") if key.startswith(asked.get("prefix", "")) and key > after]
+                page, is_cut = keys[: world.page_objects], len(keys) > world.page_objects
+                world.pages.append(page)
+                told = "".join(
+                    f"<Contents><Key>{quote_plus(key) if is_encoded else escape(key, _CONTROLS)}</Key><Size>"
+                    f"{len(world.objects[f'{bucket}/{quote(key)}'])}</Size><LastModified>2026-11-22T00:00:00.000Z</LastModified></Contents>"
+                    for key in page
+                )
+                more = f"<NextContinuationToken>{quote(page[-1])}</NextContinuationToken>" if is_cut else ""
+                encoding = "<EncodingType>url</EncodingType>" if is_encoded else ""
+                text = f"<IsTruncated>{str(is_cut).lower()}</IsTruncated>{more}{encoding}{told}"
+                body = f'<?xml version="1.0"?><ListBucketResult xmlns="{_NAMESPACE}">{text}</ListBucketResult>'.encode()
+                self.send_response(200)
+                self.send_header("Transfer-Encoding", "chunked")
+                self.end_headers()
+                self.wfile.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
 
             def do_POST(self) -> None:
                 """Delete many objects: what a POST to the bucket with `?delete` says."""
@@ -101,6 +143,11 @@ class HostileS3:
             if waiting:
                 return waiting.popleft()
             return self.moods[method]() if method in self.moods else self.always.get(method, Break.NONE)
+
+    def keys(self, bucket: str) -> list[str]:
+        """The keys of a bucket, in order; a path is as a client quotes it."""
+        with self._lock:
+            return sorted(unquote(path.removeprefix(bucket)) for path in self.objects if path.startswith(bucket))
 
     def store(self, path: str, data: bytes, *, create_only: bool) -> bool:
         with self._lock:

@@ -17,7 +17,16 @@ import pytest
 from coordinator.adapters.objectstore import StoreOptionError, open_store
 from coordinator.adapters.objectstore.local import LocalFolderStore
 from coordinator.config.values import OutOfBounds
-from coordinator.object_store import InvalidKey, ObjectExists, ObjectMissing, ObjectStore, StoreDenied, StoreError, StoreUnavailable
+from coordinator.object_store import (
+    InvalidKey,
+    ObjectExists,
+    ObjectMissing,
+    ObjectStore,
+    StoreDenied,
+    StoreError,
+    StoreUnavailable,
+    is_key,
+)
 from coordinator.testing.objects import FakeObjectStore
 from coordinator.testing.snapshots import FakeObjects
 
@@ -226,7 +235,10 @@ def test_a_folder_is_listed_whatever_else_lies_in_it(tmp_path: Path) -> None:
         (folder / "to a part").symlink_to(folder / "part")
         (folder / "to an object").symlink_to(folder / "part" / "a")
         os.mkfifo(folder / "pipe")
-        assert await listed(store, "wal/") == ["wal/part/a", "wal/pct%41"]
+        unusual = ["wal/del\x7f", "wal/no text \\xff\\xfe/", "wal/tab\t"]
+        assert await listed(store, "wal/") == sorted([*unusual, "wal/part/a", "wal/pct%41"])
+        assert not any(map(is_key, unusual))
+        assert await listed(store, "wal/", unusual[1]) == ["wal/part/a", "wal/pct%41", "wal/tab\t"]
         assert await listed(store, "wal/pct%41/") == await listed(store, "wal/none/") == []
         [[found]] = [chunk async for chunk in store.list("wal/part/")]
         assert found == await store.head("wal/part/a")

@@ -23,8 +23,20 @@ from coordinator.object_store import Deleted, ObjectMissing, ObjectStore, Stored
 from coordinator.runtime.files.orphan_pages import Owners
 from coordinator.runtime.files.orphan_scan import DELETE_ATTEMPTS, SAVE_S, LookedPages, OrphanScan
 from coordinator.runtime.files.rules import ScanRules
-from coordinator.runtime.files.scan_record import FOLDER, PrefixTaken, ScanRecord, Service, load_record, record_key, save_record
+from coordinator.runtime.files.scan_record import (
+    FOLDER,
+    UNUSUAL_TOLD_MAX,
+    PrefixTaken,
+    ScanRecord,
+    Service,
+    decode_record,
+    encode_record,
+    load_record,
+    record_key,
+    save_record,
+)
 from coordinator.runtime.files.scan_rivals import name_rival
+from integration_tests.s3 import RealS3, find_gateway
 from records.model import Restored
 from tests.runtime.made_coordinators import MadeCoordinators
 
@@ -646,7 +658,7 @@ async def test_snapshots_and_the_record_itself_are_no_files() -> None:
     made.rules = ScanRules(prefix=PREFIX, kept_prefix="wal/snapshots/", age_ms=AGE_MS)
     record = await made.run_new()
     assert sorted(made.store.objects) == sorted(keys[:2])
-    assert record.counts.skipped == 2
+    assert (record.counts.skipped, record.counts.unusual) == (1, 1)
 
 
 class Careless(MadeStore):
@@ -663,13 +675,18 @@ class Careless(MadeStore):
 
 
 async def test_what_a_store_should_not_have_listed_stays_and_stops_nothing() -> None:
-    strange = ["wal/", "wal//x", "wal/../snapshots/1", "wal/a\nb", "other/old", "walrus", "orphan-scan/wal/record.json"]
+    unusual = ["wal/", "wal//x", "wal/../snapshots/1", "wal/a\nb"]
+    strange = [*unusual, "other/old", "walrus", "orphan-scan/wal/record.json"]
     made = world([])
     made.store = Careless([obj(key) for key in [*strange, ulid(1), ulid(2)]])
     scan = made.scanner()
     record = await made.run(scan)
     assert sorted(made.store.objects) == sorted(strange)
-    assert (record.counts.skipped, scan.status().error) == (2 * len(strange), "")
+    assert (record.counts.skipped, record.counts.unusual, scan.status().error) == (6, 8, "")
+    assert record.unusual_keys == (*sorted(unusual, reverse=True),) * 2
+    looked = await scan.look("", 10.0)
+    assert isinstance(looked, LookedPages)
+    assert (looked.counts.unusual, len(looked.unusual_keys)) == (8, 8)
     assert not any(known.keys() - {ulid(1), ulid(2)} for known in made.coordinators.standings)
 
 
@@ -700,6 +717,32 @@ async def test_a_million_objects_take_no_more_memory_than_a_page() -> None:
     assert (record.counts.examined, record.counts.deleted) == (1_000_000, 10_000)
     grown_bytes = (max(store.resident) - store.resident[0]) * os.sysconf("SC_PAGE_SIZE")
     assert grown_bytes < 10 * 1024 * 1024
+
+
+async def test_a_few_unusual_keys_are_named_and_all_are_counted_in_each_round() -> None:
+    made = world([f"wal/{number:04}\t" for number in range(2_500)])
+    for _ in range(2):
+        record = await made.run_new()
+        assert (record.counts.unusual, record.counts.orphans, len(made.store.objects)) == (2_500, 0, 2_500)
+        assert record.unusual_keys == tuple(f"wal/{number:04}\t" for number in range(UNUSUAL_TOLD_MAX))
+        assert record == decode_record(encode_record(record), "here")
+
+
+async def test_unusual_keys_of_a_real_s3_stop_no_round_and_stay(tmp_path: Path) -> None:
+    with RealS3(find_gateway(), tmp_path) as gateway:
+        store = gateway.open("deep")
+        for key in ("wal/a", "wal/m", "wal/z"):
+            await store.put(key, b"1")
+        for key in ("wal/folder/", "wal/k\t"):
+            await asyncio.to_thread(gateway.put_unusual, f"deep/{key}", b"" if key.endswith("/") else b"1")
+        made = World(store=MadeStore(), coordinators=MadeCoordinators(1), rules=ScanRules(prefix=PREFIX, age_ms=-60_000))
+        made.store = store  # type: ignore[assignment]
+        made.now_ms = time.time_ns() // 1_000_000
+        for deleted in (3, 0):
+            record = await made.run_new()
+            assert (record.counts.deleted, record.counts.unusual, record.counts.orphans) == (deleted, 2, deleted)
+            assert record.unusual_keys == ("wal/folder/", "wal/k\t")
+        assert [one.key async for chunk in store.list(PREFIX) for one in chunk] == ["wal/folder/", "wal/k\t"]
 
 
 async def test_a_store_of_the_adapter_is_scanned() -> None:

@@ -199,6 +199,10 @@ RETENTION = (
 ORPHANS = (
     _read_gauge("orphan_scan_running", "1 while this process scans the object store for orphans."),
     _read_gauge("orphan_scan_last_finished_timestamp_seconds", "When the last scan for orphans finished; where the directory is led."),
+    _read_gauge(
+        "orphan_scan_unusual_objects",
+        "Objects whose keys no file can have, of the scan under way, else of the last one; where the directory is led.",
+    ),
     _counter("orphans_deleted_total", "Objects that this process deleted as orphans.", is_read=True),
     _counter("orphan_scan_failures_total", "Scans for orphans that were interrupted; they go on later.", is_read=True),
 )

@@ -1,7 +1,7 @@
 """The object store in a local folder: the embedded default.
 
 Hides where obstore's LocalStore differs from the others: it lists in no order, follows links, and lists nothing at all where one name
-is no key, refuses to delete a missing key, ends a bulk delete at the first trouble, and never calls fsync (without which a stored object
+is no key; it refuses to delete a missing key, ends a bulk delete at the first trouble, and never calls fsync (without which a stored object
 may vanish with the power).
 """
 
@@ -20,11 +20,12 @@ from obstore.store import LocalStore
 
 from coordinator.adapters.objectstore.store import LIST_CHUNK, ObstoreStore
 from coordinator.adapters.objectstore.unlink_loops import unlink_while_possible
-from coordinator.object_store import StoredObject, StoreUnavailable, check_prefix, is_key
+from coordinator.object_store import StoredObject, StoreUnavailable, check_prefix
 from records.durable import sync
 
 _NO_SUCH_OBJECT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG})
 """Errors by which no object has the key. Uploaders choose keys, and a lawful key may be one that no file of a folder can have."""
+_NO_TEXT = re.compile("[\ud800-\udfff]")
 _UNDER_WAY = re.compile(r"#[0-9]+\Z")
 """How obstore names the file of an upload until it is whole; such a key cannot be stored."""
 OBJECTS_AT_ONCE = 200
@@ -113,7 +114,7 @@ class LocalFolderStore(ObstoreStore):
 
 
 def _objects_below(folder: Path, prefix: str, after: str) -> Iterator[StoredObject]:
-    """The files of a folder whose names are keys, and no uploads under way; what vanishes meanwhile is left out. Raises OSError.
+    """The files of a folder, without uploads under way; what vanishes meanwhile is left out. Raises OSError.
 
     Links below the prefix are not followed: what they lead to has another key already, and would be deleted under this one.
     """
@@ -124,13 +125,19 @@ def _objects_below(folder: Path, prefix: str, after: str) -> Iterator[StoredObje
         below = left.pop()
         with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder / below) as entries:
             for entry in entries:
-                key = below + entry.name
                 if entry.is_dir(follow_symlinks=False):
-                    left.append(f"{key}/")
-                elif key > after and is_key(key) and not _UNDER_WAY.search(key) and entry.is_file(follow_symlinks=False):
+                    left.append(f"{below}{entry.name}/")
+                    continue
+                key = _key_of(below + entry.name)
+                if key > after and not _UNDER_WAY.search(key) and entry.is_file(follow_symlinks=False):
                     with suppress(FileNotFoundError):
                         found = entry.stat()
                         yield StoredObject(key=key, size_bytes=found.st_size, modified_ms=found.st_mtime_ns // 1_000_000)
+
+
+def _key_of(path: str) -> str:
+    """The path of a file as its key; for one that is no text, what `is_key` refuses: the path with escapes, and a slash behind it."""
+    return path if _NO_TEXT.search(path) is None else os.fsencode(path).decode(errors="backslashreplace") + "/"
 
 
 def _take(objects: Iterator[StoredObject]) -> list[StoredObject]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Literal
@@ -18,7 +19,9 @@ from typing import Literal
 import obstore
 from obstore import exceptions as obstore_errors
 from obstore.store import ObjectStore as RawStore
+from obstore.store import S3Store
 
+from coordinator.adapters.objectstore.s3_pages import PageError, S3Pages
 from coordinator.object_store import (
     Deleted,
     ObjectExists,
@@ -34,10 +37,15 @@ from coordinator.object_store import (
 
 DELETE_CHUNK = 1_000  # what S3 takes in one request
 LIST_CHUNK = 1_000
+HEADS_AT_ONCE = 16
 PART_BYTES = 8 * 1024 * 1024
 """A larger object is put in parts of this size, several at the same time."""
 PING_TIMEOUT = timedelta(seconds=5)
 _DENIED = re.compile(r"status code: 40[13]\b")
+
+
+class UnusualKey(StoreError):
+    """An object's key is no plain path, and the store's client refuses the page of a listing that has it."""
 
 
 class ObstoreStore:
@@ -50,6 +58,7 @@ class ObstoreStore:
         self._location = location
         self._base = check_prefix(base)
         self._timeout_s = request_timeout_ms / 1000
+        self._s3_pages = S3Pages(raw, self._timeout_s) if isinstance(raw, S3Store) else None
 
     @property
     def location(self) -> str:
@@ -130,20 +139,52 @@ class ObstoreStore:
         await obstore.delete_async(self._raw, [self._base + key for key in keys])
 
     async def list(self, prefix: str, after: str = "") -> AsyncIterator[Sequence[StoredObject]]:
-        # A store goes on behind keys only.
+        check_prefix(prefix)
+        while True:
+            # obstore goes on behind keys only.
+            if self._s3_pages is None or not after or is_key(after):
+                try:
+                    async for found in self._list(prefix, after):
+                        yield found
+                        after = found[-1].key if found else after
+                    return
+                except UnusualKey:
+                    if self._s3_pages is None:
+                        raise
+            with self._errors(f"list {prefix or '/'}", needs_object=False):
+                page = await self._s3_pages.read(self._base + prefix, self._base + after if after else "")
+            yield [replace(one, key=one.key.removeprefix(self._base)) for one in page.objects]
+            if page.is_last:
+                return
+            after = page.objects[-1].key.removeprefix(self._base)
+
+    async def _list(self, prefix: str, after: str) -> AsyncIterator[Sequence[StoredObject]]:
+        """List as obstore does, up to the first page with a key that it refuses. Raises `UnusualKey` there, and other errors of a store."""
         offset = self._base + after if is_key(after) else None
-        stream = obstore.list(self._raw, self._base + check_prefix(prefix) or None, offset=offset, chunk_size=LIST_CHUNK)
+        stream = obstore.list(self._raw, self._base + prefix or None, offset=offset, chunk_size=LIST_CHUNK)
         while True:
             with self._errors(f"list {prefix or '/'}", needs_object=False):
                 async with asyncio.timeout(self._timeout_s):
                     chunk = await anext(stream, None)
             if chunk is None:
                 return
-            found = [self._stored(meta) for meta in chunk]
+            found = await self._with_markers([self._stored(meta) for meta in chunk])
             yield found if offset is not None else [stored for stored in found if stored.key > after]
 
+    async def _with_markers(self, listed: Sequence[StoredObject]) -> Sequence[StoredObject]:
+        """Give markers of folders, which obstore lists without their last slash, their whole keys; they are empty, and have no head."""
+        found = [*listed]
+        places = [place for place, stored in enumerate(found) if not stored.size_bytes]
+        for first in range(0, len(places), HEADS_AT_ONCE):
+            some = places[first : first + HEADS_AT_ONCE]
+            heads = await asyncio.gather(*(self.head(found[place].key) for place in some))
+            for place, stored in zip(some, heads, strict=True):
+                if stored is None or stored.size_bytes:
+                    found[place] = replace(found[place], key=f"{found[place].key}/")
+        return found
+
     async def ping(self) -> None:
-        with self._errors("ping", needs_object=False):
+        with suppress(UnusualKey), self._errors("ping", needs_object=False):
             async with asyncio.timeout(min(self._timeout_s, PING_TIMEOUT.total_seconds())):
                 # A listing needs the bucket and the permission; a head would not tell a missing bucket from a missing key.
                 async for _chunk in obstore.list(self._probe, self._base or None, chunk_size=1):
@@ -170,6 +211,14 @@ class ObstoreStore:
             raise ObjectExists(f"{self._location}: {what}: exists already") from error
         except (obstore_errors.PermissionDeniedError, obstore_errors.UnauthenticatedError, PermissionError) as error:
             raise StoreDenied(f"{self._location}: {what}: {_first_line(error)}; check credentials and permissions") from error
+        except obstore_errors.InvalidPathError as error:
+            raise UnusualKey(
+                f"{self._location}: {what}: {_first_line(error)}; no file has such a key: delete the object, which hides others"
+            ) from error
+        except PageError as error:
+            if error.status in (401, 403):
+                raise StoreDenied(f"{self._location}: {what}: {error}; check credentials and permissions") from error
+            raise StoreUnavailable(f"{self._location}: {what}: {error}") from error
         except (obstore_errors.BaseError, OSError) as error:
             if _DENIED.search(str(error)):  # a listing does not tell these apart by type
                 raise StoreDenied(f"{self._location}: {what}: {_first_line(error)}; check credentials and permissions") from error

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from coordinator.core.commands import FileStanding, Outcome
 from coordinator.kafka.object_key import created_ms_of_key, creation_ms
-from coordinator.object_store import ObjectStore, StoredObject, StoreError
+from coordinator.object_store import ObjectStore, StoredObject, StoreError, is_key
 from coordinator.runtime.files.keys import why_no_file
 from coordinator.runtime.files.rules import ScanRules
 from coordinator.runtime.files.scan_record import ScanCounts
@@ -59,10 +59,11 @@ class Orphan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedPage:
-    """The orphans among some objects, and how many the others are."""
+    """The orphans among some objects, the unusual keys, and how many the others are."""
 
     orphans: Sequence[Orphan]
     counts: ScanCounts
+    unusual_keys: Sequence[str]
 
 
 class OrphanPages:
@@ -92,7 +93,8 @@ class OrphanPages:
     async def judge(self, objects: Sequence[StoredObject]) -> JudgedPage:
         """Find the orphans among some objects, and change nothing. Raises `PageUndecided`, and what `coordinator_count` raises."""
         now_ms, older_than_ms = self._clock_ms(), self.older_than_ms
-        old = [one for one in objects if _time_ms(one, now_ms) < older_than_ms]
+        usual = [one for one in objects if is_key(one.key)]
+        old = [one for one in usual if _time_ms(one, now_ms) < older_than_ms]
         asked = [one for one in old if self._may_be_file(one.key)]
         standings = await self._ask([one.key for one in asked], only_tell=True)
         orphans = [
@@ -102,13 +104,14 @@ class OrphanPages:
         ]
         counts = ScanCounts(
             examined=len(objects),
-            young=len(objects) - len(old),
+            young=len(usual) - len(old),
             known=len(asked) - len(orphans),
             skipped=len(old) - len(asked),
+            unusual=len(objects) - len(usual),
             orphans=len(orphans),
             orphan_bytes=sum(one.size_bytes for one in orphans),
         )
-        return JudgedPage(orphans=orphans, counts=counts)
+        return JudgedPage(orphans=orphans, counts=counts, unusual_keys=[one.key for one in objects if not is_key(one.key)])
 
     async def remove(self, orphans: Sequence[Orphan]) -> tuple[ScanCounts, StoreError | None]:
         """Fence orphans in every coordinator and delete them; return what is gone, and why the rest is not if the store failed.

@@ -22,7 +22,7 @@ from coordinator.kafka.names import topic_id_text
 from coordinator.object_store import ObjectStore, StoredObject, StoreError
 from coordinator.runtime.files.orphan_pages import PAGE_OBJECTS, Orphan, OrphanPages, Owners, PageUndecided
 from coordinator.runtime.files.rules import ScanRules
-from coordinator.runtime.files.scan_record import ScanCounts, ScanRecord, Service, load_record, save_record
+from coordinator.runtime.files.scan_record import UNUSUAL_TOLD_MAX, ScanCounts, ScanRecord, Service, load_record, save_record
 from coordinator.runtime.files.scan_rivals import check_alone, name_rival
 from coordinator.runtime.pauses import doubled
 from coordinator.runtime.ports import KafkaUnavailable, TopicMissing
@@ -56,6 +56,7 @@ class LookedPages:
 
     orphans: Sequence[Orphan]
     counts: ScanCounts
+    unusual_keys: Sequence[str]
     after: str
     is_end: bool
 
@@ -143,21 +144,22 @@ class OrphanScan:
             return refused or Outcome(error=ErrorCode.INVALID_REQUEST, message=self._rules.off_because)
         until_s = asyncio.get_running_loop().time() + patience_s
         orphans: list[Orphan] = []
-        counts = ScanCounts()
+        counts, unusual = ScanCounts(), list[str]()
         try:
             async for chunk in self._store.list(self._rules.prefix, after):
                 for page in _pages(chunk):
                     judged = await self._pages.judge(page)
                     orphans.extend(judged.orphans)
                     counts += judged.counts
+                    unusual = [*unusual, *judged.unusual_keys][:UNUSUAL_TOLD_MAX]
                     after = page[-1].key
                     if len(orphans) >= ORPHANS_TOLD_MAX or asyncio.get_running_loop().time() >= until_s:
-                        return LookedPages(orphans=orphans, counts=counts, after=after, is_end=False)
+                        return LookedPages(orphans=orphans, counts=counts, unusual_keys=unusual, after=after, is_end=False)
         except PageUndecided as undecided:
             return Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=f"{undecided}; retry")
         except (StoreError, KafkaUnavailable, TopicMissing) as failed:
             return Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=str(failed))
-        return LookedPages(orphans=orphans, counts=counts, after=after, is_end=True)
+        return LookedPages(orphans=orphans, counts=counts, unusual_keys=unusual, after=after, is_end=True)
 
     def _refusal(self, *, is_forced: bool) -> Outcome | None:
         """Why no scan is possible now; None when nothing is in the way."""
@@ -267,7 +269,7 @@ class OrphanScan:
             return
         loop = asyncio.get_running_loop()
         if not record.is_under_way:
-            record = self._record = replace(record, after="", started_ms=self._clock_ms(), counts=ScanCounts())
+            record = self._record = replace(record, after="", started_ms=self._clock_ms(), counts=ScanCounts(), unusual_keys=())
             LOG.info("orphan scan begins prefix=%s", self._rules.prefix)
         await self._save(self._store, record)
         saved_s = loop.time()
@@ -276,8 +278,13 @@ class OrphanScan:
                 if self._refusal(is_forced=self._is_forced) is not None:
                     return
                 began_s = loop.time()
-                counts = record.counts + await self._work(self._pages, page, record.after)
-                record = self._record = replace(record, after=page[-1].key, counts=counts)
+                counts, unusual = await self._work(self._pages, page, record.after)
+                record = self._record = replace(
+                    record,
+                    after=page[-1].key,
+                    counts=record.counts + counts,
+                    unusual_keys=(*record.unusual_keys, *unusual)[:UNUSUAL_TOLD_MAX],
+                )
                 self._not_deleted, self._attempts = ("", 0), 0
                 if loop.time() - saved_s > SAVE_S:
                     await self._save(self._store, record)
@@ -292,12 +299,17 @@ class OrphanScan:
         self._is_forced = self._is_forced and self._is_asked
         counts = finished.counts
         LOG.info("orphan scan finished objects=%d orphans=%d deleted=%d", counts.examined, counts.orphans, counts.deleted)
+        if counts.unusual:
+            LOG.warning("objects stay whose keys no file can have objects=%d first=%r", counts.unusual, finished.unusual_keys[0])
 
-    async def _work(self, pages: OrphanPages, page: Sequence[StoredObject], after: str) -> ScanCounts:
-        """Judge the page behind a key, and delete its orphans. Raises `PageUndecided`, `StoreError`, `KafkaUnavailable`, `TopicMissing`."""
+    async def _work(self, pages: OrphanPages, page: Sequence[StoredObject], after: str) -> tuple[ScanCounts, Sequence[str]]:
+        """Judge the page behind a key, and delete its orphans; returns counts and unusual keys.
+
+        Raises `PageUndecided`, `StoreError`, `KafkaUnavailable`, `TopicMissing`.
+        """
         judged = await pages.judge(page)
         if not judged.orphans:
-            return judged.counts
+            return judged.counts, judged.unusual_keys
         gone, error = await pages.remove(judged.orphans)
         self.deleted += gone.deleted
         if error is not None:
@@ -306,7 +318,7 @@ class OrphanScan:
             if self._not_deleted[1] < DELETE_ATTEMPTS:
                 raise error
             LOG.error("orphans stay until the next scan objects=%d reason=%r", len(judged.orphans) - gone.deleted, str(error))
-        return judged.counts + gone
+        return judged.counts + gone, judged.unusual_keys
 
 
 def _pages(chunk: Sequence[StoredObject]) -> Iterator[Sequence[StoredObject]]:

@@ -16,6 +16,7 @@ from coordinator.object_store import ObjectExists, ObjectMissing, ObjectStore, S
 
 FOLDER: Final = "orphan-scan/"
 RECORD: Final = "record.json"
+UNUSUAL_TOLD_MAX: Final = 10
 
 
 class PrefixTaken(StoreError):
@@ -24,12 +25,16 @@ class PrefixTaken(StoreError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanCounts:
-    """Objects of one round, or of one page: `skipped` are not those of files, `orphans` are those that were found."""
+    """Objects of one round, or of one page: `skipped` are not those of files, `orphans` are those that were found.
+
+    `unusual` ones have keys that no file can have, whoever stored them; they stay.
+    """
 
     examined: int = 0
     young: int = 0
     known: int = 0
     skipped: int = 0
+    unusual: int = 0
     orphans: int = 0
     orphan_bytes: int = 0
     deleted: int = 0
@@ -57,6 +62,8 @@ class ScanRecord:
     finished_ms: int = -1
     counts: ScanCounts = ScanCounts()
     """The counts of the round under way, else of the last one."""
+    unusual_keys: tuple[str, ...] = ()
+    """The first of the unusual keys."""
 
     @property
     def is_under_way(self) -> bool:
@@ -107,7 +114,8 @@ def decode_record(data: bytes, where: str) -> ScanRecord:
         service = Service(**cast(dict[str, str], read["service"]))
         counts = ScanCounts(**{name: _int64(value) for name, value in cast(dict[str, int], read["counts"]).items()})
         times = {name: _int64(cast(int, read[name])) for name in ("started_ms", "finished_ms")}
-        return ScanRecord(service=service, after=str(read["after"]), counts=counts, **times)
+        unusual_keys = tuple(map(str, cast(list[str], read["unusual_keys"])))[:UNUSUAL_TOLD_MAX]
+        return ScanRecord(service=service, after=str(read["after"]), counts=counts, unusual_keys=unusual_keys, **times)
     except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError) as error:
         raise PrefixTaken(f"{where} is no record of scans: {error!r}; delete it if no other service writes below its prefix") from error
 
