@@ -446,7 +446,7 @@ OBJECTS: Final = Section(
         ),
         Panel(
             title="Orphan scan",
-            help="1 while a node scans the store; hours since the last scan finished; objects in it whose keys no file can have, which stay.",
+            help="1 while a node scans the store; hours since the last scan finished; objects in it whose keys no file can have.",
             queries=(
                 Query(expr=metric("orphan_scan_running"), legend="scans on {{instance}}"),
                 Query(
