@@ -25,6 +25,16 @@ def diagnose_withheld(views: Sequence[NodeView]) -> list[Diagnosis]:
     ]
 
 
+def diagnose_stores(views: Sequence[NodeView]) -> list[Diagnosis]:
+    """Nodes whose object store cannot be taken for that of the service."""
+    remedy = "without the store of the service it deletes no objects, and its snapshots are read by no other node"
+    return [
+        Diagnosis(health=Health.ERROR, check="object store", finding=f"node {view.node.node_id}: {view.store_problem}", remedy=remedy)
+        for view in views
+        if view.store_problem
+    ]
+
+
 def diagnose_doubled_ids(views: Sequence[NodeView], strangers: Sequence[tuple[str, int, bytes]]) -> list[Diagnosis]:
     """Two processes with one node id, and nodes whose process is not registered yet.
 

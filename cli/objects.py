@@ -56,7 +56,7 @@ snapshots_prefix_option = click.option(
 def open_object_store(url: str | None, options: Sequence[str], config_file: Path | None) -> ObjectStore:
     """Open the store without talking to it. Raises `Failed`."""
     from cli.configuration import read_service_settings
-    from coordinator.adapters.objectstore import StoreOptionError, open_store
+    from coordinator.adapters.objectstore import StoreFolderMissing, StoreOptionError, open_store
     from coordinator.config import SourceError, parse_properties_flags
     from coordinator.config.values import OutOfBounds, StoreUrl
 
@@ -77,6 +77,8 @@ def open_object_store(url: str | None, options: Sequence[str], config_file: Path
         raise Failed(str(error).replace("--property", "--object-store-option"), Exit.USAGE) from error
     except OutOfBounds as error:
         raise Failed(f"--object-store-url {url}: must be {error}", Exit.USAGE) from error
+    except StoreFolderMissing as error:
+        raise Failed(str(error), Exit.NOT_FOUND) from error
     except StoreOptionError as error:
         raise Failed(str(error), Exit.USAGE) from error
 
@@ -99,9 +101,6 @@ def _shared(url: StoreUrl) -> StoreUrl:
             "pass --object-store-url with the store of the nodes",
             Exit.USAGE,
         )
-    if url.scheme == "file" and not Path(url.path).is_dir():
-        what = "is no folder" if Path(url.path).exists() else "does not exist"
-        raise Failed(f"{url}: the folder {what}; correct the path, or create the folder if it shall be the store", Exit.NOT_FOUND)
     return url
 
 

@@ -50,6 +50,7 @@ class NodeView:
     ahead_ms: tuple[float, float] = (0.0, 0.0)
     """How far its clock is ahead of the one here: at least, at most."""
     withheld: str | None = None
+    store_problem: str | None = None
     directories: Sequence[DescribeCoordinatorsDirectory] = ()
     queued_assignments: int = 0
     assignment_wait_ms: int = 0
@@ -106,6 +107,7 @@ async def _ask(client: DisklessClient, node: ServiceNode, timeout_s: float) -> N
         registered_address="" if registered is None else f"{registered.host}:{registered.port}",
         ahead_ms=(response.time_ms - time.time() * 1000, response.time_ms - asked_ms),
         withheld=response.withheld_reason,
+        store_problem=response.store_problem,
         directories=response.directories,
         queued_assignments=response.queued_assignments,
         assignment_wait_ms=response.assignment_wait_ms,

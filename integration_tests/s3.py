@@ -64,7 +64,12 @@ class RealS3:
 
     def open(self, path: str, *, secret_key: str = SECRET_KEY, request_timeout_ms: int = 20_000) -> ObjectStore:
         """Open the store below a path of the bucket."""
-        return open_store(f"s3://{BUCKET}/{path}", self.options(secret_key), request_timeout_ms=request_timeout_ms)
+        return open_store(self.url(path), self.options(secret_key), request_timeout_ms=request_timeout_ms)
+
+    @staticmethod
+    def url(path: str) -> str:
+        """The URL of the store below a path of the bucket."""
+        return f"s3://{BUCKET}/{path}"
 
     def options(self, secret_key: str = SECRET_KEY) -> dict[str, str]:
         """The options of a store on this gateway, as `open_store` takes them."""

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import topic_id_text
 from coordinator.protocol import messages as m
 from coordinator.protocol.commit_file import decode_commit_response, encode_commit_file
@@ -46,8 +47,16 @@ async def test_sequences_that_do_not_span_the_batch(wire: Wire) -> None:
 async def test_a_file_among_the_objects_of_the_service(wire: Wire) -> None:
     request = file([Batch(await wire.new_topic())])._replace(object_key="snapshots/mine")
     body = await wire.connection.request(COMMIT_FILE, 0, encode_commit_file(request), TIMEOUT_S)
-    text = "the key of file snapshots/mine is one of this service's own objects, below snapshots/ and orphan-scan/: upload it under another"
-    assert decode_commit_response(body).error_messages == {0: text}
+    text = "the key of file snapshots/mine is one of this service's own objects, below snapshots/, services/ and orphan-scan/"
+    assert decode_commit_response(body).error_messages == {0: f"{text}: upload it under another"}
+
+
+@pytest.mark.parametrize("key", ["wal//dbl", "wal/./dot", "wal/x/../up", "/victim", "wal/tab\t"])
+async def test_a_file_whose_key_is_not_in_plain_form(wire: Wire, key: str) -> None:
+    request = file([Batch(await wire.new_topic())])._replace(object_key=key)
+    body = await wire.connection.request(COMMIT_FILE, 0, encode_commit_file(request), TIMEOUT_S)
+    response = decode_commit_response(body)
+    assert (response.error_codes, response.error_messages[0].startswith(f"object key {key!r} must ")) == ([ErrorCode.INVALID_REQUEST], True)
 
 
 async def test_records_deleted_out_of_range(wire: Wire) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from cli.dev.kafka import Kafka
 from coordinator.client.client import DisklessClient
 from coordinator.client.wal_objects import WrongObject
+from coordinator.store_mark import WrongStore
 from integration_tests.s3 import RealS3
 from integration_tests.service import Service
 from records.record_batch import Record
@@ -16,11 +19,24 @@ from records.record_batch import Record
 MIB = 1024 * 1024
 
 
-async def test_records_larger_than_a_part_are_written_and_read_back(
-    one_node: Service, s3: RealS3, unique_name: Callable[[str], str]
-) -> None:
+@pytest.fixture
+def on_s3(kafka: Kafka, s3: RealS3, data_folder: Path) -> Iterator[Service]:
+    """A node whose store is below `client` in the bucket."""
+    options = {f"object.store.option.{name.replace('_', '.')}": value for name, value in s3.options().items()}
+    made = Service(kafka.bootstrap, data_folder, partitions=3, properties={"object.store.url": s3.url("client"), **options})
+    try:
+        yield made.start(1)
+    finally:
+        made.stop()
+
+
+async def test_records_larger_than_a_part_are_written_and_read_back(on_s3: Service, s3: RealS3, unique_name: Callable[[str], str]) -> None:
     store = s3.open("client")
-    async with DisklessClient(one_node.addresses, object_store=store, api_timeout_ms=60_000) as client:
+    async with DisklessClient(on_s3.addresses, object_store=s3.open("elsewhere")) as client:
+        await client.create_topic("orders", 1)
+        with pytest.raises(WrongStore, match="s3://objects/elsewhere is not the object store of this service"):
+            await client.write({("orders", 0): [Record(timestamp_ms=1, value=b"lost")]})
+    async with DisklessClient(on_s3.addresses, object_store=store, api_timeout_ms=60_000) as client:
         topic = unique_name("topic")
         await client.create_topic(topic, 3)
         small = await client.write({(topic, 0): [Record(timestamp_ms=1, value=b"small")]})

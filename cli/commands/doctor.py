@@ -174,7 +174,13 @@ async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Se
     from cli.dirs_diagnosis import diagnose_dirs
     from cli.file_diagnosis import diagnose_files, diagnose_orphan_scan
     from cli.migration_diagnosis import diagnose_migrations
-    from cli.node_diagnosis import diagnose_doubled_ids, diagnose_narrow_topics, diagnose_node_clocks, diagnose_withheld
+    from cli.node_diagnosis import (
+        diagnose_doubled_ids,
+        diagnose_narrow_topics,
+        diagnose_node_clocks,
+        diagnose_stores,
+        diagnose_withheld,
+    )
     from cli.outcome import Failed
     from cli.overview import look
     from cli.service import open_client
@@ -204,6 +210,7 @@ async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Se
     found = [
         *diagnose_nodes(views, None if facts is None else facts.cluster_id),
         *diagnose_withheld(views),
+        *diagnose_stores(views),
         *diagnose_doubled_ids(views, strangers),
         *diagnose_node_clocks(views, skew_max_ms),
         *diagnose_narrow_topics(spreads, max((len(view.coordinators) for view in views), default=0)),
@@ -370,10 +377,27 @@ async def _look_at_store(patient: Patient) -> list[Diagnosis]:
         store = patient.open_store()
         with store_errors():
             await store.ping()
+            await _compare_store(patient, store)
     except Failed as failed:
-        remedy = "files can neither be uploaded, read nor deleted: see the store, its address and the credentials"
+        remedy = "files can neither be uploaded, read nor deleted there: see the store, its address and the credentials"
         return [Diagnosis(health=Health.ERROR, check="object store", finding=str(failed), remedy=remedy)]
     return [Diagnosis(health=Health.OK, check="object store", finding=f"{store.location} answers")]
+
+
+async def _compare_store(patient: Patient, store: ObjectStore) -> None:
+    """Raise `StoreError` when the nodes that were given have another store; other findings tell of nodes without an answer."""
+    from contextlib import suppress
+
+    from cli.outcome import Failed
+    from cli.service import milliseconds, open_client
+    from coordinator.client.errors import DisklessError
+
+    if patient.nodes is None:
+        return
+    timeout_s = min(patient.timeout_s, 10.0)
+    with suppress(DisklessError, Failed):
+        async with open_client(patient.nodes, timeout_s) as client:
+            await client.check_store(store, timeout_ms=milliseconds(timeout_s))
 
 
 def _look_at_folders(patient: Patient) -> list[Diagnosis]:

@@ -197,6 +197,7 @@ async def _commit(wanted: Committing, wal: WalFile, store: ObjectStore, bootstra
         batches, _ = commit_batches(str(wal.path), wal.batches, topics, _now_ms())
         record = choose_key(wal.path, now_ms=_now_ms(), prefix=wanted.prefix, renew=wanted.new_key)
         with store_errors():
+            await client.check_store(store, timeout_ms=milliseconds(wanted.timeout_s))
             uploaded = await upload(store, record.object_key, wal.path, wal.size_bytes)
         say(f"{store.location}: {record.object_key} {'uploaded' if uploaded else 'is there already'}")
         outcome = await client.commit_file(

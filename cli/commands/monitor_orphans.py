@@ -109,7 +109,7 @@ def orphans(
     from cli.spark_batch import batch_session, log_place, note_result, topic_watch, while_pruned
     from cli.spark_snapshots import REMEDY, SnapshotStore
     from coordinator.object_store import KEY_BYTES_MAX, KEY_PATTERN
-    from coordinator.runtime.files.scan_record import FOLDER as SCAN_FOLDER
+    from coordinator.runtime.files.keys import kept_prefixes
 
     place = find_kafka_place(kafka_server, config_file, topic, command_config, command_properties)
     if write_to is not None and write_to.exists():
@@ -153,7 +153,7 @@ def orphans(
                     prefix=prefix,
                     key_pattern=KEY_PATTERN,
                     key_bytes_max=KEY_BYTES_MAX,
-                    kept_prefixes=(f"{snapshots_prefix_of(snapshots_prefix, config_file)}/", SCAN_FOLDER),
+                    kept_prefixes=tuple(kept_prefixes(f"{snapshots_prefix_of(snapshots_prefix, config_file)}/")),
                 )
                 starts = snapshots.starts(watch, facts, log_starts, Path(scratch), newest_first=True)
                 return OrphanSearch(session, log_place(place), question, starts).run(objects, write_to, write_format)

@@ -135,6 +135,7 @@ class DemoLoad:
         """Upload and commit one file, again and again until it is committed: a gap in a sequence would end its producer."""
         while True:
             try:
+                await client.check_store(store)
                 await store.put(file.key, file.data)
                 outcome = await client.commit_file(
                     file.key, len(file.data), file.batches, created_ms=file.created_ms, timeout_ms=COMMIT_TIMEOUT_MS, wait_for_creation=True

@@ -435,7 +435,10 @@ class LateHandler(Handler):
 
 
 def readiness(node: Node) -> tuple[bool, Mapping[str, object]]:
-    """Ready: a member of the group, every assigned partition leads, every replica is loaded, none has failed, nothing is withheld."""
+    """Ready: a member of the group, every assigned partition leads, every replica is loaded, none has failed, nothing is withheld.
+
+    A node whose object store is not that of the service is not ready either, which stops a rollout of a wrong URL.
+    """
     waiting = [p for p in sorted(node.assignment) if (shard := node.view.shard(p)) is None or shard.phase is not State.LEADING]
     failed = {p: reason for p, replica in node.replicas.items() if (reason := replica.failure) is not None}
     loading = [p for p, replica in node.replicas.items() if replica.view is None and p not in failed]
@@ -450,8 +453,10 @@ def readiness(node: Node) -> tuple[bool, Mapping[str, object]]:
         "failed": failed,
         "offline_directories": {one.path: one.offline_reason for one in node.keeper.directories.directories() if one.offline_reason},
         "withheld": node.withheld_reason,
+        "object_store": node.marking.problem or None,
     }
-    return node.is_joined and not waiting and not loading and not failed and node.withheld_reason is None, detail
+    is_held = node.withheld_reason is not None or bool(node.marking.problem)
+    return node.is_joined and not waiting and not loading and not failed and not is_held, detail
 
 
 def _connections_max(settings: Settings) -> int:

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 from coordinator.config.values import StoreUrl
+from records.durable import sync
 
 
 class StoreFolderError(Exception):
@@ -23,6 +24,7 @@ def prepare_store_folder(url: StoreUrl) -> None:
     folder = Path(url.path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        sync(folder.parent)
     except FileExistsError:
         raise StoreFolderError(
             f"object.store.url={url}: {folder} is a file, and a folder is needed; move it away, or correct the URL"

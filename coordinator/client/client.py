@@ -148,6 +148,8 @@ class DisklessClient:
         policy, rng = retry or RetryPolicy(), rng or random.Random()
         self._api_timeout_ms = api_timeout_ms
         self._object_store = object_store
+        self._right_store: ObjectStore | None = None
+        """The last store that was found to be that of the service."""
         self._wal_prefix = wal_prefix
         self._retry = policy
         self._rng = rng
@@ -201,6 +203,8 @@ class DisklessClient:
         refusal_of(response.error_code, response.error_message).raise_for_error()
         return ClusterDescription(
             cluster_id=response.cluster_id,
+            metadata_topic_id=response.metadata_topic_id,
+            is_store_marked=response.is_store_marked,
             node_id=response.node_id,
             coordinators=response.coordinators,
             nodes=tuple(
@@ -423,8 +427,8 @@ class DisklessClient:
     ) -> WrittenRecords:
         """Write records by (topic name, partition) as one WAL file; each partition's records are accepted or refused together by batch.
 
-        Raises NotFound, and InvalidRequest for a timestamp further ahead than `message.timestamp.after.max.ms` of its topic, before
-        anything is uploaded; WalFileError, StoreError, WriteUndecided, WriteRefused, and other `DisklessError`s.
+        Raises NotFound, WrongStore, and InvalidRequest for a timestamp further ahead than `message.timestamp.after.max.ms` of its topic,
+        before anything is uploaded; WalFileError, StoreError, WriteUndecided, WriteRefused, and other `DisklessError`s.
         """
         from coordinator.client.writing import commit_uploaded, upload_records
 
@@ -439,6 +443,18 @@ class DisklessClient:
             timeout_ms=timeout_ms,
         )
         return await commit_uploaded(self, store, uploaded, is_first=True, timeout_ms=timeout_ms)
+
+    async def check_store(self, store: ObjectStore | None = None, *, timeout_ms: int | None = None) -> None:
+        """Return when a store (None: the client's own) is that of the service; `write` asks once, who uploads by other means should, too.
+
+        Raises `WrongStore` (`coordinator.store_mark`) when it is not, Unavailable while no node can tell, and StoreError.
+        """
+        from coordinator.client.store_check import check_store
+
+        checked = self._store() if store is None else store
+        if checked is not self._right_store:
+            await check_store(self, checked, self._api_timeout_ms if timeout_ms is None else timeout_ms)
+            self._right_store = checked
 
     async def commit_uploaded(self, uploaded: UploadedRecords, *, timeout_ms: int | None = None) -> WrittenRecords:
         """Commit what a `write` uploaded that ended in WriteUndecided. Raises WriteUndecided, WriteRefused."""

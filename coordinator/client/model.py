@@ -125,6 +125,10 @@ class ClusterDescription:
     """The service as one node sees it. `applied_offset`, `digest` and `state` of a coordinator are that node's own."""
 
     cluster_id: str | None
+    metadata_topic_id: bytes
+    """Zero if that is not known yet, as `cluster_id` is None."""
+    is_store_marked: bool
+    """Whether the service marks its object store, so that others can tell it from any other one."""
     node_id: int
     coordinators: tuple[DescribeCoordinatorsCoordinator, ...]
     nodes: tuple[ServiceNode, ...]

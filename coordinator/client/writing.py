@@ -81,8 +81,8 @@ async def upload_records(
 ) -> UploadedRecords:
     """Pack and upload records by (topic, partition). Topics are looked up first, so that a wrong name leaves no object behind.
 
-    Raises WalFileError, NotFound, InvalidRequest, Unavailable, StoreError. An object whose upload failed is left to the orphan scan:
-    removing it could not reach an upload that is still under way.
+    So is the store, which must be that of the service. Raises WalFileError, NotFound, InvalidRequest, Unavailable, WrongStore, StoreError.
+    An object whose upload failed is left to the orphan scan: removing it could not reach an upload that is still under way.
     """
     builder = WalFileBuilder(max_batch_bytes=max_batch_bytes, compression=compression or Compression.NONE)
     for (topic, partition), given in records.items():
@@ -95,6 +95,7 @@ async def upload_records(
     names = sorted({one.topic for one in packed})
     topics = dict(zip(names, await client.describe_topics(names, timeout_ms=timeout_ms), strict=True))
     batches, coordinator_ids = commit_batches(key, packed, topics, now_ms)
+    await client.check_store(store, timeout_ms=timeout_ms)
     await upload(store, key, data, len(data))
     partitions = tuple(TopicPartition(one.topic, one.partition) for one in packed)
     return UploadedRecords(

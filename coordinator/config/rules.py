@@ -14,6 +14,7 @@ from coordinator.config.security_rules import listener_advice, listener_problems
 from coordinator.config.settings import KEYS, LISTENER_KEYS, Settings
 from coordinator.config.values import GroupProtocol, SecurityProtocol, text_of
 from coordinator.kafka.coordinators import OWNERS_MAX
+from coordinator.store_mark import KEPT
 
 ANONYMOUS = "User:ANONYMOUS"
 _LEAVE_OUT = "leave it out: the correctness of leadership rests on the coordinator's own value"
@@ -204,6 +205,10 @@ def _prefixes_apart(settings: Settings) -> Iterator[Problem]:
             f"must be apart from object.store.wal.prefix = {files}: neither may be below the other",
             "name another folder, such as snapshots",
         )
+    for kept, what in KEPT.items():
+        for name, prefix in (("snapshots.prefix", snapshots), ("object.store.wal.prefix", files)):
+            if prefix.startswith(kept):
+                yield _problem(settings, name, f"must not be below {kept}, where each object is {what}", "name another folder")
 
 
 @_rule("session.timeout.ms", "heartbeat.interval.ms")

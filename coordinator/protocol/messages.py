@@ -434,6 +434,12 @@ class DescribeCoordinatorsResponse(ResponsePart):
     """The error message, or null if there was no error."""
     cluster_id: str | None = field(metadata=STRING)
     """The ID of the Kafka cluster that holds the metadata topic, or null if unknown."""
+    metadata_topic_id: bytes = field(metadata=UUID)
+    """The ID of the metadata topic, or all zero if unknown."""
+    is_store_marked: bool = field(metadata=BOOL)
+    """True if the service marks its object store by an object services/TOPIC ID.json; false if it has no store that others see."""
+    store_problem: str | None = field(metadata=STRING, default=None)
+    """Why the node that answers cannot take its object store for that of the service, or null if nothing is known against it."""
     node_id: int = field(metadata=INT32)
     """The node that answers."""
     incarnation_id: bytes = field(metadata=UUID)
@@ -680,6 +686,8 @@ class DescribeNodeResponse(ResponsePart):
     """The random ID of the process that answers, drawn at its start."""
     is_member: bool = field(metadata=BOOL)
     """True if the node is a member of the group and may lead."""
+    is_store_marked: bool = field(metadata=BOOL)
+    """True if the node has found the mark of the service in its object store."""
     time_ms: int = field(metadata=INT64)
     """The wall clock of the node."""
     is_kafka_time_known: bool = field(metadata=BOOL)

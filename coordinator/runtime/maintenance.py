@@ -16,6 +16,7 @@ from coordinator.core.limits import FILES_PER_REQUEST_MAX
 from coordinator.core.log_entry import ContradictoryEntry
 from coordinator.core.tables.stored_rows import Tombstone
 from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.names import ZERO_TOPIC_ID, parse_topic_id
 from coordinator.operations.declaration import bad_timeout
 from coordinator.operations.nodes import update_schema_level_response
 from coordinator.protocol.codec import Message
@@ -67,10 +68,13 @@ async def describe_coordinators(node: Node, _: int, request: DescribeCoordinator
         for n in describe.nodes()
         if n.endpoints
     ]
-    described = describe.coordinators(request.coordinator_ids)
+    described, service = describe.coordinators(request.coordinator_ids), node.service()
     return DescribeCoordinatorsResponse(
         error_code=0,
-        cluster_id=describe.cluster_id,
+        cluster_id=None if service is None else service.cluster_id,
+        metadata_topic_id=ZERO_TOPIC_ID if service is None else parse_topic_id(service.topic_id),
+        is_store_marked=node.marking.has_store,
+        store_problem=node.marking.problem or None,
         node_id=node.config.node_id,
         incarnation_id=node.config.incarnation_id,
         time_ms=node.wall_ms(),

@@ -34,7 +34,7 @@ from coordinator.runtime.files.asking import OwnersAsked
 from coordinator.runtime.files.cleaner import FileCleaner
 from coordinator.runtime.files.objects import ObjectRemover
 from coordinator.runtime.files.orphan_scan import OrphanScan
-from coordinator.runtime.files.scan_record import Service
+from coordinator.runtime.files.store_marking import StoreMarking
 from coordinator.runtime.fitness import Fitness
 from coordinator.runtime.freshness import keep_asking
 from coordinator.runtime.kafka_brokers import KafkaBrokers
@@ -50,6 +50,7 @@ from coordinator.runtime.replica_keeper import ReplicaKeeper
 from coordinator.runtime.retention.enforcer import RetentionEnforcer
 from coordinator.runtime.router import Router
 from coordinator.runtime.snapshots.keeper import SnapshotKeeper
+from coordinator.store_mark import Service
 from records.levels import LEVEL_LATEST
 
 LOG = logging.getLogger("coordinator.node")
@@ -196,6 +197,16 @@ class Node:
             clock_ms=clock_ms,
             spawn=self._spawn,
         )
+        self.marking = StoreMarking(
+            node_id=config.node_id,
+            store=ports.objects,
+            wal_prefix=config.orphans.prefix,
+            service=self.service,
+            replicas=self.replicas,
+            view=self.view,
+            peers=ports.peers,
+            rng=rng,
+        )
         self.orphans = OrphanScan(
             rules=config.orphans,
             store=ports.objects,
@@ -203,7 +214,8 @@ class Node:
             coordinator_count=self._coordinator_count,
             is_leading=lambda: self.view.is_leading(DIRECTORY_PARTITION),
             restoration=self._restoration,
-            service=self._service,
+            service=self.service,
+            marking=self.marking,
             rng=rng,
             clock_ms=clock_ms,
         )
@@ -270,6 +282,7 @@ class Node:
         if (logs := self._ports.classic_logs) is not None:
             classic = ClassicStarts(replicas=self.replicas, view=self.view, logs=logs, interval_ms=self.config.retention.check_interval_ms)
             self._spawn(classic.keep(), "classic-starts")
+        self._spawn(self.marking.keep(), "store-mark")
         self._spawn(self.orphans.keep(), "orphan-scan")
 
     async def _prepare(self) -> TopicFacts:
@@ -332,6 +345,7 @@ class Node:
             node_id=self.config.node_id,
             incarnation_id=self.config.incarnation_id,
             is_member=self.is_joined,
+            is_store_marked=self.marking.is_found,
             time_ms=self.wall_ms(),
             is_kafka_time_known=kafka_ms is not None,
             kafka_time_ms=0 if kafka_ms is None else round(kafka_ms),
@@ -346,7 +360,7 @@ class Node:
         directory = self.view.shard(DIRECTORY_PARTITION)
         return None if directory is None else directory.restoration
 
-    def _service(self) -> Service | None:
+    def service(self) -> Service | None:
         """The log of this node; None before Kafka was reached."""
         facts = self.topic.facts
         return None if facts is None else Service(cluster_id=facts.cluster_id, topic_id=topic_id_text(facts.topic_id))
@@ -424,6 +438,7 @@ class Node:
             if leads_directory != self._led_directory:
                 self._led_directory = leads_directory
                 self.directory.directory_changed()
+                self.marking.wake()
             self.fitness.tick()
             self._watch_loading()
             self._load_log.look(loop.time())

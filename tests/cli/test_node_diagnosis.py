@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cli.diagnosis import Diagnosis, Health
-from cli.node_diagnosis import diagnose_doubled_ids, diagnose_narrow_topics, diagnose_node_clocks, diagnose_withheld
+from cli.node_diagnosis import diagnose_doubled_ids, diagnose_narrow_topics, diagnose_node_clocks, diagnose_stores, diagnose_withheld
 from cli.overview import NodeView
 from coordinator.client.model import ServiceNode
 
@@ -35,6 +37,12 @@ def errors(found: list[Diagnosis]) -> list[str]:
 def test_a_node_that_stays_out_is_named_with_its_reason() -> None:
     [finding] = errors(diagnose_withheld([view(1), view(2, withheld="its clock is off")]))
     assert finding == "node 2 stays out of leadership: its clock is off"
+
+
+def test_a_node_with_another_store_is_named_with_its_reason() -> None:
+    assert diagnose_stores([view(1), view(2)]) == []
+    [finding] = errors(diagnose_stores([view(1), replace(view(2), store_problem="file:///typo has no object services/x.json")]))
+    assert finding == "node 2: file:///typo has no object services/x.json"
 
 
 def test_a_doubled_id_is_found_at_a_given_address_and_by_the_directory() -> None:

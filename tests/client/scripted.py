@@ -57,6 +57,8 @@ class ScriptedCluster:
     directory: Directory = field(default_factory=Directory)
     gateways: list[m.DescribeGatewaysResponse] = field(default_factory=list)
     """The answers to DescribeGateways, one after the other; the last one stays."""
+    metadata_topic_id: bytes = bytes(15) + b"\1"
+    is_store_marked: bool = False
     remark: str | None = None
     """What creations that succeed are answered besides."""
 
@@ -195,6 +197,8 @@ class ScriptedNode(Handler):
         return m.DescribeCoordinatorsResponse(
             error_code=0,
             cluster_id="c",
+            metadata_topic_id=self.cluster.metadata_topic_id,
+            is_store_marked=self.cluster.is_store_marked,
             node_id=self.node_id,
             incarnation_id=bytes(16),
             time_ms=0,

@@ -18,10 +18,12 @@ from coordinator.client.wal_file import WalFileError
 from coordinator.client.wal_objects import WrongObject
 from coordinator.client.writing import WriteRefused, WriteUndecided
 from coordinator.kafka.errors import ErrorCode
-from coordinator.object_store import ObjectStore, StoreUnavailable
+from coordinator.kafka.names import topic_id_text
+from coordinator.object_store import ObjectMissing, ObjectStore, StoreUnavailable
 from coordinator.protocol import messages as m
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import encode
+from coordinator.store_mark import Mark, Service, WrongStore, put_mark
 from records.compression import Compression
 from records.record_batch import Record, StoredRecord, header_name
 from tests.client.scripted import ScriptedCluster, ScriptedNode, Trouble, scripted
@@ -281,6 +283,66 @@ async def test_a_write_that_cannot_be_leaves_no_object(
             await client.write(given)
     assert await keys_in(store) == []
     assert cluster.commits == []
+
+
+def marked(cluster: ScriptedCluster, **other: str) -> Mark:
+    """The mark of the scripted service, or of one that differs."""
+    service = Service(**{"cluster_id": "c", "topic_id": topic_id_text(cluster.metadata_topic_id), **other})
+    return Mark(service=service, wal_prefix="wal/")
+
+
+async def test_a_store_without_the_mark_of_the_service_gets_nothing(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    cluster.is_store_marked = True
+    await put_mark(store, marked(cluster, topic_id="AAAAAAAAAAAAAAAAAAAAAw"))
+    before = await keys_in(store)
+    async with client_of(cluster, store, api_timeout_ms=1_000) as client:
+        for _ in range(2):
+            with pytest.raises(WrongStore, match=r"memory:// is not the object store of this service \(cluster c, metadata topic id AAA"):
+                await client.write({("orders", 0): records("a")})
+    assert await keys_in(store) == before
+    assert cluster.commits == []
+
+
+async def test_the_mark_is_looked_for_once_before_the_first_write(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    cluster.is_store_marked = True
+    await put_mark(store, marked(cluster))
+    asked = 0
+
+    def count(_node: ScriptedNode, request: IncomingRequest, _respond: Respond) -> bool:
+        nonlocal asked
+        asked += request.api_key == ApiKey.DESCRIBE_COORDINATORS
+        return False
+
+    for node in cluster.nodes.values():
+        node.trouble.append(count)
+    async with client_of(cluster, store) as client:
+        for _ in range(3):
+            await client.write({("orders", 0): records("a")})
+        assert asked == 1
+        with pytest.raises(WrongStore):
+            await client.check_store(open_store("memory://"), timeout_ms=300)
+
+
+class _MarkedLater(FailingStore):
+    """The leader marks the store when the mark has been looked for once."""
+
+    def __init__(self, store: ObjectStore, mark: Mark) -> None:
+        super().__init__(store)
+        self._mark = mark
+
+    async def get(self, key: str) -> bytes:
+        try:
+            return await super().get(key)
+        except ObjectMissing:
+            await put_mark(self._store, self._mark)
+            raise
+
+
+async def test_a_writer_waits_for_a_mark_that_is_about_to_be_written(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    cluster.is_store_marked = True
+    async with client_of(cluster, _MarkedLater(store, marked(cluster))) as client:
+        written = await client.write({("orders", 0): records("a")})
+    assert written.object_key in await keys_in(store)
 
 
 async def test_a_write_to_too_many_coordinators_is_refused_before_it_is_uploaded(store: ObjectStore) -> None:

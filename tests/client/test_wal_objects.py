@@ -20,6 +20,7 @@ LOG_APPEND_MS = 77_000
 
 @pytest.fixture
 def store(tmp_path: Path) -> ObjectStore:
+    (tmp_path / "objects").mkdir()
     return open_store(f"file://{tmp_path}/objects")
 
 

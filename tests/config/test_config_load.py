@@ -163,6 +163,8 @@ def test_all_problems_come_at_once() -> None:
         ("diskless.metadata.topic.min.insync.replicas", {"diskless.metadata.topic.replication.factor": "1"}, "must not exceed"),
         ("heartbeat.interval.ms", {"heartbeat.interval.ms": "2001"}, "at most a third of session.timeout.ms = 6000"),
         ("object.store.wal.prefix", {"object.store.wal.prefix": "wal"}, "a relative path that ends with a slash"),
+        ("object.store.wal.prefix", {"object.store.wal.prefix": "services/"}, "must not be below services/, where each object is a mark"),
+        ("snapshots.prefix", {"snapshots.prefix": "orphan-scan/a"}, "must not be below orphan-scan/, where each object is a record of"),
         ("object.store.wal.prefix", {"object.store.wal.prefix": "wal/./"}, "a relative path that ends with a slash"),
         (
             "listener.security.protocol.map",

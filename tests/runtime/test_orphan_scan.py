@@ -24,18 +24,15 @@ from coordinator.runtime.files.orphan_pages import Owners
 from coordinator.runtime.files.orphan_scan import DELETE_ATTEMPTS, SAVE_S, LookedPages, OrphanScan
 from coordinator.runtime.files.rules import ScanRules
 from coordinator.runtime.files.scan_record import (
-    FOLDER,
     UNUSUAL_TOLD_MAX,
-    PrefixTaken,
     ScanRecord,
-    Service,
     decode_record,
     encode_record,
     load_record,
     record_key,
     save_record,
 )
-from coordinator.runtime.files.scan_rivals import name_rival
+from coordinator.store_mark import MARKS, Mark, Service, mark_key, put_mark, written_mark
 from integration_tests.s3 import RealS3, find_gateway
 from records.model import Restored
 from tests.runtime.made_coordinators import MadeCoordinators
@@ -74,7 +71,7 @@ class MadeStore:
         return self.contents[key]
 
     async def list(self, prefix: str, after: str = "") -> AsyncIterator[Sequence[StoredObject]]:
-        if prefix == FOLDER:
+        if prefix == MARKS:
             yield [obj(key) for key in sorted(self.contents)]
             return
         found = sorted(key for key in self.objects if key.startswith(prefix) and key > after)
@@ -89,6 +86,7 @@ class MadeStore:
         gone = [key for key in keys if key not in self.fails_deleting]
         for key in gone:
             self.objects.pop(key, None)
+            self.contents.pop(key, None)
         error = None if len(gone) == len(keys) else StoreUnavailable(f"{self.location}: delete: no answer")
         return Deleted(confirmed=frozenset(gone), error=error)
 
@@ -104,10 +102,14 @@ class World:
     is_leading: bool = True
     restoration: Restoration | None = None
     service: Service = SERVICE
+    lasting_problem: str = ""
+    is_found: bool = True
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     def scanner(self, owners: Owners | None = None) -> OrphanScan:
         store: ObjectStore = self.store  # type: ignore[assignment]
+        if isinstance(self.store, MadeStore):
+            self.store.contents[mark_key(self.service)] = written_mark(Mark(service=self.service, wal_prefix=self.rules.prefix))
         return OrphanScan(
             rules=self.rules,
             store=store,
@@ -116,6 +118,7 @@ class World:
             is_leading=lambda: self.is_leading,
             restoration=lambda: self.restoration,
             service=lambda: self.service,
+            marking=self,
             rng=random.Random(1),
             clock_ms=lambda: self.now_ms,
         )
@@ -325,7 +328,7 @@ async def test_a_round_goes_on_after_a_restart_where_it_was() -> None:
 async def test_another_leader_finds_the_place_in_the_store() -> None:
     keys = [ulid(number) for number in range(3000)]
     made = world(keys)
-    place = ScanRecord(service=SERVICE, after=keys[999], started_ms=NOW_MS - 1)
+    place = ScanRecord(after=keys[999], started_ms=NOW_MS - 1)
     await save_record(made.store, PREFIX, place)  # type: ignore[arg-type]
     record = await made.run_new()
     assert sorted(made.store.objects) == keys[:1000]
@@ -526,7 +529,7 @@ class Arriving(MadeCoordinators):
         self, coordinator_id: int, keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool = False
     ) -> list[FileStanding] | Outcome:
         if not self.asked:
-            await name_rival(self._store, PREFIX, OTHER)
+            await put_mark(self._store, Mark(service=OTHER, wal_prefix=PREFIX))
             await asyncio.sleep(SAVE_S)
         return await super().ask(coordinator_id, keys, created_ms, only_tell=only_tell)
 
@@ -569,7 +572,28 @@ async def test_a_restore_that_is_not_finished_stops_scans_unless_forced() -> Non
     assert "restore finish" in str(refused.message)
     record = await made.run(scan, is_forced=True)
     assert not made.store.objects
-    assert record.service == made.service
+    assert record.counts.deleted == 1
+    assert {mark_key(SERVICE), mark_key(made.service)} <= made.store.contents.keys()
+
+
+async def test_a_store_that_is_not_the_services_is_not_scanned() -> None:
+    made = world([ulid(1)])
+    made.lasting_problem = "file:///typo has no mark"
+    refused = made.scanner().begin(is_forced=True)
+    assert (refused.error, str(refused.message)) == (ErrorCode.INVALID_REQUEST, f"orphans are not looked for: {made.lasting_problem}")
+
+
+async def test_a_finished_restore_takes_the_store_over() -> None:
+    """The old service finds the new one, and a third that is restored from the new one finds no old one."""
+    made = world([ulid(1)])
+    await made.run_new()
+    made.service, made.restoration = OTHER, restored(is_finished=True)
+    made.store.objects[ulid(2)] = obj(ulid(2))
+    await made.run_new()
+    assert not made.store.objects
+    assert mark_key(SERVICE) not in made.store.contents
+    old = World(store=made.store, coordinators=MadeCoordinators(1))
+    assert "cluster other" in await old.error(old.scanner())
 
 
 async def test_a_scan_is_due_after_its_interval_and_never_with_none() -> None:
@@ -598,7 +622,7 @@ async def test_a_scan_is_due_after_its_interval_and_never_with_none() -> None:
 
 async def test_a_round_that_finished_in_the_future_keeps_nobody_waiting() -> None:
     made = world([ulid(1)])
-    await save_record(made.store, PREFIX, ScanRecord(service=SERVICE, finished_ms=NOW_MS + 1_000_000_000))  # type: ignore[arg-type]
+    await save_record(made.store, PREFIX, ScanRecord(finished_ms=NOW_MS + 1_000_000_000))  # type: ignore[arg-type]
     scan = made.scanner()
     task = asyncio.create_task(scan.keep())
     async with asyncio.timeout(60):
@@ -619,19 +643,27 @@ async def test_a_round_that_finished_in_the_future_keeps_nobody_waiting() -> Non
         b"null",
         b"\xff",
         b"[" * 100_000,
-        b'{"service": {"cluster_id": "kafka"}}',
-        b'{"service": {"cluster_id": "kafka", "topic_id": "x"}, "after": "", "started_ms": Infinity, "finished_ms": 1, "counts": {}}',
-        b'{"service": {"cluster_id": "kafka", "topic_id": "x"}, "after": "", "started_ms": NaN, "finished_ms": 1, "counts": {}}',
-        b'{"service": {"cluster_id": "kafka", "topic_id": "x"}, "after": "", "started_ms": 1, "finished_ms": 1e30, "counts": {}}',
-        b'{"service": {"cluster_id": "kafka", "topic_id": "x"}, "after": "", "started_ms": 1, "finished_ms": 1, "counts": {"young": 1e19}}',
-        b'{"service": {"cluster_id": "kafka", "topic_id": "x"}, "after": "", "started_ms": 1, "finished_ms": 1, "counts": {"strange": 1}}',
+        b'{"after": ""}',
+        b'{"after": "", "started_ms": Infinity, "finished_ms": 1, "counts": {}}',
+        b'{"after": "", "started_ms": NaN, "finished_ms": 1, "counts": {}}',
+        b'{"after": "", "started_ms": 1, "finished_ms": 1e30, "counts": {}}',
+        b'{"after": "", "started_ms": 1, "finished_ms": 1, "counts": {"young": 1e19}}',
+        b'{"after": "", "started_ms": 1, "finished_ms": 1, "counts": {"strange": 1}}',
     ],
 )
-async def test_a_damaged_record_stops_the_scan_and_says_what_to_do(damage: bytes) -> None:
+async def test_a_damaged_record_is_begun_anew(damage: bytes) -> None:
     made = world([ulid(1)])
     made.store.contents[record_key(PREFIX)] = damage
-    with pytest.raises(PrefixTaken, match=r"is no record of scans: .*; delete it if no other service writes below its prefix"):
-        await load_record(made.store, PREFIX, SERVICE, None)  # type: ignore[arg-type]
+    assert await load_record(made.store, PREFIX) == ScanRecord()  # type: ignore[arg-type]
+    await made.run_new()
+    assert not made.store.objects
+
+
+async def test_a_mark_that_cannot_be_read_may_be_that_of_another_service() -> None:
+    made = world([ulid(1)])
+    made.store.contents[f"{MARKS}x.json"] = b"{"
+    assert f"{MARKS}x.json is no mark of a service; delete it" in await made.error(made.scanner())
+    assert made.store.objects
 
 
 async def test_a_look_changes_nothing_and_tells_why() -> None:
@@ -725,7 +757,7 @@ async def test_a_few_unusual_keys_are_named_and_all_are_counted_in_each_round() 
         record = await made.run_new()
         assert (record.counts.unusual, record.counts.orphans, len(made.store.objects)) == (2_500, 0, 2_500)
         assert record.unusual_keys == tuple(f"wal/{number:04}\t" for number in range(UNUSUAL_TOLD_MAX))
-        assert record == decode_record(encode_record(record), "here")
+        assert record == decode_record(encode_record(record))
 
 
 async def test_unusual_keys_of_a_real_s3_stop_no_round_and_stay(tmp_path: Path) -> None:

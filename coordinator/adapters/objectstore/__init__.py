@@ -3,6 +3,6 @@
 store = open_store(settings.object_store_url, settings.object_store_option)
 """
 
-from coordinator.adapters.objectstore.opening import StoreOptionError, open_store
+from coordinator.adapters.objectstore.opening import StoreFolderMissing, StoreOptionError, open_store
 
-__all__ = ["StoreOptionError", "open_store"]
+__all__ = ["StoreFolderMissing", "StoreOptionError", "open_store"]

@@ -36,9 +36,7 @@ class LocalFolderStore(ObstoreStore):
     """An `ObjectStore` (see `port`) in a folder of this machine."""
 
     def __init__(self, folder: Path, *, request_timeout_ms: int, sorted_max: int = 100_000) -> None:
-        """Open the folder, creating it when missing. A listing has at most one and a half times `sorted_max` objects in memory."""
-        folder.mkdir(parents=True, exist_ok=True)
-        sync(folder.parent)
+        """A listing has at most one and a half times `sorted_max` objects in memory."""
         raw = LocalStore(folder)
         super().__init__(raw, raw, location=f"file://{folder}", base="", request_timeout_ms=request_timeout_ms)
         self._folder = folder

@@ -52,8 +52,12 @@ class StoreOptionError(ValueError):
     """The URL and options do not make a store; the text says which option and why."""
 
 
+class StoreFolderMissing(StoreOptionError):
+    """The folder of a file:// store is not there."""
+
+
 def open_store(url: StoreUrl | str, options: Mapping[str, str] | None = None, *, request_timeout_ms: int = 30_000) -> ObjectStore:
-    """Open a store without talking to it. Raises `StoreOptionError`, and `OutOfBounds` for a URL that is none.
+    """Open a store without talking to it. Raises `StoreOptionError` and its kind, and `OutOfBounds` for a URL that is none.
 
     Each memory:// store is a new, empty one.
     """
@@ -62,10 +66,12 @@ def open_store(url: StoreUrl | str, options: Mapping[str, str] | None = None, *,
     match parsed.scheme:
         case "file":
             _refuse_options(parsed, given)
-            try:
-                return LocalFolderStore(Path(parsed.path), request_timeout_ms=request_timeout_ms)
-            except OSError as error:
-                raise StoreOptionError(f"{parsed}: {error}; mount the folder, or correct its owner and mode") from error
+            folder = Path(parsed.path)
+            if not folder.is_dir():
+                # Only a node makes it: whoever else names a folder that is not there has mistyped it.
+                what = "is no folder" if folder.exists() else "does not exist"
+                raise StoreFolderMissing(f"{parsed}: the folder {what}; correct the path, or mount or create it if it shall be the store")
+            return LocalFolderStore(folder, request_timeout_ms=request_timeout_ms)
         case "memory":
             _refuse_options(parsed, given)
             raw: RawStore = MemoryStore()

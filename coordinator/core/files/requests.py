@@ -121,7 +121,8 @@ def check_head(command: CommitFile, context: CommitContext) -> Outcome | None:
         return problem
     if command.object_key.startswith(context.limits.kept_prefixes):
         # Its object would never be deleted.
-        kept = " and ".join(context.limits.kept_prefixes)
+        *others, last = context.limits.kept_prefixes
+        kept = f"{', '.join(others)} and {last}" if others else last
         return _invalid(f"the key of file {command.object_key} is one of this service's own objects, below {kept}: upload it under another")
     age_ms = context.now_ms - command.created_ms
     if command.created_ms >= 0 and age_ms > context.limits.file_commit_max_age_ms:

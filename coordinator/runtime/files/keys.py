@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from coordinator.object_store import InvalidKey, check_key
-from coordinator.runtime.files.scan_record import FOLDER
+from coordinator.store_mark import KEPT
 
 
 def kept_prefixes(snapshots: str) -> dict[str, str]:
     """The prefixes below which no object is one of a file, each with what its objects are. Snapshots are below `snapshots`."""
-    return {snapshots: "a snapshot", FOLDER: "a record of orphan scans"}
+    return {snapshots: "a snapshot", **KEPT}
 
 
 def why_no_file(key: str, kept_prefix: str) -> str:

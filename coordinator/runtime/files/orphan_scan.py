@@ -13,7 +13,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Protocol
 
 from coordinator.core.commands import OK, Outcome
 from coordinator.core.directory.content import Restoration
@@ -22,10 +22,11 @@ from coordinator.kafka.names import topic_id_text
 from coordinator.object_store import ObjectStore, StoredObject, StoreError
 from coordinator.runtime.files.orphan_pages import PAGE_OBJECTS, Orphan, OrphanPages, Owners, PageUndecided
 from coordinator.runtime.files.rules import ScanRules
-from coordinator.runtime.files.scan_record import UNUSUAL_TOLD_MAX, ScanCounts, ScanRecord, Service, load_record, save_record
+from coordinator.runtime.files.scan_record import ScanCounts, ScanRecord, Service, UNUSUAL_TOLD_MAX, load_record, save_record
 from coordinator.runtime.files.scan_rivals import check_alone, name_rival
 from coordinator.runtime.pauses import doubled
 from coordinator.runtime.ports import KafkaUnavailable, TopicMissing
+from coordinator.store_mark import Service, check_alone, mark_key
 
 LOG = logging.getLogger("coordinator.files")
 
@@ -61,6 +62,15 @@ class LookedPages:
     is_end: bool
 
 
+class Marking(Protocol):
+    """Whether the store has the mark of this service, or what is known against it (`StoreMarking`)."""
+
+    @property
+    def is_found(self) -> bool: ...
+    @property
+    def lasting_problem(self) -> str: ...
+
+
 class OrphanScan:
     """See the module's text; one per node."""
 
@@ -74,6 +84,7 @@ class OrphanScan:
         is_leading: Callable[[], bool],
         restoration: Callable[[], Restoration | None],
         service: Callable[[], Service | None],
+        marking: Marking,
         rng: random.Random,
         clock_ms: Callable[[], int],
     ) -> None:
@@ -93,6 +104,7 @@ class OrphanScan:
         self._is_leading = is_leading
         self._restoration = restoration
         self._service = service
+        self._marking = marking
         self._rng = rng
         self._clock_ms = clock_ms
         self._wake = asyncio.Event()
@@ -167,6 +179,8 @@ class OrphanScan:
             return Outcome(error=ErrorCode.INVALID_REQUEST, message=f"orphans are not looked for: {self._rules.off_because}")
         if not self._is_leading():
             return Outcome(error=ErrorCode.NOT_COORDINATOR, message="this node does not lead the directory; find its leader and retry")
+        if self._marking.lasting_problem:
+            return Outcome(error=ErrorCode.INVALID_REQUEST, message=f"orphans are not looked for: {self._marking.lasting_problem}")
         restoration = self._restoration()
         if restoration is not None and not restoration.is_finished and not is_forced:
             message = (
@@ -232,13 +246,11 @@ class OrphanScan:
     async def _loaded(self) -> ScanRecord | None:
         """The record of scans, from the store once per leadership. Raises `StoreError`."""
         service = self._service()
-        if self._record is None and service is not None and self._store is not None:
-            record = await load_record(self._store, self._rules.prefix, service, self._restored_from())
-            if record.service == service:
-                self._record = record
-            else:
-                await name_rival(self._store, self._rules.prefix, service)
-                await self._check_alone(self._store, service)
+        # Others must find the name of this service before anything is deleted.
+        if self._record is None and service is not None and self._store is not None and self._marking.is_found:
+            await self._check_alone(self._store, service)
+            await self._take_over(self._store)
+            self._record = await load_record(self._store, self._rules.prefix)
         return self._record
 
     async def _check_alone(self, store: ObjectStore, service: Service) -> None:
@@ -246,9 +258,18 @@ class OrphanScan:
         restored_from = self._restored_from()
         await check_alone(store, self._rules.prefix, {service} if restored_from is None else {service, restored_from})
 
+    async def _take_over(self, store: ObjectStore) -> None:
+        """Delete the mark of the service that this one was restored from, once the restore is finished: its files are this one's."""
+        restored_from, restoration = self._restored_from(), self._restoration()
+        if restored_from is not None and restoration is not None and restoration.is_finished:
+            deleted = await store.delete_many([mark_key(restored_from)])
+            if deleted.error is not None:
+                raise deleted.error
+
     async def _save(self, store: ObjectStore, record: ScanRecord) -> None:
         """Write the record, unless another service has come. Raises `StoreError`."""
-        await self._check_alone(store, record.service)
+        if (service := self._service()) is not None:
+            await self._check_alone(store, service)
         await save_record(store, self._rules.prefix, record)
 
     def _restored_from(self) -> Service | None:

@@ -1,26 +1,24 @@
-"""The record of orphan scans: one small object in the store, which says whose files are below a prefix and how far the round is.
+"""The record of orphan scans: one small object in the store, which says how far the round below a prefix is.
 
 It lies beside what it tells of, so that the next leader, on whichever node, goes on where the last one stopped, and a round of
 a million objects needs no entry in the log. Nothing rests on the position: one that is old repeats pages, one that is
-ahead leaves them to the next round. The service that is named is what keeps two services from sharing a prefix (`scan_rivals`).
+ahead leaves them to the next round, and without one that can be read a round begins at the first object.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Final, cast
 
-from coordinator.object_store import ObjectExists, ObjectMissing, ObjectStore, StoreError
+from coordinator.object_store import ObjectMissing, ObjectStore
+from coordinator.store_mark import SCANS
 
-FOLDER: Final = "orphan-scan/"
-RECORD: Final = "record.json"
+LOG = logging.getLogger("coordinator.files")
+
 UNUSUAL_TOLD_MAX: Final = 10
-
-
-class PrefixTaken(StoreError):
-    """The files below the prefix are another service's, or the record cannot be read; the text says what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,18 +43,9 @@ class ScanCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
-    """The log whose files are below a prefix; `topic_id` is text."""
-
-    cluster_id: str
-    topic_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ScanRecord:
     """The content of the record. A round is under way while `started_ms` is not -1: it has looked at all keys up to `after`."""
 
-    service: Service
     after: str = ""
     started_ms: int = -1
     finished_ms: int = -1
@@ -73,28 +62,19 @@ class ScanRecord:
 
 def record_key(prefix: str) -> str:
     """Return the key of the record of scans below a prefix."""
-    return f"{FOLDER}{prefix}{RECORD}"
+    return f"{SCANS}{prefix}record.json"
 
 
-async def load_record(store: ObjectStore, prefix: str, service: Service, restored_from: Service | None) -> ScanRecord:
-    """Read the record; where there is none, make one. One of the service that this one was restored from is taken over.
-
-    That of another service is returned as it is. Raises `PrefixTaken` when it cannot be read, and `StoreError` and its kinds.
-    """
+async def load_record(store: ObjectStore, prefix: str) -> ScanRecord:
+    """Read the record; one that says nothing where there is none, or one that cannot be read. Raises `StoreError` and its kinds."""
     key = record_key(prefix)
     try:
-        found = decode_record(await store.get(key), f"{store.location}: {key}")
+        return decode_record(await store.get(key))
     except ObjectMissing:
-        record = ScanRecord(service=service)
-        try:
-            await store.put(key, encode_record(record), create_only=True)
-        except ObjectExists:
-            return await load_record(store, prefix, service, restored_from)
-        return record
-    if restored_from is not None and found.service == restored_from:
-        found = ScanRecord(service=service)
-        await store.put(key, encode_record(found))
-    return found
+        return ScanRecord()
+    except ValueError as error:
+        LOG.warning("the record of orphan scans cannot be read and is begun anew key=%r reason=%r", key, str(error))
+        return ScanRecord()
 
 
 async def save_record(store: ObjectStore, prefix: str, record: ScanRecord) -> None:
@@ -107,17 +87,16 @@ def encode_record(record: ScanRecord) -> bytes:
     return (json.dumps(asdict(record), indent=1) + "\n").encode()
 
 
-def decode_record(data: bytes, where: str) -> ScanRecord:
-    """Read a record; `where` names it in an error. Raises `PrefixTaken`."""
+def decode_record(data: bytes) -> ScanRecord:
+    """Read a record. Raises ValueError."""
     try:
         read = cast(Mapping[str, object], json.loads(data))
-        service = Service(**cast(dict[str, str], read["service"]))
         counts = ScanCounts(**{name: _int64(value) for name, value in cast(dict[str, int], read["counts"]).items()})
         times = {name: _int64(cast(int, read[name])) for name in ("started_ms", "finished_ms")}
         unusual_keys = tuple(map(str, cast(list[str], read["unusual_keys"])))[:UNUSUAL_TOLD_MAX]
-        return ScanRecord(service=service, after=str(read["after"]), counts=counts, unusual_keys=unusual_keys, **times)
+        return ScanRecord(after=str(read["after"]), counts=counts, unusual_keys=unusual_keys, **times)
     except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise PrefixTaken(f"{where} is no record of scans: {error!r}; delete it if no other service writes below its prefix") from error
+        raise ValueError(f"this is no record of scans: {error!r}") from error
 
 
 def _int64(value: float) -> int:

@@ -1,0 +1,216 @@
+"""The mark of the service in its store: kept where the directory is led, looked for on other nodes, and told when it is missing."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import pytest
+
+from coordinator.adapters.objectstore import open_store
+from coordinator.app.main import readiness
+from coordinator.core.directory.directory import Directory
+from coordinator.protocol.codec import Message
+from coordinator.protocol.messages import DescribeNodeResponse
+from coordinator.runtime.files.store_marking import MISSING_S, REST_S, StoreMarking
+from coordinator.runtime.ports import PeerUnavailable
+from coordinator.store_mark import Service, is_marked, mark_key
+from coordinator.testing.objects import FakeObjectStore, StoreFault
+from coordinator.testing.simulation.loop import VirtualTime
+from coordinator.testing.snapshots import FakeObjects
+from coordinator.testing.state_store import MemoryStateStores
+from records.model import Endpoint, NodeRegistered
+from tests.runtime.nodes import in_memory, running
+
+SERVICE = Service(cluster_id="kafka", topic_id="AAAAAAAAAAAAAAAAAAAAAQ")
+
+
+class World:
+    """Nodes 1, 2 and so on, with stores on virtual time."""
+
+    def __init__(self) -> None:
+        self.time = VirtualTime()
+        self.objects = FakeObjects(now_ms=lambda: 0)
+        self.fault = StoreFault.NONE
+        self.leader = 0
+        self.service: Service | None = SERVICE
+        self.nodes: dict[int, StoreMarking] = {}
+        self.unreachable: set[int] = set()
+        self.directory = Directory()
+
+    def node(self, objects: FakeObjects | None = None, *, files: Sequence[str] = ()) -> StoreMarking:
+        """A node, whose store is that of all unless another one is given, and whose log speaks of some files."""
+        node_id = len(self.nodes) + 1
+        self.directory.nodes[node_id] = NodeRegistered(
+            node_id=node_id,
+            rack="",
+            endpoints=[Endpoint(listener="", host="h", port=node_id)],
+            schema_level_max=1,
+            incarnation_id=bytes(16),
+            log_dirs=[],
+            is_any_dir_offline=False,
+        )
+        marking = StoreMarking(
+            node_id=node_id,
+            store=FakeObjectStore(objects or self.objects, fault_of=lambda _call: self.fault),
+            wal_prefix="wal/",
+            service=lambda: self.service,
+            replicas={0: _Files(files)},  # type: ignore[dict-item]
+            view=_View(self, node_id),  # type: ignore[arg-type]
+            peers=_Peers(self),  # type: ignore[arg-type]
+            rng=random.Random(1),
+        )
+        self.nodes[node_id] = marking
+        self.time.new_loop(str(node_id)).create_task(marking.keep())
+        return marking
+
+    def lead(self, node_id: int) -> None:
+        self.leader = node_id
+        for marking in self.nodes.values():
+            marking.wake()
+
+    def run(self, seconds: float) -> None:
+        self.time.run_until(self.time.now_s + seconds)
+
+
+@dataclass
+class _View:
+    world: World
+    node_id: int
+
+    @property
+    def directory(self) -> Directory:
+        return self.world.directory
+
+    def is_leading(self, _partition: int) -> bool:
+        return self.world.leader == self.node_id
+
+
+@dataclass
+class _Peers:
+    world: World
+
+    async def call(self, _host: str, port: int, _request: Message, _timeout_ms: int) -> Message:
+        if port in self.world.unreachable:
+            raise PeerUnavailable("no answer")
+        return DescribeNodeResponse(
+            error_code=0,
+            node_id=port,
+            incarnation_id=bytes(16),
+            is_member=True,
+            is_store_marked=self.world.nodes[port].is_found,
+            time_ms=0,
+            is_kafka_time_known=False,
+        )
+
+
+@dataclass
+class _Files:
+    keys: Sequence[str]
+
+    def look(self, _read: object, after: str, limit: int) -> list[SimpleNamespace]:
+        return [SimpleNamespace(object_key=key, live_batches=1) for key in self.keys if key > after][:limit]
+
+
+def is_marked_in(objects: FakeObjects) -> bool:
+    return mark_key(SERVICE) in objects.by_key
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World()
+    yield made
+    made.time.close()
+
+
+def test_the_leader_marks_the_store_and_the_others_find_the_mark(world: World) -> None:
+    one, two = world.node(), world.node()
+    world.run(5)
+    assert not is_marked_in(world.objects)
+    assert "object.store.url differs" in one.problem
+    world.lead(1)
+    world.run(3)
+    assert is_marked_in(world.objects)
+    assert (one.problem, two.problem, one.is_found, two.is_found) == ("", "", True, True)
+
+
+def test_nothing_is_marked_before_the_log_is_known(world: World) -> None:
+    world.service = None
+    one = world.node()
+    world.lead(1)
+    world.run(5)
+    assert (world.objects.by_key, one.problem) == ({}, "")
+    world.service = SERVICE
+    world.run(2)
+    assert is_marked_in(world.objects)
+
+
+def test_a_mark_that_was_deleted_is_there_again_before_it_is_missed_for_long(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.objects.put("wal/b", b"1")
+    one, two = world.node(files=["wal/a", "wal/b"]), world.node()
+    world.lead(1)
+    world.run(100)
+    world.objects.remove(mark_key(SERVICE))
+    world.run(2 * REST_S)
+    assert is_marked_in(world.objects)
+    assert (one.problem, two.problem, [one for one in caplog.records if one.levelname == "ERROR"]) == ("", "", [])
+
+
+def test_a_leader_with_another_store_than_a_node_before_it_marks_nothing(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    elsewhere = FakeObjects(now_ms=lambda: 0)
+    one = world.node()
+    world.lead(1)
+    world.run(5)
+    wrong = world.node(elsewhere)
+    world.lead(2)
+    world.run(MISSING_S / 2)
+    assert f"has no object {mark_key(SERVICE)}" in wrong.problem
+    assert "node 1 has it in its store" in wrong.problem
+    assert not caplog.records
+    world.run(MISSING_S)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert (is_marked_in(elsewhere), wrong.is_found, one.problem) == (False, False, "")
+
+
+def test_a_leader_whose_store_lacks_what_the_log_speaks_of_marks_nothing(world: World) -> None:
+    wrong = world.node(files=["wal/a", "wal/b"])
+    world.lead(1)
+    world.run(2 * REST_S)
+    assert not is_marked_in(world.objects)
+    assert "none of 2 objects that the log speaks of, wal/a first" in wrong.problem
+    # What the problem tells to do makes it the store of the service.
+    world.objects.put(mark_key(SERVICE), wrong.problem.rpartition("there: ")[2].encode())
+    world.run(5)
+    assert (wrong.problem, wrong.is_found) == ("", True)
+
+
+def test_a_leader_that_no_other_node_answers_marks_its_store(world: World) -> None:
+    world.node()
+    world.unreachable.add(1)
+    two = world.node()
+    world.lead(2)
+    world.run(5)
+    assert (is_marked_in(world.objects), two.problem) == (True, "")
+
+
+def test_a_store_that_does_not_answer_is_no_other_store(world: World) -> None:
+    one, two = world.node(), world.node()
+    world.lead(1)
+    world.run(100)
+    world.fault = StoreFault.REFUSED
+    world.run(300)
+    assert (one.problem, two.problem) == ("", "")
+
+
+async def test_a_node_marks_its_store_and_without_the_mark_it_is_not_ready() -> None:
+    store = open_store("memory://")
+    async with running(in_memory(partitions=1), MemoryStateStores(), objects=store) as started:
+        await started.until(lambda: started.node.marking.is_found and readiness(started.node)[0], "readiness")
+        service = started.node.service()
+        assert service is not None
+        assert await is_marked(store, service)
+        started.node.marking.problem = "this is another store"
+        is_ready, detail = readiness(started.node)
+        assert (is_ready, detail["object_store"]) == (False, "this is another store")
