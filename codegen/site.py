@@ -72,6 +72,7 @@ NAV: Mapping[str, tuple[str, ...]] = {
         "design/restore.md",
         "design/data-directories.md",
         "design/files.md",
+        "design/object-store.md",
         "design/orphans.md",
         "design/retention.md",
         "design/directory.md",

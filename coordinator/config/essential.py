@@ -89,7 +89,8 @@ class EssentialSettings:
         "object.store.url",
         why="""Object store with the WAL files and the snapshots, the same for all nodes and for the brokers that upload. Of WAL files the
         coordinator keeps places; it never reads them, and deletes those without batches. Snapshots it writes, reads and removes itself
-        (snapshots.enable). memory:// dies with the process, holds no snapshots, and nothing is deleted there: tests only.""",
+        (snapshots.enable). It marks the store as its own (services/): a client with another one is refused before it uploads. memory://
+        dies with the process, holds no snapshots, and nothing is deleted there: tests only.""",
     )
     metadata_topic: str = text(
         "metadata.topic",

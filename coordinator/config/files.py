@@ -119,8 +119,8 @@ class FileSettings:
         bounds="a relative path that ends with a slash",
         why="""Where WAL files are in the object store, the same for all nodes and all uploaders (`diskless files commit` takes it from
         here). No other service may keep anything below it: objects there that no coordinator knows are deleted as orphans, once they
-        are old enough. Each service writes its name beside it (orphan-scan/), and none scans where it finds another's, also above or
-        below its own prefix.""",
+        are old enough. Each service writes its name and prefix beside it (services/), and none scans where it finds another's, also
+        above or below its own prefix.""",
     )
     object_store_request_timeout_ms: int = integer(
         "object.store.request.timeout.ms",

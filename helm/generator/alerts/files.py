@@ -131,8 +131,8 @@ FILES: Final = (
                 "The log of the process that leads metadata partition 0 has the reason: `orphan scan is interrupted`.",
                 "Whether every coordinator has a leader: one that cannot answer stops the scan.",
                 (
-                    "Whether the credentials of the coordinators may list and delete below object.store.wal.prefix, and list, read and"
-                    " write below orphan-scan/."
+                    "Whether the credentials of the coordinators may list and delete below object.store.wal.prefix, and list, read,"
+                    " write and delete below services/ and orphan-scan/."
                 ),
             ),
             commands=(ORPHANS_STATUS, STATUS, DOCTOR),
