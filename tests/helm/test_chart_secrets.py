@@ -94,16 +94,10 @@ def test_what_says_where_a_secret_is_may_be_a_value() -> None:
 
 
 def test_settings_come_from_secrets_to_the_programs_that_need_them(tmp_path: Path) -> None:
-    """Logged in to Kafka by OAUTHBEARER, as librdkafka takes it."""
-    properties = {
-        "sasl.oauthbearer.method": "oidc",
-        "sasl.oauthbearer.client.id": "c",
-        "sasl.oauthbearer.token.endpoint.url": "https://idp/t",
-    }
     values = {
-        "kafka": {"securityProtocol": "SASL_SSL", "sasl": {"mechanism": "OAUTHBEARER"}, "properties": properties},
+        "kafka": {"securityProtocol": "SSL"},
         "secretSettings": {
-            "kafka.sasl.oauthbearer.client.secret": {"secret": "idp", "key": "client"},
+            "kafka.ssl.key.password": {"secret": "idp", "key": "client"},
             "object.store.option.sse_customer_key_base64": {"secret": "store", "key": "sse"},
             "listener.name.out_side.ssl.key.password": {"secret": "tls", "key": "password"},
         },
@@ -118,7 +112,7 @@ def test_settings_come_from_secrets_to_the_programs_that_need_them(tmp_path: Pat
     for program in (node, monitor):
         environment = {key: value for key, value in program.environment.items() if value != "s3"}
         settings = load_settings(program.path("/etc/diskless/coordinator.properties"), environment, {"node.id": "0"})
-        assert settings.kafka["sasl.oauthbearer.client.secret"] == "s1"
+        assert settings.kafka["ssl.key.password"] == "s1"
         assert "sasl.username" not in settings.kafka
         assert settings.object_store_option["sse.customer.key.base64"] == "s2"
         confluent_kafka.Consumer({**settings.kafka, "bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0}).close()

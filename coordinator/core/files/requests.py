@@ -16,7 +16,7 @@ import numpy.typing as npt
 from coordinator.core.commands import OK, CommitFile, Outcome
 from coordinator.core.files.outcomes import BAD_MAGIC, BAD_OFFSETS, BAD_RANGE, BAD_TYPE, OUT_OF_ORDER
 from coordinator.core.files.request_loops import read_requests
-from coordinator.core.limits import BATCHES_PER_FILE_BITS, Limits, OBJECT_FORMAT_WAL_MULTI_SEGMENT, OBJECT_KEY_BYTES_MAX, OWNERS_MAX
+from coordinator.core.limits import BATCHES_PER_FILE_BITS, OBJECT_FORMAT_WAL_MULTI_SEGMENT, Limits
 from coordinator.kafka.batches import split_partition_key
 from coordinator.kafka.coordinators import OWNERS_MAX
 from coordinator.kafka.errors import ErrorCode

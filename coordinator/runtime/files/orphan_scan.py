@@ -22,8 +22,7 @@ from coordinator.kafka.names import topic_id_text
 from coordinator.object_store import ObjectStore, StoredObject, StoreError
 from coordinator.runtime.files.orphan_pages import PAGE_OBJECTS, Orphan, OrphanPages, Owners, PageUndecided
 from coordinator.runtime.files.rules import ScanRules
-from coordinator.runtime.files.scan_record import ScanCounts, ScanRecord, Service, UNUSUAL_TOLD_MAX, load_record, save_record
-from coordinator.runtime.files.scan_rivals import check_alone, name_rival
+from coordinator.runtime.files.scan_record import UNUSUAL_TOLD_MAX, ScanCounts, ScanRecord, load_record, save_record
 from coordinator.runtime.pauses import doubled
 from coordinator.runtime.ports import KafkaUnavailable, TopicMissing
 from coordinator.store_mark import Service, check_alone, mark_key

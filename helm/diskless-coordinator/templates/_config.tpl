@@ -253,7 +253,7 @@ snapshots.peers={{ include "diskless.headless" . }}.{{ .Release.Namespace }}.svc
 {{- $kafka := .Values.kafka -}}
 {{- if not $kafka.bootstrapServers -}}{{- fail "kafka.bootstrapServers is empty: list the brokers of the Kafka cluster, host:port" -}}{{- end -}}
 {{- if not .Values.objectStore.url -}}{{- fail "objectStore.url is empty: give the store that the brokers upload to, for instance s3://bucket/prefix" -}}{{- end -}}
-{{- if and (hasPrefix "SASL_" $kafka.securityProtocol) (ne $kafka.sasl.mechanism "OAUTHBEARER") -}}
+{{- if hasPrefix "SASL_" $kafka.securityProtocol -}}
 {{- if not $kafka.sasl.username -}}{{- fail (printf "kafka.securityProtocol %s needs kafka.sasl.username" $kafka.securityProtocol) -}}{{- end -}}
 {{- if not $kafka.sasl.existingSecret -}}{{- fail (printf "kafka.securityProtocol %s needs kafka.sasl.existingSecret, a secret with the password under the key %s" $kafka.securityProtocol $kafka.sasl.passwordKey) -}}{{- end -}}
 {{- end -}}
