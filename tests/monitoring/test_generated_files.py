@@ -138,7 +138,14 @@ def test_the_runbook_helps(alert: Alert) -> None:
 def test_the_commands_of_the_runbook_can_be_run(alert: Alert, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
-    given_for = {"PARTITION": "3", "FILE": str(file), "FOLDER": str(tmp_path), "WHY": "known", "DATA_DIR/partition-N.db": str(file)}
+    given_for = {
+        "PARTITION": "3",
+        "FILE": str(file),
+        "CLIENT": str(file),
+        "FOLDER": str(tmp_path),
+        "WHY": "known",
+        "DATA_DIR/partition-N.db": str(file),
+    }
     for program_name, *words in commands(alert):
         assert program_name == "diskless"
         given = [given_for.get(word, word) for word in words]
