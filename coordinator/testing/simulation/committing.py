@@ -19,11 +19,12 @@ from coordinator.operations.files import FENCE_FILES
 from coordinator.protocol.messages import FenceFilesFile, FenceFilesRequest, FenceFilesResponse
 from coordinator.runtime.node import Node
 from coordinator.runtime.serving import serve
-from coordinator.testing.simulation.clients import CLIENT, RETRY_S, THINK_S, TIMEOUT_MS, Clients
+from coordinator.testing.simulation.clients import CLIENT, RETRY_S, THINK_S, TIMEOUT_MS, Asker, Clients
 from coordinator.testing.simulation.fold import Where
 from coordinator.testing.simulation.judge import DUPLICATE_RESOURCE, INVALID_REQUEST, NOT_DECIDED, NOT_THERE
 from coordinator.testing.simulation.loop import START_MS
-from coordinator.testing.simulation.uploads import PREFIX, REPEATED_CHANCE, UploadFate, Uploads
+from coordinator.testing.simulation.objects import PLAIN
+from coordinator.testing.simulation.uploads import PREFIX, REPEATED_CHANCE, UNUSUAL_KEYS, UploadFate, Uploads
 
 NO_PRODUCER = -1
 LONG_AGO_MS = 1_000
@@ -259,6 +260,28 @@ class CommittingClient:
 
             node.router.commit(command, TIMEOUT_MS, respond, 100 * len(command.batches))
             return await answer
+
+        return work
+
+
+class CarelessClient(Asker):
+    """Commits files whose keys no object can have: each is refused, at whatever node."""
+
+    async def _turn(self) -> None:
+        targets = self._clients.targets()
+        if targets:
+            command = commit(self._rng.choice(UNUSUAL_KEYS), NO_PRODUCER, [IntendedBatch(self._rng.choice(targets), 1)], 1, LONG_AGO_MS)
+            await self._clients.ask(self._rng.randrange(self._clients.nodes), self._work(command))
+
+    def _work(self, command: CommitFile) -> Callable[[Node], Awaitable[None]]:
+        judge = self._clients.judge
+
+        async def work(node: Node) -> None:
+            answer: asyncio.Future[CommitResult] = asyncio.get_running_loop().create_future()
+            node.router.commit(command, TIMEOUT_MS, lambda given: answer.set_result(given.result()), 100)
+            [error] = (await answer).errors
+            if error not in (INVALID_REQUEST, *NOT_DECIDED, *NOT_THERE):
+                judge.broken(PLAIN, f"a commit of {command.object_key!r} was answered {error}")
 
         return work
 

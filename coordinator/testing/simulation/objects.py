@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
+from coordinator.object_store import is_key
 from coordinator.testing.simulation.fold import HELD, LogFold
 from coordinator.testing.simulation.scenario import Scenario, SimulatedFiles
 
 NEEDED = "no object that a live batch needs is removed"
 TOLD = "readers find what they were told of"
 YOUNG = "no young commit is refused"
+PLAIN = "objects that no file can have stay, and are committed by nobody"
 MEASURED_S = 0.3
 """How far the clocks of nodes may be off that nobody has touched: they are compared with the brokers' every now and then."""
 
@@ -55,6 +57,8 @@ class JudgedObjects:
         fresh = list(islice(reversed(fold.committed), len(fold.committed) - self._seen[partition]))
         self._seen[partition] = len(fold.committed)
         for key in fresh:
+            if not is_key(key):
+                self._broken(PLAIN, f"coordinator {partition} committed {key!r}")
             if key in self.removed_keys and fold.has_live_batches(key):
                 self._broken(NEEDED, f"{key} was deleted before coordinator {partition} committed batches of it")
 
@@ -66,6 +70,8 @@ class JudgedObjects:
 
     def removed(self, key: str) -> None:
         """An object is deleted in the store."""
+        if not is_key(key):
+            self._broken(PLAIN, f"{key!r} is deleted")
         if key not in self._uploaded_s:
             return
         self.removed_keys.add(key)

@@ -34,7 +34,7 @@ from coordinator.testing.simulation.clients import (
     FindingClient,
     ReadingClient,
 )
-from coordinator.testing.simulation.committing import CommittingClient
+from coordinator.testing.simulation.committing import CarelessClient, CommittingClient
 from coordinator.testing.simulation.ending import Ending
 from coordinator.testing.simulation.faults import NORMAL_NETWORK_MS, FaultMaker
 from coordinator.testing.simulation.fold import HELD
@@ -46,7 +46,7 @@ from coordinator.testing.simulation.process import TERM_TIMEOUT_MS, SimulatedPro
 from coordinator.testing.simulation.restored import FinishingOperator, begin_restored
 from coordinator.testing.simulation.scenario import Scenario
 from coordinator.testing.simulation.story import Story, Violation
-from coordinator.testing.simulation.uploads import PREFIX, Uploads
+from coordinator.testing.simulation.uploads import PREFIX, UNUSUAL_KEYS, Uploads
 from coordinator.testing.simulation.weakened import without
 from coordinator.testing.snapshots import FakeObjects, SnapshotFault
 from coordinator.testing.state_store import MemoryStateStores
@@ -420,6 +420,9 @@ class Run:
         work += [DeletingClient(clients, self._rng(f"pruner {n}")).run() for n in range(scenario.pruners)]
         work += [Admin(n, clients, self._rng(f"admin {n}")).run() for n in range(scenario.admins)]
         if scenario.files is not None:
+            for key in UNUSUAL_KEYS:
+                self.objects.put(key, b"of no service")
+            work.append(CarelessClient(clients, self._rng("careless")).run())
             work += [FindingClient(clients, self._rng(f"files finder {n}")).run() for n in range(scenario.files.finders)]
             work += [DeletingClient(clients, self._rng(f"files pruner {n}")).run() for n in range(scenario.files.pruners)]
         if scenario.retention is not None:

@@ -15,6 +15,8 @@ from coordinator.testing.simulation.scenario import SimulatedFiles
 from coordinator.testing.snapshots import FakeObjects
 
 PREFIX = "wal/"
+UNUSUAL_KEYS = (f"{PREFIX}/double", f"{PREFIX}./dot", f"{PREFIX}folder/", f"{PREFIX}tab\t")
+"""Keys that no file can have. Objects of such keys lie in the store, and strangers commit them."""
 UPLOADED_S = (0.0, 0.05)
 PAUSE_AGES = (0.3, 1.5)
 """How long uploaders pause, in ages at which commits are refused."""

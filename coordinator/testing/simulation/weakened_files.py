@@ -9,6 +9,7 @@ from typing import Any
 from coordinator.core import group
 from coordinator.core.commands import OK, CommitFile, CommitResult, FencedFile, FenceFiles, FileStanding, Outcome
 from coordinator.core.decide_files import fences
+from coordinator.core.files import requests
 from coordinator.core.files.requests import CommitContext, check_head
 from coordinator.core.group import GroupBuilder
 from coordinator.core.leadership.term import Term
@@ -29,6 +30,13 @@ from coordinator.runtime.files.turns import Step, next_step
 from coordinator.runtime.files.walk import Position
 from coordinator.testing.simulation.protection import Patch, Protection
 from records.model import Record
+
+# ---- which keys are taken
+
+
+def _any_key() -> list[Patch]:
+    return [(requests, "key_fault", lambda _key: "")]
+
 
 # ---- who is asked
 
@@ -148,6 +156,7 @@ def _no_grace() -> list[Patch]:
 
 
 FILE_PROTECTIONS: dict[str, Protection] = {
+    "plain-keys": Protection(rule="only keys that an object can have are committed", patches=_any_key, kinds=("slow",), files={}),
     "later-owners": Protection(
         rule="an object is deleted only when later owners are out", patches=_later_owners_not_asked, kinds=("slow",), files={}
     ),
