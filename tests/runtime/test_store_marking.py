@@ -201,7 +201,7 @@ def test_a_store_that_does_not_answer_is_no_other_store(world: World) -> None:
     world.run(100)
     world.fault = StoreFault.REFUSED
     world.run(300)
-    assert (one.problem, two.problem) == ("", "")
+    assert (one.problem, two.problem, one.is_found, two.is_found) == ("", "", True, True)
 
 
 async def test_a_node_marks_its_store_and_without_the_mark_it_is_not_ready() -> None:

@@ -100,7 +100,7 @@ class StoreMarking:
                 await put_mark(store, Mark(service=service, wal_prefix=self._wal_prefix))
         except StoreUnavailable as error:
             LOG.debug("the mark of the service could not be looked for reason=%r", str(error))
-            return False
+            return self.is_found
         except StoreError as error:
             self._refused(f"the mark of this service can be neither written nor read: {error}", is_certain=True)
             return False
