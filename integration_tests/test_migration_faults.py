@@ -10,10 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from cli.dev.kafka import BrokerRuntime, KafkaCluster
+from cli.main import root
 from cli.outcome import Exit
 from coordinator.adapters.kafka.classic.records import KafkaClassicRecords
 from coordinator.client.errors import OffsetOutOfRange
@@ -192,8 +194,17 @@ def test_the_service_follows_the_start_of_the_classic_part(
             with pytest.raises(OffsetOutOfRange, match="to 8 are in the classic topic, where Kafka deletes them"):
                 answer.raise_for_error()
 
+    def told(*words: str, status: Exit) -> str:
+        line = ["records", "delete", name, "0", "--before-offset", "5", "--bootstrap-server", ",".join(place.service.addresses), *words]
+        result = CliRunner().invoke(root, line, prog_name="diskless")
+        assert result.exit_code == status, result.stderr
+        return result.stderr
+
     assert earliest() == [0, 0]
     asyncio.run(refused(5))
+    text = "offsets 0 to 8 are before its diskless part: only Kafka can delete those of the classic topic"
+    assert text in told("--dry-run", status=Exit.OK)
+    assert "are in the classic topic, where Kafka deletes them" in told("--yes", status=Exit.NOT_FOUND)
     delete(4, 0)
     wait_until(lambda: earliest() == [4, 0], "the service to follow")
     asyncio.run(refused(9))

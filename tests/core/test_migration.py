@@ -327,7 +327,8 @@ def test_records_below_b0_are_not_deleted_here_and_that_is_said() -> None:
     for refused_offset in (21, 50, B0, -1):  # -1 is B0 too: nothing is behind it
         assert deleted(leader, refused_offset) == [(E.OFFSET_OUT_OF_RANGE, -1)]
     [[answer]] = leader.ask(delete_records((0, 50), topic_id=CLASSIC))  # type: ignore[misc]
-    assert "the records from offset 20 to 99 are in the classic topic, where Kafka deletes them" in answer.outcome.message  # type: ignore[union-attr]
+    told = "the records from offset 20 to 99 are in the classic topic, where Kafka deletes them"
+    assert told in (answer.outcome.message or "")  # type: ignore[union-attr]
     assert deleted(leader, 0, 20) == [(E.NONE, 20)] * 2  # nothing is there
     assert not any(isinstance(one, RecordsDeleted) for _, value in world.log[length:] for one in decode_entry(value or b""))
 
