@@ -327,7 +327,8 @@ class Replica:
 
     async def _close(self, store: StateStore, *, clean: bool) -> None:
         try:
-            await self._loop.run_in_executor(self._ports.writer, partial(store.close, clean=clean))
+            # Whoever closes may be cancelled, since the process stops: work that has not begun would be dropped, and the file stay locked.
+            await asyncio.shield(self._loop.run_in_executor(self._ports.writer, partial(store.close, clean=clean)))
         except Exception as error:  # noqa: BLE001 - any error of a lost disk: a database that is not marked as clean is not trusted
             LOG.warning("the state database was not closed cleanly partition=%d error=%r", self.partition, error)
 
