@@ -44,13 +44,13 @@ from coordinator.protocol.codec import Message
 from coordinator.protocol.commit_file import decode_commit_response
 from coordinator.protocol.framing import FrameReader
 from coordinator.protocol.messages import CreatablePartitions, CreatePartitionsRequest
-from coordinator.runtime.clock import wall_ms
 from coordinator.runtime.directories.port import OpenDirectories
 from coordinator.runtime.failures import FatalError
-from coordinator.runtime.node import Node
-from coordinator.runtime.node_config import NodeConfig, NodePorts
+from coordinator.runtime.node.clock import wall_ms
+from coordinator.runtime.node.config import NodeConfig, NodePorts
+from coordinator.runtime.node.node import Node
+from coordinator.runtime.node.topic_rules import TopicExpectations
 from coordinator.runtime.ports import LogEntry, LogListener, LogReader, PeerUnavailable, Report
-from coordinator.runtime.topic_rules import TopicExpectations
 from coordinator.security.acls import Everything
 from coordinator.testing.directories import FakeDirectory
 from coordinator.testing.kafka import FakeKafka

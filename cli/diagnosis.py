@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cli.overview import NodeView, ReplicaFacts, by_coordinator, lag, leader_of, replicas
+from coordinator.runtime.node.topic_rules import ReplicaSets, Severity, TopicExpectations, check_topic
 from coordinator.runtime.ports import TopicFacts
-from coordinator.runtime.topic_rules import ReplicaSets, Severity, TopicExpectations, check_topic
 
 CHECK_ORDER = (
     "kafka topic",

@@ -23,7 +23,7 @@ from coordinator.protocol.messages import (
     DescribeCoordinatorsResponse,
 )
 from coordinator.protocol.wire import MalformedMessage
-from coordinator.runtime.load_progress import LoadStatus, LoadStep
+from coordinator.runtime.loading.progress import LoadStatus, LoadStep
 
 if TYPE_CHECKING:
     from cli.output import Row

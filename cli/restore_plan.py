@@ -25,7 +25,7 @@ from coordinator.kafka.coordinators import COORDINATORS_MAX
 from coordinator.kafka.names import topic_id_text
 from coordinator.object_store import ObjectStore, StoreError
 from coordinator.runtime.ports import SnapshotStoreFailed, StoredSnapshot
-from coordinator.runtime.snapshot_keys import parse_snapshot_key
+from coordinator.runtime.snapshots.keys import parse_snapshot_key
 from records.model import Restored
 from records.snapshot import BadSnapshot, SnapshotFile, SnapshotReader, check_identity
 

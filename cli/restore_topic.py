@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from cli.outcome import Exit, Failed
 from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.kafka.names import topic_id_text
-from coordinator.runtime.snapshots.restored import beginning_in
+from coordinator.runtime.loading.restored import beginning_in
 from records.codec import encode_entry, encode_key
 from records.log import RESTORED_KEY
 from records.model import Restored

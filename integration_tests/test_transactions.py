@@ -27,7 +27,7 @@ from coordinator.client.ulid import new_key
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST
 from coordinator.protocol.messages import CommitBatch
-from coordinator.runtime.topic_rules import TopicExpectations, wanted_config
+from coordinator.runtime.node.topic_rules import TopicExpectations, wanted_config
 from integration_tests.final_state import dump_topic
 from integration_tests.metadata_log import read_log
 from integration_tests.service import Service

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from coordinator.client.orphan_calls import OrphanScanState
     from coordinator.config import Settings
     from coordinator.object_store import ObjectStore
+    from coordinator.runtime.node.topic_rules import TopicExpectations
     from coordinator.runtime.ports import TopicFacts
-    from coordinator.runtime.topic_rules import TopicExpectations
 
 COLUMNS = ("health", "check", "finding", "remedy")
 SKEW_MAX_MS = 5_000
@@ -152,7 +152,7 @@ async def _look_at_kafka(patient: Patient) -> tuple[TopicFacts | None, list[Last
 
 def _expectations(patient: Patient) -> TopicExpectations:
     """Return the requirements of the settings; without settings those of a production cluster."""
-    from coordinator.runtime.topic_rules import TopicExpectations
+    from coordinator.runtime.node.topic_rules import TopicExpectations
 
     if patient.settings is None:
         return TopicExpectations()

@@ -17,8 +17,8 @@ from cli.output import Row, print_fields, say
 
 if TYPE_CHECKING:
     from cli.kafka import KafkaPlace
+    from coordinator.runtime.node.topic_rules import TopicExpectations
     from coordinator.runtime.ports import TopicFacts
-    from coordinator.runtime.topic_rules import TopicExpectations
 
 
 @click.command()
@@ -64,8 +64,8 @@ async def _init(
     place: KafkaPlace, partitions: int, expectations: TopicExpectations, *, dry_run: bool, timeout_s: float, output: str
 ) -> None:
     from cli.kafka import kafka_errors
+    from coordinator.runtime.node.topic_rules import wanted_config
     from coordinator.runtime.ports import TopicMissing
-    from coordinator.runtime.topic_rules import wanted_config
 
     end_s = time.monotonic() + timeout_s
     cluster = place.open(min(timeout_s, REQUEST_TIMEOUT_MAX_S))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from coordinator.adapters.kafka.cluster import KafkaAdmin
     from coordinator.client.directory_calls import RestoreDescription
     from coordinator.object_store import ObjectStore
-    from coordinator.runtime.topic_rules import TopicExpectations
+    from coordinator.runtime.node.topic_rules import TopicExpectations
     from records.model import Restored
 
 REPORT_COLUMNS = (("finding", 12), ("object_key", 44), ("size", 10), ("modified", 24), ("coordinators", 12))

@@ -17,8 +17,8 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.commits import CommitRequest, read_commits, write_commit
 from coordinator.operations.files import COMMIT_FILE
 from coordinator.operations.first_error import first_commit_error
-from coordinator.runtime.node import Node
-from coordinator.runtime.router import CommitSubmission, Router
+from coordinator.runtime.node.node import Node
+from coordinator.runtime.routing.router import CommitSubmission, Router
 
 LOG = logging.getLogger("coordinator.dispatch")
 

@@ -27,8 +27,8 @@ from coordinator.operations.first_error import first_error
 from coordinator.operations.partitions import FIND_BATCHES, LIST_OFFSETS
 from coordinator.operations.table import OPERATIONS
 from coordinator.protocol.codec import Message, encode
-from coordinator.runtime.node import Node
-from coordinator.runtime.serving import serve
+from coordinator.runtime.answers.serving import serve
+from coordinator.runtime.node.node import Node
 from coordinator.security.acls import Rules
 
 LOG = logging.getLogger("coordinator.dispatch")

@@ -76,16 +76,16 @@ from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
 from coordinator.kafka.topic_configs import Retention
 from coordinator.operations.table import ApiTable
-from coordinator.runtime.clock import SteadyClock, wall_ms
 from coordinator.runtime.directories.port import OpenDirectories
 from coordinator.runtime.failures import FatalError
 from coordinator.runtime.files.keys import kept_prefixes
-from coordinator.runtime.node import Node
-from coordinator.runtime.node_config import NodeConfig, NodePorts
+from coordinator.runtime.node.clock import SteadyClock, wall_ms
+from coordinator.runtime.node.config import NodeConfig, NodePorts
+from coordinator.runtime.node.node import Node
+from coordinator.runtime.node.topic_rules import TopicExpectations
 from coordinator.runtime.pauses import TICK_S, Pauses
 from coordinator.runtime.ports import LogListener, LogReader, TermProducers, group_client_id
 from coordinator.runtime.retention.rules import RetentionRules
-from coordinator.runtime.topic_rules import TopicExpectations
 from coordinator.security.scram import NoUsers
 from records.model import Endpoint
 

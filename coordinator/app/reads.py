@@ -30,8 +30,8 @@ from coordinator.operations.partitions import (
 )
 from coordinator.protocol.find_batches import FindBatchesBody, decode_find_batches
 from coordinator.protocol.list_offsets import ListOffsetsBody, decode_list_offsets
-from coordinator.runtime.applied import find_applied_batches
-from coordinator.runtime.node import Node
+from coordinator.runtime.node.node import Node
+from coordinator.runtime.routing.applied import find_applied_batches
 
 LOG = logging.getLogger("coordinator.reads")
 

@@ -7,7 +7,7 @@ from coordinator.config.settings import Settings
 from coordinator.config.snapshots import host_and_port
 from coordinator.object_store import ObjectStore
 from coordinator.runtime.ports import DurableSnapshots, PeerAddress
-from coordinator.runtime.snapshot_rules import SnapshotRules
+from coordinator.runtime.snapshots.rules import SnapshotRules
 
 
 def snapshot_rules(settings: Settings) -> SnapshotRules:

@@ -15,9 +15,9 @@ from coordinator.app.version import installed_version
 from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.core.leadership.states import State
 from coordinator.kafka.errors import ErrorCode
-from coordinator.runtime.abstention import KINDS
-from coordinator.runtime.accusations import CONTRADICTION_KINDS
-from coordinator.runtime.node import Node
+from coordinator.runtime.node.abstention import KINDS
+from coordinator.runtime.node.accusations import CONTRADICTION_KINDS
+from coordinator.runtime.node.node import Node
 from coordinator.runtime.snapshots.keeper import STEPS
 from coordinator.runtime.telemetry import SnapshotPurpose
 

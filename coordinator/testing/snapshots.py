@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from coordinator.runtime.ports import SnapshotStoreFailed, StoredSnapshot
-from coordinator.runtime.snapshot_keys import SnapshotKey, parse_snapshot_key, snapshot_folder
+from coordinator.runtime.snapshots.keys import SnapshotKey, parse_snapshot_key, snapshot_folder
 from records.snapshot import SnapshotFile
 
 

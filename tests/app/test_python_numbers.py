@@ -69,7 +69,7 @@ BITES = {
     "constant of more than 31 bits": ("core/files/request_loops.py", "high * 65536 * 65536 + low", "high * 4294967296 + low"),
     "comparison with such a constant": ("core/files/request_loops.py", "last - first > 0x7FFFFFFF", "last - first > 0x80000000"),
     "local without a type": ("core/files/request_loops.pxd", "low=cython.longlong, ", ""),
-    "constant of the module": ("runtime/owner_loops.py", "at += row", "at += BATCH_BYTES"),
+    "constant of the module": ("runtime/routing/owner_loops.py", "at += row", "at += BATCH_BYTES"),
     "number in a list": ("protocol/commit_loops.py", "number = stop - start + 1", "number = first_line[request + 1] - start + 1"),
 }
 

@@ -31,8 +31,8 @@ from cli.snapshot_diagnosis import diagnose_snapshots
 from coordinator.client.model import ServiceNode
 from coordinator.client.orphan_calls import OrphanScanState
 from coordinator.protocol.messages import DescribeCoordinatorsCoordinator
+from coordinator.runtime.node.topic_rules import TOPIC_CONFIG, TopicExpectations
 from coordinator.runtime.ports import PartitionFacts, TopicFacts
-from coordinator.runtime.topic_rules import TOPIC_CONFIG, TopicExpectations
 
 DIGEST = bytes(16)
 

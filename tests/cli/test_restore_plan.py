@@ -30,7 +30,7 @@ from coordinator.adapters.objectstore import open_store
 from coordinator.config.values import StoreUrl
 from coordinator.kafka.coordinators import COORDINATORS_MAX
 from coordinator.object_store import ObjectStore
-from coordinator.runtime.snapshot_keys import SnapshotKey
+from coordinator.runtime.snapshots.keys import SnapshotKey
 from coordinator.testing.state_store import MemoryStateStore
 from records.model import Restored
 from records.snapshot import write_snapshot

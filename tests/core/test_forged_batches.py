@@ -27,7 +27,7 @@ from coordinator.core.tables.cells import PARTITION_WIDTH, PRODUCER_WIDTH
 from coordinator.core.tables.keyed_loops import KeyedRows
 from coordinator.kafka.batches import BATCH, BatchArray, partition_key
 from coordinator.protocol import commit_loops as wire_loops
-from coordinator.runtime import owner_loops
+from coordinator.runtime.routing import owner_loops
 from records import hash_loops
 from records.files import topic_halves
 from records.lines import LINE_WIDTH, VERDICT

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from coordinator.core.gateways import Broker, CoordinatorPlace, GatewayPlan, plan_gateways
+from coordinator.runtime.answers.gateway_plan import Broker, CoordinatorPlace, GatewayPlan, plan_gateways
 
 RACKS = 3
 COORDINATORS = 12

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.core.gateways import Broker, CoordinatorPlace, GatewayPlan, plan_gateways
+from coordinator.runtime.answers.gateway_plan import Broker, CoordinatorPlace, GatewayPlan, plan_gateways
 
 
 def _brokers(count: int, racks: int) -> list[Broker]:

@@ -12,7 +12,7 @@ from coordinator.core.log_entry import ReadEntry, entry_hash
 from coordinator.core.shard import Shard
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.view import ShardView
-from coordinator.runtime.snapshots.restored import moved_head
+from coordinator.runtime.loading.restored import moved_head
 from coordinator.testing.shard_harness import HarnessReplica, World
 from coordinator.testing.state_store import MemoryStateStore, MemoryStateStores
 from records.codec import decode_entry, decode_key, encode_entry, encode_key

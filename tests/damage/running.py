@@ -22,9 +22,9 @@ from coordinator.core.commands import CommitAnswer, CommitResult, DeletePoint, F
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.files import DESCRIBE_FILES
 from coordinator.operations.partitions import DELETE_RECORDS
-from coordinator.runtime.applied import find_applied_batches
+from coordinator.runtime.answers.serving import ask
 from coordinator.runtime.pauses import Pauses
-from coordinator.runtime.serving import ask
+from coordinator.runtime.routing.applied import find_applied_batches
 from tests.core.build import TOPIC, batch, commit, result_of
 from tests.damage.expected import File, Partition
 from tests.damage.files import Damage, damage

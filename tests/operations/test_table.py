@@ -13,7 +13,7 @@ from coordinator.protocol import messages
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.wire import MalformedMessage
-from coordinator.runtime.serving import ANSWERS, ANSWERS_OF_LISTENERS, PROCEDURES
+from coordinator.runtime.answers.serving import ANSWERS, ANSWERS_OF_LISTENERS, PROCEDURES
 
 KIP_KEYS = {93, 94, 95, 96, 97, 98, 100}
 INTERNAL = {59, 73, 10210, 10211, 10212, 10213, 10214}

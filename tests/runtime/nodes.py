@@ -20,11 +20,11 @@ from coordinator.object_store import ObjectStore
 from coordinator.protocol.codec import Message
 from coordinator.runtime.directories.port import OpenDirectories
 from coordinator.runtime.failures import FatalError
-from coordinator.runtime.node import Node
-from coordinator.runtime.node_config import NodeConfig, NodePorts
+from coordinator.runtime.node.config import NodeConfig, NodePorts
+from coordinator.runtime.node.node import Node
+from coordinator.runtime.node.topic_rules import TopicExpectations
 from coordinator.runtime.ports import ClassicLogs, DurableSnapshots, Peers, PeerUnavailable, StateStores
 from coordinator.runtime.telemetry import NoTelemetry, Telemetry
-from coordinator.runtime.topic_rules import TopicExpectations
 from coordinator.testing.directories import FakeDirectory
 from coordinator.testing.kafka import FakeKafka
 from records.model import Endpoint

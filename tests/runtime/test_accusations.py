@@ -15,11 +15,11 @@ from coordinator.core.log_entry import ContradictoryEntry
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import ReportContradictionRequest, ReportContradictionResponse
-from coordinator.runtime.accusations import Accusations
-from coordinator.runtime.cluster_view import ClusterView
-from coordinator.runtime.descriptions import Descriptions
+from coordinator.runtime.answers.descriptions import Descriptions
+from coordinator.runtime.node.accusations import Accusations
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import PeerUnavailable
+from coordinator.runtime.routing.cluster_view import ClusterView
 from records.codec import encode_entry
 from records.entry_key import EntryKey, encode_key
 from records.model import Endpoint, LeadershipClaimed, RecordsDeleted

@@ -11,7 +11,7 @@ from coordinator.app.main import readiness
 from coordinator.core.leadership.states import State
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import group_client_id
-from coordinator.runtime.replica import Replica
+from coordinator.runtime.replica.replica import Replica
 from coordinator.testing.kafka import FakeKafka
 from coordinator.testing.kafka_group import FakeMembership
 from coordinator.testing.state_store import MemoryStateStores

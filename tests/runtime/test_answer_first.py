@@ -15,8 +15,8 @@ from coordinator.core.state.replica_state import ShardState
 from coordinator.core.tables.in_memory import BrokenInvariant
 from coordinator.core.view import ShardView
 from coordinator.kafka.errors import ErrorCode
-from coordinator.runtime.applied import find_applied_batches
-from coordinator.runtime.replica import Replica
+from coordinator.runtime.replica.replica import Replica
+from coordinator.runtime.routing.applied import find_applied_batches
 from coordinator.testing.state_store import MemoryStateStores
 from tests.core.build import TOPIC, batch, commit, place, result_of
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running

@@ -15,8 +15,8 @@ import pytest
 from coordinator.adapters.sqlite.stores import StateDatabases
 from coordinator.core.commands import DescribedFile, DescribeFiles, WantedTopic
 from coordinator.core.committed import AppliedCounts, CommitCounts
-from coordinator.runtime import background_pace
-from coordinator.runtime.background_pace import (
+from coordinator.runtime.files import pace as background_pace
+from coordinator.runtime.files.pace import (
     BATCHES_PER_BATCH,
     BATCHES_PER_S_MIN,
     FILES_PER_FILE,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.runtime.clock import NS_PER_MS, SteadyClock
+from coordinator.runtime.node.clock import NS_PER_MS, SteadyClock
 
 START_MS = 1_700_000_000_000
 

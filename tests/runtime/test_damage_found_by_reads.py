@@ -13,10 +13,10 @@ from coordinator.core.commands import DescribeFiles, FetchPoint, FoundBatches, L
 from coordinator.core.leadership.states import State
 from coordinator.core.state.damage import StateCorrupt
 from coordinator.kafka.errors import ErrorCode
-from coordinator.runtime.applied import find_applied_batches
+from coordinator.runtime.answers.file_listing import FILE_STATES, FileListing
 from coordinator.runtime.failures import NotReadable
-from coordinator.runtime.file_listing import FILE_STATES, FileListing
 from coordinator.runtime.pauses import Pauses
+from coordinator.runtime.routing.applied import find_applied_batches
 from tests.core.build import TOPIC, batch, commit, result_of
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
 

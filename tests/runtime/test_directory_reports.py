@@ -18,11 +18,11 @@ from coordinator.kafka.directory_ids import LOST, UNASSIGNED
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.log_dirs import ASSIGN_REPLICAS_TO_DIRS, assign_response, assigned_replicas
 from coordinator.protocol.codec import Message
+from coordinator.runtime.answers.serving import serve
 from coordinator.runtime.directories.port import DirectoryStatus, ReplicaPlace
 from coordinator.runtime.directories.reporting import DirectoryReports, LogDirs, log_dirs
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import Peers, PeerUnavailable
-from coordinator.runtime.serving import serve
 from coordinator.testing.state_store import MemoryStateStores
 from records.model import Endpoint
 from tests.runtime.data_directories import over

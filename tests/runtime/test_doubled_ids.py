@@ -11,9 +11,9 @@ from coordinator.core.commands import RegisterNode
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import DescribeNodeResponse
 from coordinator.runtime.directories.reporting import log_dirs
+from coordinator.runtime.node.registration import Registration
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import PeerGone, PeerUnavailable, group_client_id
-from coordinator.runtime.registration import Registration
 from coordinator.testing.kafka import FakeKafka
 from coordinator.testing.kafka_group import FakeMembership
 from coordinator.testing.state_store import MemoryStateStores

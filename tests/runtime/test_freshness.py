@@ -8,10 +8,10 @@ import pytest
 
 from coordinator.core.commands import FetchPoint, FoundBatches, WantedTopic
 from coordinator.kafka.errors import ErrorCode
-from coordinator.runtime.applied import find_applied_batches
 from coordinator.runtime.files.rules import FileRules
-from coordinator.runtime.freshness import ASKED_MAX, Freshness
 from coordinator.runtime.ports import KafkaUnavailable
+from coordinator.runtime.replica.freshness import ASKED_MAX, Freshness
+from coordinator.runtime.routing.applied import find_applied_batches
 from coordinator.testing.kafka_cluster import FakeCluster
 from coordinator.testing.state_store import MemoryStateStores
 from tests.core.build import TOPIC

@@ -8,16 +8,16 @@ from typing import cast
 
 import pytest
 
-from coordinator.core.gateways import Broker, CoordinatorPlace, plan_gateways
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.gateways import DESCRIBE_GATEWAYS
 from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.messages import DescribeGatewaysRequest, DescribeGatewaysResponse
-from coordinator.runtime.cluster_view import KnownLeader
-from coordinator.runtime.gateways import places_of
-from coordinator.runtime.kafka_brokers import KEPT_S, WAIT_S, KafkaBrokers
+from coordinator.runtime.answers.gateway_plan import Broker, CoordinatorPlace, plan_gateways
+from coordinator.runtime.answers.gateways import places_of
+from coordinator.runtime.answers.serving import serve
+from coordinator.runtime.node.kafka_brokers import KEPT_S, WAIT_S, KafkaBrokers
 from coordinator.runtime.ports import KafkaBroker, KafkaUnavailable
-from coordinator.runtime.serving import serve
+from coordinator.runtime.routing.cluster_view import KnownLeader
 from coordinator.testing.state_store import MemoryStateStores
 from tests.adapters.test_kafka_fakes import VirtualLoop
 from tests.runtime.nodes import Running, in_memory, running

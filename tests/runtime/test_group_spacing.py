@@ -8,8 +8,8 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from coordinator.core.commands import Answer
-from coordinator.runtime.grouping import GROUP_BYTES_MIN, Grouping
 from coordinator.runtime.pauses import Pauses
+from coordinator.runtime.replica.grouping import GROUP_BYTES_MIN, Grouping
 from coordinator.runtime.telemetry import NoTelemetry
 from coordinator.testing.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place, result_of

@@ -10,11 +10,11 @@ import pytest
 
 from coordinator.core.events import NewEntry
 from coordinator.core.log_entry import ReadEntry
-from coordinator.runtime.broker_time import BrokerTime
-from coordinator.runtime.cluster_view import ClusterView
-from coordinator.runtime.node_clocks import NodeClocks
+from coordinator.runtime.node.clocks import NodeClocks
 from coordinator.runtime.pauses import Pauses
-from coordinator.runtime.replica import Replica
+from coordinator.runtime.replica.broker_time import BrokerTime
+from coordinator.runtime.replica.replica import Replica
+from coordinator.runtime.routing.cluster_view import ClusterView
 from tests.runtime.nodes import NO_PEERS
 
 SKEW_MAX_MS = 5_000

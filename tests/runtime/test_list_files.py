@@ -11,10 +11,10 @@ from coordinator.core.file_state import FileState
 from coordinator.core.limits import FILES_PER_REQUEST_MAX, Limits
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.messages import ListFilesRequest, ListFilesResponse
-from coordinator.runtime import maintenance
+from coordinator.runtime.answers import maintenance
+from coordinator.runtime.answers.file_listing import FILE_STATES, TOMBSTONE_STATES, FileListing, FilePage
+from coordinator.runtime.answers.maintenance import list_files
 from coordinator.runtime.failures import NotReadable
-from coordinator.runtime.file_listing import FILE_STATES, TOMBSTONE_STATES, FileListing, FilePage
-from coordinator.runtime.maintenance import list_files
 from coordinator.testing.state_store import MemoryStateStores
 from tests.core.build import batch, commit, delete_records, place, result_of
 from tests.patient_loop import loop_ms

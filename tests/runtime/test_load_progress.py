@@ -7,7 +7,7 @@ from pathlib import Path
 
 from coordinator.adapters.sqlite.stores import StateDatabases
 from coordinator.app.main import readiness
-from coordinator.runtime.load_progress import LOG_EVERY_S, LoadLog, LoadProgress, LoadStatus, LoadStep
+from coordinator.runtime.loading.progress import LOG_EVERY_S, LoadLog, LoadProgress, LoadStatus, LoadStep
 from coordinator.testing.snapshots import FakeDurableSnapshots, FakeObjects
 from coordinator.testing.state_store import MemoryStateStores
 from records.snapshot import SnapshotFile

@@ -16,7 +16,7 @@ from coordinator.app.telemetry import node_samples
 from coordinator.core.commands import Answer
 from coordinator.core.leadership.states import State
 from coordinator.kafka.errors import ErrorCode
-from coordinator.runtime.descriptions import Descriptions
+from coordinator.runtime.answers.descriptions import Descriptions
 from coordinator.runtime.telemetry import NoTelemetry
 from tests.core.build import batch, commit, place, result_of
 from tests.patient_loop import loop_ms

@@ -27,7 +27,7 @@ from coordinator.operations.log_dirs import (
     described_directories,
 )
 from coordinator.protocol.codec import Message
-from coordinator.runtime.serving import serve
+from coordinator.runtime.answers.serving import serve
 from tests.runtime.data_directories import over
 from tests.runtime.nodes import Running, in_memory
 

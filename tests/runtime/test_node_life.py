@@ -11,8 +11,8 @@ from coordinator.app.main import readiness
 from coordinator.app.telemetry import node_samples
 from coordinator.core.commands import CommitResult
 from coordinator.core.leader import Leader
+from coordinator.runtime.node.topic_rules import TopicExpectations
 from coordinator.runtime.pauses import Pauses
-from coordinator.runtime.topic_rules import TopicExpectations
 from coordinator.testing.state_store import MemoryStateStore, MemoryStateStores
 from tests.core.build import batch, commit, place, result_of
 from tests.runtime.failing_stores import FailingStores

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from coordinator.runtime.metadata_topic import MISSING_CHECKS_MAX
+from coordinator.runtime.node.metadata_topic import MISSING_CHECKS_MAX
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import TopicFacts, TopicMissing
 from coordinator.testing.kafka_cluster import FakeCluster

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.kafka.batches import BATCH, partition_key
-from coordinator.runtime import owner_loops
+from coordinator.runtime.routing import owner_loops
 from tests.compiled import plain
 
 TOPICS = bytes(range(16)), bytes(range(15)) + b"\0"

@@ -19,10 +19,10 @@ from coordinator.core.reads.queries import FetchBudget
 from coordinator.core.view import ShardView
 from coordinator.core.yielding import no_rest
 from coordinator.kafka.errors import ErrorCode
+from coordinator.runtime.loading.restored import RestoredStates, moved_head
 from coordinator.runtime.ports import StateStores
 from coordinator.runtime.replica_config import ReplicaIdentity
-from coordinator.runtime.snapshot_keys import parse_snapshot_key
-from coordinator.runtime.snapshots.restored import RestoredStates, moved_head
+from coordinator.runtime.snapshots.keys import parse_snapshot_key
 from coordinator.runtime.telemetry import NoTelemetry
 from coordinator.testing.kafka import FakeKafka
 from coordinator.testing.snapshots import FakeDurableSnapshots, FakeObject, FakeObjects

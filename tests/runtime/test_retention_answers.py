@@ -13,7 +13,7 @@ from coordinator.protocol.messages import (
     EnforceRetentionResponse,
     EnforceRetentionResult,
 )
-from coordinator.runtime.serving import serve
+from coordinator.runtime.answers.serving import serve
 from tests.core.build import TOPIC
 from tests.patient_loop import loop_ms
 from tests.runtime.nodes import TIMEOUT_MS

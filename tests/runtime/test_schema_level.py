@@ -9,11 +9,11 @@ import pytest
 from coordinator.core.commands import OK, Outcome, RegisterNode
 from coordinator.core.directory.directory import Directory, working_nodes
 from coordinator.kafka.errors import ErrorCode
-from coordinator.runtime import directory_worker
-from coordinator.runtime import node as node_module
+from coordinator.runtime.node import node as node_module
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import group_client_id
-from coordinator.runtime.replica import Replica
+from coordinator.runtime.replica.replica import Replica
+from coordinator.runtime.routing import directory_worker
 from coordinator.testing.kafka import FakeKafka
 from coordinator.testing.kafka_group import FakeMembership
 from coordinator.testing.state_store import MemoryStateStores

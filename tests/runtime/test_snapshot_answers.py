@@ -20,9 +20,9 @@ from coordinator.protocol.messages import (
     TakeSnapshotResponse,
     TakeSnapshotResult,
 )
-from coordinator.runtime.serving import serve
-from coordinator.runtime.snapshot_rules import SnapshotRules
+from coordinator.runtime.answers.serving import serve
 from coordinator.runtime.snapshots.keeper import STEPS
+from coordinator.runtime.snapshots.rules import SnapshotRules
 from coordinator.testing.snapshots import FakeDurableSnapshots, FakeObjects, SnapshotFault
 from coordinator.testing.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place, result_of

@@ -8,9 +8,9 @@ import pytest
 
 from coordinator.core.tables.stored_rows import PACKED
 from coordinator.runtime.ports import StoredSnapshot
-from coordinator.runtime.snapshot_rules import SnapshotRules
 from coordinator.runtime.snapshots.policy import LOADING_HOLD_MS, Growth, Prune, Standing, prune_to, useless, why_due
 from coordinator.runtime.snapshots.row_count import RowCount
+from coordinator.runtime.snapshots.rules import SnapshotRules
 from records.model import SnapshotCommitted
 from records.snapshot import TableRows
 

@@ -13,7 +13,7 @@ import pytest
 from coordinator.app.main import readiness
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.pauses import Pauses, doubled
-from coordinator.runtime.snapshot_rules import SnapshotRules
+from coordinator.runtime.snapshots.rules import SnapshotRules
 from coordinator.testing.kafka import FakeKafka
 from coordinator.testing.snapshots import FakeDurableSnapshots, FakeObject, FakeObjects, SnapshotFault
 from coordinator.testing.state_store import MemoryStateStores

@@ -25,8 +25,8 @@ from coordinator.operations.snapshot_fetches import (
 )
 from coordinator.operations.table import operation_of
 from coordinator.protocol.codec import Message
+from coordinator.runtime.answers.serving import serve
 from coordinator.runtime.ports import PeerAddress, PeerUnavailable
-from coordinator.runtime.serving import serve
 from coordinator.testing.kafka import FakeKafka
 from coordinator.testing.snapshots import FakeDurableSnapshots, FakeObjects
 from tests.patient_loop import loop_ms

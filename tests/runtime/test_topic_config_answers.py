@@ -12,9 +12,9 @@ from coordinator.operations.kafka_versions import schema_module
 from coordinator.operations.table import operation_of
 from coordinator.operations.topic_configs import DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, alter_outcomes, alter_request
 from coordinator.protocol.codec import Message
+from coordinator.runtime.answers.serving import serve
 from coordinator.runtime.ports import PeerUnavailable
 from coordinator.runtime.retention.rules import RetentionRules
-from coordinator.runtime.serving import serve
 from coordinator.testing.state_store import MemoryStateStores
 from records.model import Endpoint
 from tests.core.build import TOPIC

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.runtime.write_times import FEW_BATCHES, FOLLOWED_INTERVALS, IDLE_WRITE_INTERVAL_MS, WriteTimes
+from coordinator.runtime.replica.write_times import FEW_BATCHES, FOLLOWED_INTERVALS, IDLE_WRITE_INTERVAL_MS, WriteTimes
 
 INTERVAL_MS = 500
 START_MS = 1_760_000_000_000

@@ -13,11 +13,11 @@ import pytest
 from coordinator.app.telemetry import node_samples
 from coordinator.core.commands import FetchPoint
 from coordinator.core.file_state import FileState
-from coordinator.runtime.applied import find_applied_batches
-from coordinator.runtime.descriptions import Descriptions
+from coordinator.runtime.answers.descriptions import Descriptions
+from coordinator.runtime.answers.file_listing import FileListing
 from coordinator.runtime.failures import NotReadable
-from coordinator.runtime.file_listing import FileListing
-from coordinator.runtime.node import Node
+from coordinator.runtime.node.node import Node
+from coordinator.runtime.routing.applied import find_applied_batches
 from coordinator.testing.simulation.run import Run
 from coordinator.testing.simulation.scenario import Scenario
 

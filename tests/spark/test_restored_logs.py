@@ -10,7 +10,7 @@ import pytest
 from cli.replica_state import database_replica, open_state
 from coordinator.adapters.sqlite import StateDatabases
 from coordinator.core.log_entry import entry_hash
-from coordinator.runtime.snapshots.restored import moved_head
+from coordinator.runtime.loading.restored import moved_head
 from records.codec import encode_entry
 from records.entry_key import encode_key
 from records.log import RESTORED_KEY

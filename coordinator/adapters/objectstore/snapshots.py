@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from coordinator.object_store import ObjectStore, StoreDenied, StoreError
 from coordinator.runtime.ports import SnapshotStoreFailed, StoredSnapshot
-from coordinator.runtime.snapshot_keys import SnapshotKey, parse_snapshot_key, snapshot_folder
+from coordinator.runtime.snapshots.keys import SnapshotKey, parse_snapshot_key, snapshot_folder
 from records.snapshot import SnapshotFile
 
 

@@ -30,7 +30,7 @@ from coordinator.runtime.directories.port import (
 )
 from coordinator.runtime.failures import FatalError
 from coordinator.runtime.pauses import Pauses
-from coordinator.runtime.replica import Replica
+from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.threads import in_thread
 
 LOG = logging.getLogger("coordinator.directories")

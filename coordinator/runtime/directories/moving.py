@@ -19,7 +19,7 @@ from coordinator.core.state.damage import StateFailed
 from coordinator.core.yielding import Rest
 from coordinator.runtime.directories.port import StateDirectory
 from coordinator.runtime.ports import LocalSnapshots
-from coordinator.runtime.replica import Replica
+from coordinator.runtime.replica.replica import Replica
 
 LOG = logging.getLogger("coordinator.directories")
 

@@ -22,11 +22,11 @@ from coordinator.core.directory.replica_dirs import ASSIGNMENTS_MAX, assigning, 
 from coordinator.kafka.directory_ids import LOST
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.log_dirs import AssignedReplica, assign_outcomes, assign_request
-from coordinator.runtime.cluster_view import ClusterView
 from coordinator.runtime.directories.port import DirectoryStatus, ReplicaPlace
 from coordinator.runtime.pauses import Pauses, doubled
 from coordinator.runtime.ports import Peers, PeerUnavailable
-from coordinator.runtime.replica import Replica
+from coordinator.runtime.replica.replica import Replica
+from coordinator.runtime.routing.cluster_view import ClusterView
 
 LOG = logging.getLogger("coordinator.directories")
 

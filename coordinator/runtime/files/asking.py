@@ -12,9 +12,9 @@ from typing import cast
 from coordinator.core.commands import FencedFile, FenceFiles, FileStanding, Outcome
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.messages import FenceFilesFile, FenceFilesRequest, FenceFilesResponse
-from coordinator.runtime.cluster_view import ClusterView
 from coordinator.runtime.ports import Peers, PeerUnavailable
-from coordinator.runtime.replica import Replica
+from coordinator.runtime.replica.replica import Replica
+from coordinator.runtime.routing.cluster_view import ClusterView
 
 ASK_TIMEOUT_MS = 5_000
 KEYS_PER_QUESTION = 200

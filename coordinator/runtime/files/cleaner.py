@@ -12,14 +12,14 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 
 from coordinator.core.directory.directory import DIRECTORY_PARTITION
-from coordinator.runtime.background_pace import BackgroundPace
-from coordinator.runtime.cluster_view import ClusterView
 from coordinator.runtime.failures import NotReadable
 from coordinator.runtime.files.asking import OwnersAsked
 from coordinator.runtime.files.empty_files import CleanerCounts, EmptyFiles
 from coordinator.runtime.files.objects import ObjectRemover
+from coordinator.runtime.files.pace import BackgroundPace
 from coordinator.runtime.files.rules import FileRules
-from coordinator.runtime.replica import Replica
+from coordinator.runtime.replica.replica import Replica
+from coordinator.runtime.routing.cluster_view import ClusterView
 
 LOG = logging.getLogger("coordinator.files")
 

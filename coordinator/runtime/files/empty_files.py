@@ -20,14 +20,14 @@ from coordinator.core.reads.file_life import ends_ms
 from coordinator.core.tables.stored_rows import EmptyFilesPage, FileRow
 from coordinator.core.view import ShardView
 from coordinator.kafka.errors import ErrorCode
-from coordinator.runtime.background_pace import BackgroundPace
 from coordinator.runtime.files.asking import OwnersAsked
 from coordinator.runtime.files.objects import ObjectRemover
+from coordinator.runtime.files.pace import BackgroundPace
 from coordinator.runtime.files.pieces import in_pieces, pieces_of
 from coordinator.runtime.files.rules import FileRules
 from coordinator.runtime.files.turns import Ask, Delete, HandOver, next_step
 from coordinator.runtime.files.walk import Position, Walk
-from coordinator.runtime.replica import Replica
+from coordinator.runtime.replica.replica import Replica
 
 LOG = logging.getLogger("coordinator.files")
 

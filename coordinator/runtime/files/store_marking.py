@@ -18,10 +18,10 @@ from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.core.view import ShardView
 from coordinator.object_store import ObjectStore, StoreError, StoreUnavailable
 from coordinator.protocol.messages import DescribeNodeRequest, DescribeNodeResponse
-from coordinator.runtime.cluster_view import ClusterView
 from coordinator.runtime.failures import NotReadable
 from coordinator.runtime.ports import Peers, PeerUnavailable
-from coordinator.runtime.replica import Replica
+from coordinator.runtime.replica.replica import Replica
+from coordinator.runtime.routing.cluster_view import ClusterView
 from coordinator.store_mark import Mark, Service, is_marked, mark_key, put_mark, written_mark
 
 LOG = logging.getLogger("coordinator.files")

@@ -24,11 +24,11 @@ from coordinator.core.view import ShardView
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import AFTER_MAX_MS
 from coordinator.kafka.topic_configs import UNLIMITED_RETENTION, Retention, retention_of
-from coordinator.runtime.cluster_view import ClusterView
 from coordinator.runtime.failures import NotReadable
-from coordinator.runtime.replica import Replica
+from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.retention.rules import RetentionRules
-from coordinator.runtime.router import Router
+from coordinator.runtime.routing.cluster_view import ClusterView
+from coordinator.runtime.routing.router import Router
 
 LOG = logging.getLogger("coordinator.retention")
 

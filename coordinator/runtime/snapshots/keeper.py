@@ -21,7 +21,6 @@ from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.core.state.damage import StateFailed
 from coordinator.core.yielding import Rest
 from coordinator.kafka.errors import ErrorCode
-from coordinator.runtime.cluster_view import ClusterView
 from coordinator.runtime.pauses import doubled
 from coordinator.runtime.ports import (
     Cluster,
@@ -33,15 +32,16 @@ from coordinator.runtime.ports import (
     SnapshotStoreFailed,
     StateStores,
 )
-from coordinator.runtime.replica import Replica
+from coordinator.runtime.replica.replica import Replica
+from coordinator.runtime.replica.state_writer import Marked
 from coordinator.runtime.replica_config import ReplicaIdentity
-from coordinator.runtime.snapshot_rules import SnapshotRules
+from coordinator.runtime.routing.cluster_view import ClusterView
 from coordinator.runtime.snapshots.policy import OBJECTS_KEPT, Growth, why_due
 from coordinator.runtime.snapshots.pruning import LogPruner, SnapshotsLost
 from coordinator.runtime.snapshots.row_count import RowCount
+from coordinator.runtime.snapshots.rules import SnapshotRules
 from coordinator.runtime.snapshots.taking import SnapshotNotTaken, SnapshotTaker
 from coordinator.runtime.snapshots.verifying import DigestDiffers, SnapshotVerifier
-from coordinator.runtime.state_writer import Marked
 from coordinator.runtime.telemetry import SnapshotPurpose, Telemetry
 from coordinator.runtime.threads import in_thread
 from records.model import SnapshotCommitted

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from coordinator.runtime.ports import StoredSnapshot
-from coordinator.runtime.snapshot_rules import SnapshotRules
+from coordinator.runtime.snapshots.rules import SnapshotRules
 from records.model import SnapshotCommitted
 
 SIZE_FACTOR = 2

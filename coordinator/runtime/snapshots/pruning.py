@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Sequence
 
 from coordinator.protocol.messages import DescribeCoordinatorsRequest, DescribeCoordinatorsResponse
-from coordinator.runtime.cluster_view import ClusterView
 from coordinator.runtime.ports import (
     Cluster,
     DurableSnapshots,
@@ -21,8 +20,9 @@ from coordinator.runtime.ports import (
     group_client_id,
 )
 from coordinator.runtime.replica_config import ReplicaIdentity
-from coordinator.runtime.snapshot_rules import SnapshotRules
+from coordinator.runtime.routing.cluster_view import ClusterView
 from coordinator.runtime.snapshots.policy import OBJECTS_KEPT, Prune, Standing, prune_to, useless
+from coordinator.runtime.snapshots.rules import SnapshotRules
 from records.model import NodeRegistered, SnapshotCommitted
 
 LOG = logging.getLogger("coordinator.snapshots")

@@ -17,9 +17,9 @@ from coordinator.core.commands import CommitSnapshot, MarkSnapshot, Outcome
 from coordinator.core.yielding import Rest
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.ports import DurableSnapshots, LocalSnapshots
-from coordinator.runtime.replica import Replica
+from coordinator.runtime.replica.replica import Replica
+from coordinator.runtime.replica.state_writer import Marked
 from coordinator.runtime.snapshots.row_count import RowCount
-from coordinator.runtime.state_writer import Marked
 from coordinator.runtime.threads import in_thread
 from records.model import SnapshotCommitted
 from records.snapshot import SnapshotFile

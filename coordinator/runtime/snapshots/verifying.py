@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from concurrent.futures import Executor
 
 from coordinator.core.yielding import Rest
+from coordinator.runtime.loading.downloading import Due, download
 from coordinator.runtime.ports import DurableSnapshots, LocalSnapshots, StateStores
 from coordinator.runtime.replica_config import ReplicaIdentity
-from coordinator.runtime.snapshots.downloading import Due, download
 from coordinator.runtime.snapshots.row_count import RowCount
 from coordinator.runtime.threads import in_thread
 from records.model import SnapshotCommitted

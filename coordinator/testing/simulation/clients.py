@@ -18,8 +18,8 @@ from coordinator.core.commands import DeletePoint, FetchPoint, OffsetQuery, Want
 from coordinator.operations.files import DESCRIBE_FILES
 from coordinator.operations.partitions import DELETE_RECORDS
 from coordinator.operations.topics import CREATE_PARTITIONS, DELETE_TOPICS
-from coordinator.runtime.node import Node
-from coordinator.runtime.serving import ask
+from coordinator.runtime.answers.serving import ask
+from coordinator.runtime.node.node import Node
 from coordinator.testing.simulation.fold import Where
 from coordinator.testing.simulation.judge import (
     EARLIEST,

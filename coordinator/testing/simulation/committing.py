@@ -17,8 +17,8 @@ from coordinator.core.commands import CommitFile, CommitResult, FileStanding
 from coordinator.kafka.batches import BATCH, partition_key
 from coordinator.operations.files import FENCE_FILES
 from coordinator.protocol.messages import FenceFilesFile, FenceFilesRequest, FenceFilesResponse
-from coordinator.runtime.node import Node
-from coordinator.runtime.serving import serve
+from coordinator.runtime.answers.serving import serve
+from coordinator.runtime.node.node import Node
 from coordinator.testing.simulation.clients import CLIENT, RETRY_S, THINK_S, TIMEOUT_MS, Asker, Clients
 from coordinator.testing.simulation.fold import Where
 from coordinator.testing.simulation.judge import DUPLICATE_RESOURCE, INVALID_REQUEST, NOT_DECIDED, NOT_THERE

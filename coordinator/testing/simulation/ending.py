@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from coordinator.core.leadership.states import State
 from coordinator.core.view import ShardView
-from coordinator.runtime.replica import Replica
+from coordinator.runtime.replica.replica import Replica
 from coordinator.testing.simulation.clients import Clients
 from coordinator.testing.simulation.judge import Judge
 from coordinator.testing.simulation.process import SimulatedProcess

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from coordinator.runtime.node import Node
+from coordinator.runtime.node.node import Node
 from coordinator.testing.kafka import FakeKafka
 from coordinator.testing.kafka_log import Fate
 from coordinator.testing.simulation.disk import EXCLUSIVE

@@ -8,7 +8,7 @@ from typing import cast
 from coordinator.core.commands import AlterTopicConfigs, ConfigChange, Outcome, TopicAlteration
 from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.kafka.topic_configs import RETENTION_BYTES, RETENTION_MS, ConfigOperation
-from coordinator.runtime.node import Node
+from coordinator.runtime.node.node import Node
 from coordinator.testing.simulation.clients import TIMEOUT_MS, Asker
 from coordinator.testing.simulation.judge import JudgedTopic
 

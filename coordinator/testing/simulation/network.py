@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from coordinator.operations.table import operation_of
 from coordinator.protocol.codec import Message
-from coordinator.runtime.node import Node
+from coordinator.runtime.answers.serving import serve
+from coordinator.runtime.node.node import Node
 from coordinator.runtime.ports import PeerUnavailable
-from coordinator.runtime.serving import serve
 from coordinator.testing.simulation.loop import VirtualLoop
 from coordinator.testing.simulation.process import SimulatedProcess
 

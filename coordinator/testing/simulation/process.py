@@ -20,12 +20,13 @@ from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
 from coordinator.core.view import ShardView
 from coordinator.object_store import ObjectStore
-from coordinator.runtime.clock import NS_PER_MS, SteadyClock
 from coordinator.runtime.directories.port import MoveRefused, OpenDirectories
 from coordinator.runtime.failures import FatalError
 from coordinator.runtime.files.rules import NO_FILES_DELETED, FileRules, ScanRules
-from coordinator.runtime.node import Node
-from coordinator.runtime.node_config import NodeConfig, NodePorts
+from coordinator.runtime.node.clock import NS_PER_MS, SteadyClock
+from coordinator.runtime.node.config import NodeConfig, NodePorts
+from coordinator.runtime.node.node import Node
+from coordinator.runtime.node.topic_rules import TopicExpectations
 from coordinator.runtime.ports import (
     LogBroken,
     LogEntry,
@@ -38,9 +39,8 @@ from coordinator.runtime.ports import (
     group_client_id,
 )
 from coordinator.runtime.retention.rules import RetentionRules
-from coordinator.runtime.snapshot_rules import SnapshotRules
+from coordinator.runtime.snapshots.rules import SnapshotRules
 from coordinator.runtime.telemetry import NoTelemetry
-from coordinator.runtime.topic_rules import TopicExpectations
 from coordinator.testing.kafka import FakeKafka, FakeNode
 from coordinator.testing.kafka_producer import FakeTermProducers
 from coordinator.testing.simulation.disk import Disk

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import cast
 
 from coordinator.protocol.messages import FinishRestoreRequest, FinishRestoreResponse
-from coordinator.runtime.node import Node
-from coordinator.runtime.restore_answers import finish_restore
+from coordinator.runtime.answers.restores import finish_restore
+from coordinator.runtime.node.node import Node
 from coordinator.testing.kafka_log import FakeLog
 from coordinator.testing.simulation.clients import RETRY_S, TIMEOUT_MS, Clients
 from records.codec import encode_entry, encode_key

@@ -21,8 +21,8 @@ from coordinator.core.state.damage import StateFailed
 from coordinator.kafka.topic_configs import Retention
 from coordinator.runtime.files.rules import NO_SCANS, FileRules, ScanRules
 from coordinator.runtime.retention.rules import RetentionRules
-from coordinator.runtime.snapshot_keys import parse_snapshot_key
-from coordinator.runtime.snapshot_rules import SnapshotRules
+from coordinator.runtime.snapshots.keys import parse_snapshot_key
+from coordinator.runtime.snapshots.rules import SnapshotRules
 from coordinator.testing.kafka import FakeKafka
 from coordinator.testing.kafka_log import FakeLog, Faults
 from coordinator.testing.objects import FakeObjectStore, StoreFault

@@ -39,16 +39,16 @@ from coordinator.core.tables.stored_rows import Header
 from coordinator.runtime.directories.keeper import DirectoryKeeper
 from coordinator.runtime.directories.moving import ReplicaMove
 from coordinator.runtime.directories.port import StateDirectory
-from coordinator.runtime.directory_worker import DirectoryWorker
-from coordinator.runtime.loading import Loaded, StateLoader
-from coordinator.runtime.node_clocks import NodeClocks
+from coordinator.runtime.loading.opening import Loaded, StateLoader
+from coordinator.runtime.node.clocks import NodeClocks
+from coordinator.runtime.node.repairs import ReplicaRepairs
 from coordinator.runtime.ports import Proof
-from coordinator.runtime.recovery import Recovery
-from coordinator.runtime.replica_repairs import ReplicaRepairs
-from coordinator.runtime.router import Router
+from coordinator.runtime.replica.recovery import Recovery
+from coordinator.runtime.replica.state_writer import StateWriter
+from coordinator.runtime.routing.directory_worker import DirectoryWorker
+from coordinator.runtime.routing.router import Router
 from coordinator.runtime.snapshots import pruning
 from coordinator.runtime.snapshots.policy import Prune
-from coordinator.runtime.state_writer import StateWriter
 from coordinator.runtime.threads import in_thread
 from coordinator.testing.simulation.protection import Patch, Protection
 from coordinator.testing.simulation.weakened_files import FILE_PROTECTIONS

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from coordinator.core.view import ShardView
 from coordinator.runtime.files.cleaner import FileCleaner
-from coordinator.runtime.node import Node
+from coordinator.runtime.node.node import Node
 from coordinator.runtime.retention.enforcer import RetentionEnforcer
 from coordinator.testing.simulation.protection import Patch, Protection
 from coordinator.testing.simulation.scenario import Fault

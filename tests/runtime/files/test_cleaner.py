@@ -23,14 +23,14 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.object_store import StoreDenied, StoreUnavailable
 from coordinator.operations.table import operation_of
 from coordinator.protocol.codec import Message
-from coordinator.runtime import background_pace
-from coordinator.runtime.background_pace import BackgroundPace
+from coordinator.runtime.answers.serving import serve
 from coordinator.runtime.files import empty_files
+from coordinator.runtime.files import pace as background_pace
 from coordinator.runtime.files.asking import KEYS_PER_QUESTION
 from coordinator.runtime.files.empty_files import ROWS_PER_PIECE
+from coordinator.runtime.files.pace import BackgroundPace
 from coordinator.runtime.files.rules import FileRules
 from coordinator.runtime.ports import PeerUnavailable
-from coordinator.runtime.serving import serve
 from coordinator.testing.kafka import FakeKafka
 from tests.core.build import TOPIC, batch, commit, delete_records, result_of
 from tests.objectstore.moody_store import MoodyStore

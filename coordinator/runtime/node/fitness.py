@@ -1,0 +1,85 @@
+"""Looks whether this node may lead: not while its clock is the odd one out, nor a partition to which Kafka refuses what it writes.
+
+What it finds it tells `Abstention`, which leaves the group, so that other nodes get the partitions, and comes back. With every
+tick a look at what Kafka refused; clocks are compared more rarely, because that takes longer than the rest of a tick.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+
+from coordinator.core.leadership.clock_votes import ClockVerdict
+from coordinator.runtime.node.abstention import CLOCK, REFUSED, Abstention
+from coordinator.runtime.pauses import Pauses, doubled
+from coordinator.runtime.replica.replica import Replica
+
+REFUSED_TERMS_MAX = 3
+"""A node leaves the group after this number of terms of a partition in a row in which Kafka took no entry but, perhaps, the claim."""
+RETURN_SHARE = 0.5
+"""A node that stays out for its clock comes back at half the limit: otherwise a drifting clock would make it come and go."""
+
+
+class Fitness:
+    """See the module's text; one per node."""
+
+    def __init__(
+        self,
+        *,
+        abstention: Abstention,
+        replicas: Mapping[int, Replica],
+        verdict: Callable[[float], ClockVerdict],
+        rng: random.Random,
+        pauses: Pauses,
+    ) -> None:
+        self._abstention = abstention
+        self._replicas = replicas
+        self._verdict = verdict
+        self._rng = rng
+        self._refused_s = pauses.refused_s
+        self._clock_look_s = pauses.clock_look_s
+        self._clock_due_s = 0.0
+        self._is_clock_odd = False
+        self._back_at_s: dict[int, float] = {}
+        self._refusals: dict[int, int] = {}
+
+    def look(self) -> None:
+        """Look at everything once."""
+        self._look_at_clock()
+        self._look_at_refusals()
+
+    def tick(self) -> None:
+        """Look at what it is time for."""
+        if asyncio.get_running_loop().time() >= self._clock_due_s:
+            self._look_at_clock()
+        self._look_at_refusals()
+
+    def _look_at_refusals(self) -> None:
+        for partition, replica in self._replicas.items():
+            if replica.recovery.refused_terms >= REFUSED_TERMS_MAX:
+                self._give_back(partition, replica)
+        now_s = asyncio.get_running_loop().time()
+        for partition in [partition for partition, back_at_s in self._back_at_s.items() if now_s >= back_at_s]:
+            del self._back_at_s[partition]
+            self._abstention.release(REFUSED, partition)
+
+    def _look_at_clock(self) -> None:
+        self._clock_due_s = asyncio.get_running_loop().time() + self._clock_look_s
+        reason = self._verdict(RETURN_SHARE if self._is_clock_odd else 1.0).reason
+        if self._is_clock_odd == (reason is not None):
+            return
+        self._is_clock_odd = reason is not None
+        if reason is not None:
+            self._abstention.withhold(CLOCK, f"{reason}; synchronise it (chrony, ntpd): they may differ by clock.skew.max.ms")
+        else:
+            self._abstention.release(CLOCK)
+
+    def _give_back(self, partition: int, replica: Replica) -> None:
+        replica.recovery.forget_refusals()
+        tries = self._refusals[partition] = self._refusals.get(partition, 0) + 1
+        back_off_s = doubled(self._refused_s[0], tries - 1, self._refused_s[1])
+        self._back_at_s[partition] = asyncio.get_running_loop().time() + back_off_s * self._rng.uniform(0.5, 1.0)
+        self._abstention.withhold(
+            REFUSED, f"Kafka refused what this node wrote to metadata partition {partition}: {replica.recovery.refusal}", partition
+        )

@@ -1,0 +1,331 @@
+"""The replicas of a node: made and loaded at the start and when the topic grows; `replica_repairs` makes those anew that failed.
+
+Each partition is loaded by itself: one whose broker does not answer is tried again for as long as it takes, while the others serve.
+One that this version cannot lead (its log lost entries, a newer version wrote it) stays as it is; `Abstention` hears of it. So it does
+of one that is behind the start of its log while no snapshot is good, which is tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import count
+
+from coordinator.core.directory.directory import DIRECTORY_PARTITION
+from coordinator.core.events import Contradicted
+from coordinator.core.limits import MESSAGE_BYTES_MAX, entry_bytes_max
+from coordinator.core.state.damage import DirectoryFailed, StateBusy, StateFailed
+from coordinator.kafka.coordinators import OWNERS_MAX
+from coordinator.runtime.directories.keeper import DirectoryKeeper
+from coordinator.runtime.failures import FailureLog, FatalError
+from coordinator.runtime.loading.opening import BehindLogStart, ReplicaUnloadable
+from coordinator.runtime.loading.restored import RestoreUnfinished
+from coordinator.runtime.node.abstention import UNLOADABLE, UNSUPPORTED, Abstention
+from coordinator.runtime.node.config import NodeConfig, NodePorts
+from coordinator.runtime.node.metadata_topic import MetadataTopic
+from coordinator.runtime.node.repairs import ReplicaRepairs
+from coordinator.runtime.pauses import doubled
+from coordinator.runtime.ports import (
+    ClusterRefused,
+    KafkaUnavailable,
+    LogBroken,
+    LogEntry,
+    LogReader,
+    PeerAddress,
+    SnapshotStoreFailed,
+    TermProducers,
+    TopicFacts,
+    TopicMissing,
+)
+from coordinator.runtime.replica.replica import Replica
+from coordinator.runtime.replica.state_writer import Marked
+from coordinator.runtime.replica_config import ReplicaIdentity, ReplicaPorts
+from records.model import LeadershipClaimed
+
+LOG = logging.getLogger("coordinator.node")
+
+
+class ReplicaKeeper:
+    """See the module's text; one per node."""
+
+    def __init__(
+        self,
+        *,
+        config: NodeConfig,
+        ports: NodePorts,
+        replicas: dict[int, Replica],
+        topic: MetadataTopic,
+        abstention: Abstention,
+        clock_ms: Callable[[], int],
+        rng: random.Random,
+        spawn: Callable[[Coroutine[None, None, None], str], None],
+        on_loaded: Callable[[Replica], None],
+        on_directory_changed: Callable[[], None],
+        on_contradicted: Callable[[int, Contradicted, LeadershipClaimed | None], None],
+        on_marked: Callable[[int, Marked], None],
+        log_ahead_ms: Callable[[int], int],
+        on_fatal: Callable[[FatalError], None],
+        peer_addresses: Callable[[int], tuple[Sequence[PeerAddress], bool]],
+    ) -> None:
+        """The replicas are put into `replicas`. `on_loaded` is called for each that is loaded; the others as in `Replica`."""
+        self.failures: dict[int, FailureLog] = {}
+        """The failures of each metadata partition since the process started."""
+        self.directories = DirectoryKeeper(
+            replicas=replicas,
+            open_directories=ports.open_directories,
+            writer=ports.writer,
+            pauses=config.pauses,
+            spawn=spawn,
+            on_failed=self._homes_lost,
+            on_move=lambda move: self._spawn(self._repairs.move(move), f"move-{move.partition}"),
+            on_fatal=on_fatal,
+        )
+        self._config = config
+        self._ports = ports
+        self._replicas = replicas
+        self._topic = topic
+        self._abstention = abstention
+        self._clock_ms = clock_ms
+        self._rng = rng
+        self._spawn = spawn
+        self._on_loaded = on_loaded
+        self._on_directory_changed = on_directory_changed
+        self._on_contradicted = on_contradicted
+        self._on_marked = on_marked
+        self._log_ahead_ms = log_ahead_ms
+        self._peer_addresses = peer_addresses
+        self._reader: LogReader | None = None
+        self._producers: TermProducers | None = None
+        self._generations = count(1)
+        self._is_open = False
+        self._without_snapshot: Counter[int] = Counter()
+        """Attempts to load a partition that failed for want of a snapshot, since it was loaded last."""
+        self._repairs = ReplicaRepairs(
+            config=config,
+            ports=ports,
+            replicas=replicas,
+            topic=topic,
+            abstention=abstention,
+            directories=self.directories,
+            make=self._new_replica,
+            load=self._load,
+            spawn=spawn,
+        )
+
+    async def open(self, facts: TopicFacts) -> None:
+        """Make and load the replicas of a topic; those that Kafka gave no answer for are loaded later, except the directory.
+
+        Without the directory nothing can be answered. Raises `FatalError`, `ClusterRefused`.
+        """
+        try:
+            await self.directories.open(facts.cluster_id, facts.topic_id)
+        except StateFailed as failed:
+            raise FatalError(str(failed)) from failed
+        if len(facts.partitions) > OWNERS_MAX:
+            LOG.warning(
+                "files may have batches of %d of the %d coordinators; uploaders must make several", OWNERS_MAX, len(facts.partitions)
+            )
+        self._producers = self._ports.open_producers(_message_bytes_max(facts))
+        self._reader = self._ports.open_reader(self)
+        for partition in range(len(facts.partitions)):
+            self._replicas[partition] = self._new_replica(partition, facts)
+        replicas = list(self._replicas.values())
+        try:
+            loaded = await asyncio.gather(*map(self._load_first, replicas))
+            self._is_open = True
+            for partition, is_done in enumerate(loaded):
+                if not is_done and partition != DIRECTORY_PARTITION:
+                    self._spawn(self._load_later(self._replicas[partition]), f"load-{partition}")
+            while not loaded[DIRECTORY_PARTITION]:
+                await self._pause_before_loading(self._replicas[DIRECTORY_PARTITION])
+                loaded[DIRECTORY_PARTITION] = await self._load_first(self._replicas[DIRECTORY_PARTITION])
+        except StateFailed as failed:
+            raise FatalError(str(failed)) from failed
+        for partition in range(len(loaded)):
+            if loaded[partition]:
+                self._repairs.begin_if_due(partition)
+
+    async def grow(self, facts: TopicFacts) -> None:
+        """Have a replica for every partition of the topic. New ones take new placements only, nothing moves."""
+        if len(facts.partitions) <= len(self._replicas):
+            return
+        for partition in range(len(self._replicas), len(facts.partitions)):
+            replica = self._replicas[partition] = self._new_replica(partition, facts)
+            self._spawn(self._load_later(replica, is_tried=False), f"load-{partition}")
+        for replica in self._replicas.values():
+            replica.grow(len(facts.partitions))
+        LOG.info("metadata topic has grown partitions=%d", len(facts.partitions))
+
+    def stop(self) -> None:
+        """Make no replica anew from now on: the process ends."""
+        self._repairs.stop()
+
+    async def close(self) -> None:
+        """Close every replica."""
+        for replica in self._replicas.values():
+            await (replica.abandon() if self.directories.is_homeless(replica.partition) else replica.close())
+
+    def deliver(self) -> None:
+        """Take what the reader has read, of all replicas; called at every tick."""
+        if self._reader is not None:
+            self._reader.deliver()
+
+    def on_entries(self, partition: int, generation: int, entries: Sequence[LogEntry], size_bytes: int) -> None:
+        """Entries of the log, for one replica."""
+        self._replicas[partition].on_entries(generation, entries, size_bytes)
+
+    def on_log_broken(self, partition: int, generation: int, why: LogBroken, detail: str) -> None:
+        """The log of one replica cannot be read on."""
+        self._replicas[partition].on_log_broken(generation, why, detail)
+
+    def _rest(self) -> None:
+        """Pause in long work of another thread, unless this node leads nothing: then no commit waits for the interpreter."""
+        views = [replica.view for replica in list(self._replicas.values())]
+        if any(view is not None and view.is_leading for view in views):
+            self._ports.rest()
+
+    def _new_replica(self, partition: int, facts: TopicFacts) -> Replica:
+        if self._reader is None or self._producers is None:
+            raise AssertionError("replicas need a reader and producers")
+        config, ports, home = self._config, self._ports, self.directories.home(partition)
+        return Replica(
+            identity=ReplicaIdentity(
+                cluster_id=facts.cluster_id,
+                topic_id=facts.topic_id,
+                partition=partition,
+                partition_count=len(facts.partitions),
+                node_id=config.node_id,
+                rack=config.rack,
+                endpoints=config.endpoints,
+            ),
+            ports=ReplicaPorts(
+                topic=config.topic,
+                reader=self._reader,
+                producers=self._producers,
+                membership=ports.membership,
+                cluster=ports.cluster,
+                stores=home.stores,
+                snapshots=ports.snapshots,
+                local_snapshots=home.snapshots(partition),
+                peers=ports.peers,
+                peer_addresses=partial(self._peer_addresses, partition),
+                writer=ports.writer,
+                rest=self._rest,
+                on_writing=ports.on_writing,
+                on_written=ports.on_written,
+                telemetry=ports.telemetry,
+            ),
+            limits=replace(config.limits, entry_bytes_max=entry_bytes_max(_message_bytes_max(facts))),
+            loop=asyncio.get_running_loop(),
+            clock_ms=self._clock_ms,
+            rng=self._rng,
+            pauses=config.pauses,
+            flush_batches_max=config.flush_batches_max,
+            flush_backlog_max=config.flush_backlog_max,
+            flush_interval_ms=config.flush_interval_ms,
+            next_generation=self._generations.__next__,
+            on_directory_changed=self._on_directory_changed,
+            on_failed=self._replica_failed,
+            on_directory_failed=self._repairs.begin,
+            on_contradicted=self._on_contradicted,
+            on_marked=self._on_marked,
+            failures=self.failures.setdefault(partition, FailureLog()),
+            log_ahead_ms=self._log_ahead_ms,
+            read_lag_max_s=config.files.read_lag_max_s,
+        )
+
+    async def _try_to_load(self, replica: Replica) -> bool:
+        """Load a replica, or find that it cannot be; False when Kafka gave no answer, or another connection has locked its database.
+
+        Raises `StateFailed` when its directory cannot be used, `ClusterRefused` at a start.
+        """
+        try:
+            await replica.load()
+        # A broker may hear of a new topic later than the one that described it.
+        except (KafkaUnavailable, TopicMissing, SnapshotStoreFailed, RestoreUnfinished) as unavailable:
+            if isinstance(unavailable, ClusterRefused) and not self._is_open:
+                raise
+            LOG.warning("replica cannot be loaded yet partition=%d error=%r", replica.partition, str(unavailable))
+            self._without_snapshot[replica.partition] += isinstance(unavailable, SnapshotStoreFailed)
+            return False
+        except StateBusy:
+            return False  # the replica has told the log
+        except ReplicaUnloadable as unloadable:
+            LOG.error("replica failed partition=%d reason=%r", replica.partition, str(unloadable))
+            replica.unloadable, replica.is_behind_log_start = str(unloadable), isinstance(unloadable, BehindLogStart)
+            replica.failures.failed(replica.unloadable)
+            self._abstention.withhold(UNLOADABLE, replica.unloadable, replica.partition)
+        else:
+            del self._without_snapshot[replica.partition]
+            self._abstention.release(UNLOADABLE, replica.partition)
+            replica.grow(len(self._replicas))  # the topic may have grown meanwhile
+            self._on_loaded(replica)
+            self._spawn(self.directories.loaded(replica.partition), f"one-home-{replica.partition}")
+        return True
+
+    async def _load(self, replica: Replica) -> None:
+        """Load a replica as soon as Kafka answers. Raises as `_try_to_load`."""
+        if not await self._try_to_load(replica):
+            await self._load_again(replica)
+
+    async def _load_again(self, replica: Replica) -> None:
+        """Load a replica for which Kafka gave no answer, or whose database is locked. Raises as `_try_to_load`."""
+        is_done = False
+        while not is_done:
+            await self._pause_before_loading(replica)
+            is_done = await self._try_to_load(replica)
+
+    async def _pause_before_loading(self, replica: Replica) -> None:
+        """Let go of what a failed attempt to load has opened, and wait a while: longer and longer for a snapshot that cannot be had."""
+        await replica.close()
+        pauses, failures = self._config.pauses, self._without_snapshot[replica.partition]
+        wait_s = self._rng.uniform(*pauses.kafka_retry_s)
+        await asyncio.sleep(doubled(wait_s, failures, pauses.snapshot_retry_s) if failures else wait_s)
+        replica.reopen()
+
+    async def _load_first(self, replica: Replica) -> bool:
+        """Load a replica at the start, in another directory if its home has failed; trouble that no probe confirms is tried again there.
+
+        Such trouble ends, because the directory keeper counts it. Raises as `_try_to_load`.
+        """
+        while True:
+            try:
+                return await self._try_to_load(replica)
+            except DirectoryFailed as failed:
+                LOG.error("replica has no usable state database partition=%d reason=%r", replica.partition, str(failed))
+                if not await self.directories.has_failed(replica.partition, failed):
+                    await self._pause_before_loading(replica)
+                    continue
+                if not self.directories.has_online:
+                    raise
+                await replica.abandon()
+                replica = self._repairs.at_another_home(replica)
+
+    async def _load_later(self, replica: Replica, *, is_tried: bool = True) -> None:
+        """Load a replica while the others serve; one whose directory cannot be used is tried again, too."""
+        with self._repairs.loading(replica.partition):
+            await (self._load_again if is_tried else self._load)(replica)
+
+    def _replica_failed(self, partition: int, reason: str) -> None:
+        shard = self._replicas[partition].view
+        if shard is not None and shard.is_unsupported:
+            # The entry would stop a replica that is built anew; the database is right as far as it goes.
+            self._abstention.withhold(UNSUPPORTED, f"metadata partition {partition}: {reason}", partition)
+        else:
+            self._repairs.begin(partition)
+
+    def _homes_lost(self, partitions: list[int], reason: str) -> None:
+        """The data directory of these replicas has failed."""
+        LOG.error("replicas have lost their data directory partitions=%s reason=%r", ",".join(map(str, partitions)) or "none", reason)
+        if self._is_open:
+            for partition in partitions:
+                self._repairs.begin(partition)
+
+
+def _message_bytes_max(facts: TopicFacts) -> int:
+    return int(facts.config.get("max.message.bytes", MESSAGE_BYTES_MAX))

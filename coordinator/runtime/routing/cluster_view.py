@@ -1,0 +1,133 @@
+"""This node's knowledge of the service: where topics live and who leads which coordinator, from its own replicas.
+
+The directory is replica 0's committed state, which may lag. Before an answer says that a topic does not exist, its maker calls
+`Router.directory_is_current`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from coordinator.core.directory.directory import DIRECTORY_PARTITION, Deletion, Directory, Placement, why_unknown
+from coordinator.core.endpoints import endpoint_of
+from coordinator.core.leadership.states import State
+from coordinator.core.view import ShardView
+from coordinator.kafka.batches import BatchArray, split_partition_key
+from coordinator.runtime.replica.replica import Replica
+from coordinator.runtime.routing.owner_loops import owners_of_files
+from records.model import Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class KnownLeader:
+    """The leader of a coordinator by the claim in force, and its address."""
+
+    node_id: int
+    epoch: int
+    term: int
+    host: str
+    port: int
+
+
+class ClusterView:
+    """Look-ups over the replicas of this node; owns only what it has looked up in the directory, until that changes."""
+
+    def __init__(self, replicas: Mapping[int, Replica], node_listener: str) -> None:
+        """`node_listener` is the listener whose protocol this node speaks to the others."""
+        self._replicas = replicas
+        self._node_listener = node_listener
+        self._owners: dict[bytes, int] = {}
+        # Owners by topic and partition, -1 where none was looked up: files have many partitions of few topics.
+        self._owners_of_topics: dict[bytes, list[int]] = {}
+
+    def forget_owners(self) -> None:
+        """The directory changed."""
+        self._owners.clear()
+        self._owners_of_topics.clear()
+
+    def replica(self, coordinator_id: int) -> Replica | None:
+        """This node's replica of a coordinator, loaded or not."""
+        return self._replicas.get(coordinator_id)
+
+    def shard(self, coordinator_id: int) -> ShardView | None:
+        """The loaded shard of a coordinator, if this node has one."""
+        replica = self._replicas.get(coordinator_id)
+        return None if replica is None else replica.view
+
+    @property
+    def directory(self) -> Directory | None:
+        """The directory as far as this node has applied it."""
+        shard = self.shard(DIRECTORY_PARTITION)
+        return None if shard is None else shard.directory
+
+    def placement(self, topic_id: bytes) -> Placement | None:
+        directory = self.directory
+        return None if directory is None else directory.placements.get(topic_id)
+
+    def owner_of(self, partition_key: bytes) -> int | None:
+        """The coordinator of a topic partition, by its 20-byte key."""
+        owner = self._owners.get(partition_key)
+        if owner is None:
+            topic_id, partition = split_partition_key(partition_key)
+            placement = self.placement(topic_id)
+            owner = None if placement is None else placement.coordinator_of(partition)
+            if owner is not None:
+                self._owners[partition_key] = owner
+                owners = self._owners_of_topics.setdefault(topic_id, [])
+                owners += [-1] * (partition + 1 - len(owners))
+                owners[partition] = owner
+        return owner
+
+    def owners_of_files(self, files: Iterable[BatchArray]) -> list[tuple[int, int]]:
+        """The coordinators that own files, each given as its batches, when every partition was asked for before: stretches of files with
+        the same owner, with where each ends; -1 of files that have several owners, or an unknown one.
+        """
+        return owners_of_files([batches.tobytes() for batches in files], self._owners_of_topics)
+
+    def owners_of(self, partition_keys: set[bytes]) -> set[int | None]:
+        """The coordinators of many topic partitions; None is among them when one has no owner."""
+        owners = set(map(self._owners.get, partition_keys))
+        return {self.owner_of(key) for key in partition_keys} if None in owners else owners
+
+    def former_owner_of(self, partition_key: bytes) -> int | None:
+        """The coordinator that a partition of a deleted topic had: it still knows which files were committed there."""
+        topic_id, partition = split_partition_key(partition_key)
+        deletion = self.deletion(topic_id)
+        return None if deletion is None else deletion.coordinator_of(partition)
+
+    def deletion(self, topic_id: bytes) -> Deletion | None:
+        """The deletion of a topic, as long as it is remembered."""
+        directory = self.directory
+        return None if directory is None else directory.deletions.get(topic_id)
+
+    def why_unknown(self, topic_id: bytes) -> str:
+        """Why a topic id is not known."""
+        return why_unknown(self.directory or Directory(), topic_id)
+
+    def is_leading(self, coordinator_id: int) -> bool:
+        """Whether this node serves writes of a coordinator."""
+        shard = self.shard(coordinator_id)
+        return shard is not None and shard.is_leading
+
+    def led(self) -> list[int]:
+        """The coordinators this node leads."""
+        return [c for c in sorted(self._replicas) if self.is_leading(c)]
+
+    def is_loading(self, coordinator_id: int) -> bool:
+        """Whether this node is about to lead a coordinator."""
+        shard = self.shard(coordinator_id)
+        return shard is None or shard.phase in (State.RECOVERING, State.FENCING)
+
+    def node_endpoint(self, endpoints: Sequence[Endpoint]) -> Endpoint:
+        """Where this node reaches another one: the two may name different listeners for nodes while that setting is changed."""
+        return endpoint_of(endpoints, self._node_listener)
+
+    def leader(self, coordinator_id: int, listener: str | None = None) -> KnownLeader | None:
+        """The leader by the claim in force, which outranks whatever the group says, at its address of a listener, else that for nodes."""
+        shard = self.shard(coordinator_id)
+        claim = None if shard is None else shard.known_claim
+        if claim is None or not claim.endpoints:
+            return None
+        endpoint = endpoint_of(claim.endpoints, self._node_listener if listener is None else listener)
+        return KnownLeader(claim.node_id, claim.epoch, claim.term, endpoint.host, endpoint.port)
