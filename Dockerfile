@@ -36,7 +36,7 @@ ARG COMMIT=""
 RUN SOURCE_COMMIT=$COMMIT /tools/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation -w /wheels . \
  && /tools/bin/pip --python /opt/diskless/bin/python install --no-compile --no-index --no-deps /wheels/*.whl \
  && /tools/bin/pip --python /opt/diskless/bin/python check \
- && /opt/diskless/bin/python -I -c 'import coordinator.app.main; from coordinator.app.compiled import interpreted_loops as i; assert not i(), i()'
+ && /opt/diskless/bin/python -I -c 'import coordinator.app.main; from coordinator.app.process.compiled import interpreted_loops as i; assert not i(), i()'
 
 # A third of the wheels is what debuggers read. Libraries that wheels carry along (*.libs) are packed so that they must stay as they are.
 RUN find /opt/diskless -name '*.so' -not -path '*.libs/*' -exec strip --strip-debug {} + \

@@ -37,7 +37,7 @@ from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.kafka import KafkaCluster
 from coordinator.client.client import DisklessClient
 from coordinator.client.model import PartitionId
-from coordinator.client.ulid import new_ulid
+from coordinator.client.records.ulid import new_ulid
 from coordinator.protocol.messages import CommitBatch
 from integration_tests.service import Service
 

@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from records.codec import encode_entry, encode_key
+from records.committed_files.codec import CommittedBatch, FileCommitted
 from records.entry_key import EntryKey
-from records.files import CommittedBatch, FileCommitted
 from records.model import LeadershipClaimed, PartitionCreated
 from spark_jobs.scan import SUMMARY_SCHEMA, scan_function
 from spark_jobs.store.sink import Store

@@ -27,7 +27,7 @@ import uvloop
 from benchmarks.reads import FIND_ONE, LIST, READS, Filled, Kind, made_files
 from benchmarks.request_path import TOPIC_ID, Bench, Wire
 from coordinator.adapters.server.connection import Connection
-from coordinator.app.garbage import settle_garbage_collector
+from coordinator.app.process.garbage import settle_garbage_collector
 from coordinator.kafka.batches import partition_key
 from coordinator.protocol.framing import FrameReader, reply_body, request_frame
 

@@ -34,7 +34,7 @@ from cli.bench.raw import fill_sqlite, open_sqlite
 from cli.bench.targets import create_targets
 from cli.dev.coordinator import CoordinatorProcess
 from coordinator.adapters.sqlite.schema import fetch
-from coordinator.client.ulid import new_ulid
+from coordinator.client.records.ulid import new_ulid
 from coordinator.kafka.batches import split_partition_key
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import decode

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from records.codec import decode_entry, encode_entry
-from records.files import CommittedBatch, FileCommitted, encode_files, read_files, table_of
+from records.committed_files.codec import CommittedBatch, FileCommitted, encode_files, read_files, table_of
 from records.levels import LEVEL_LATEST
 
 APPEND_TIME_MS = 1_760_000_000_000

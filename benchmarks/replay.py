@@ -33,9 +33,9 @@ from coordinator.core.state.packing import Packer
 from coordinator.core.state.replica_state import OFFSET_END, ShardState
 from coordinator.testing.state_store import MemoryStateStore
 from records.codec import encode_entry
+from records.committed_files.codec import CommittedBatch, FileCommitted, read_files
+from records.committed_files.lines import BatchVerdict
 from records.entry_key import EntryKey, encode_key
-from records.files import CommittedBatch, FileCommitted, read_files
-from records.lines import BatchVerdict
 from records.log import Fence
 from records.model import LeadershipClaimed, PartitionCreated
 

@@ -32,8 +32,8 @@ from coordinator.adapters.server.connection import Connection
 from coordinator.adapters.server.contract import ServerLimits
 from coordinator.adapters.server.server import Server
 from coordinator.adapters.sqlite.stores import StateDatabases
-from coordinator.app.dispatch import Dispatcher
-from coordinator.app.garbage import settle_garbage_collector
+from coordinator.app.process.garbage import settle_garbage_collector
+from coordinator.app.requests.dispatch import Dispatcher
 from coordinator.app.telemetry import MetricsTelemetry
 from coordinator.core.limits import Limits
 from coordinator.core.log_entry import size_of

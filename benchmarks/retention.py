@@ -23,7 +23,7 @@ from types import TracebackType
 from benchmarks.state_database import CLUSTER_ID, START_MS, TOPIC_ID, header
 from coordinator.adapters.sqlite import StateDatabase
 from coordinator.core.commands import DeletePoint, DeleteRecords
-from coordinator.core.decide import decide_write
+from coordinator.core.deciding.decide import decide_write
 from coordinator.core.files.logged import LoggedFiles
 from coordinator.core.limits import Limits
 from coordinator.core.reads.retention import Known, look_at
@@ -32,8 +32,8 @@ from coordinator.core.state.replica_state import ShardState
 from coordinator.kafka.topic_configs import Retention
 from coordinator.runtime.retention.enforcer import POINTS_MAX
 from records.codec import encode_entry
-from records.files import CommittedBatch, FileCommitted, table_of
-from records.lines import BatchVerdict
+from records.committed_files.codec import CommittedBatch, FileCommitted, table_of
+from records.committed_files.lines import BatchVerdict
 from records.model import PartitionCreated
 
 FILE_BATCHES = 100

@@ -26,8 +26,8 @@ from coordinator.core.state.packing import Packer
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.tables.stored_rows import Header
 from records.codec import encode_entry
-from records.files import CommittedBatch, FileCommitted, table_of
-from records.lines import BatchVerdict
+from records.committed_files.codec import CommittedBatch, FileCommitted, table_of
+from records.committed_files.lines import BatchVerdict
 from records.model import PartitionCreated
 
 PARTITIONS = 100

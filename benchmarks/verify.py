@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.replay import Log
 from cli.dev.kafka import find_kafka
-from cli.spark import find_engine
+from cli.spark.session import find_engine
 from coordinator.core.log_entry import ReadEntry
 from records.state_digest import Digest
 from spark_jobs.batch_read import LogPlace

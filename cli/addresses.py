@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from cli.outcome import Exit, Failed
 
 if TYPE_CHECKING:
-    from coordinator.client.identify import Found
+    from coordinator.client.routing.identify import Found
     from coordinator.security.client_security import ClientSecurity
 
 OTHERS_S = 0.05
@@ -29,7 +29,7 @@ async def check_nodes(
 
     Where one has answered the others are hardly waited for: a node that hangs is not to hold up every command.
     """
-    from coordinator.client.identify import complaint_as_node, identify
+    from coordinator.client.routing.identify import complaint_as_node, identify
 
     context = None if security is None else security.context()
     looks = [asyncio.ensure_future(identify(host, port, min(LOOK_S, timeout_s), context)) for host, port in servers]
@@ -56,7 +56,7 @@ async def check_nodes(
 def check_brokers(bootstrap_servers: str, properties: Mapping[str, str]) -> None:
     """Raise `Failed` when none of the addresses can be a Kafka broker's. Blocks, also on a thread with a running loop."""
     from coordinator.client.client import parse_servers
-    from coordinator.client.identify import ServerKind, complaint_as_broker, identify_all
+    from coordinator.client.routing.identify import ServerKind, complaint_as_broker, identify_all
 
     try:
         servers = parse_servers(bootstrap_servers)
@@ -74,7 +74,7 @@ def check_brokers(bootstrap_servers: str, properties: Mapping[str, str]) -> None
 
 
 def _judge(found: Sequence[Found], complaint: Callable[[Found], str | None]) -> None:
-    from coordinator.client.identify import ServerKind
+    from coordinator.client.routing.identify import ServerKind
 
     complaints = [complaint(one) for one in found]
     if any(one.kind in (ServerKind.SILENT, ServerKind.SLOW) or text is None for one, text in zip(found, complaints, strict=True)):

@@ -6,7 +6,7 @@ import sys
 from typing import NoReturn
 
 from cli.ending import STOPPED, leave, refuse_undecodable, say_last, take_signals, take_streams
-from coordinator.app.logs import MESSAGE, set_up_logging
+from coordinator.app.process.logs import MESSAGE, set_up_logging
 
 
 def main() -> NoReturn:

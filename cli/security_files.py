@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
-from coordinator.app.http_security import HttpSecurity
-from coordinator.app.internal_secret import FileSecret
-from coordinator.app.listener_security import ListenersSecurity
-from coordinator.app.node_security import security_to_nodes
-from coordinator.config.security import SaslMechanism
+from coordinator.app.security.http import HttpSecurity
+from coordinator.app.security.internal_secret import FileSecret
+from coordinator.app.security.listeners import ListenersSecurity
+from coordinator.app.security.nodes import security_to_nodes
+from coordinator.config.sections.security import SaslMechanism
 from coordinator.config.settings import Settings
 from coordinator.runtime.failures import FatalError
 from coordinator.security.node_secret import NodeSecret

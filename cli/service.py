@@ -98,7 +98,7 @@ async def check_coordinators(client: DisklessClient, wanted: Sequence[int], time
     if known.issuperset(wanted):
         return
     # One node may not have seen yet that the metadata topic has grown: a coordinator exists as soon as any node knows it.
-    from cli.overview import look
+    from cli.looks.service import look
 
     for view in await look(client, timeout_ms / 1000):
         known.update(one.coordinator_id for one in view.coordinators)

@@ -56,7 +56,7 @@ def choose_key(wal: Path, *, now_ms: int, prefix: str = KEY_PREFIX, renew: bool 
 
 
 def _choose(wal: Path, now_ms: int, prefix: str, *, renew: bool) -> UploadRecord:
-    from coordinator.client.ulid import RANDOM_BYTES, new_key
+    from coordinator.client.records.ulid import RANDOM_BYTES, new_key
     from coordinator.object_store import check_key, is_key
 
     # Read within the lock, else the record of an older content could replace that of the newer one, whose retry would be a second commit.

@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from records.files import FileCommitted'''
+from records.committed_files.codec import FileCommitted'''
 
 _BY_HAND = "FileCommitted"
-"""Its bytes have a codec of their own, and so has its class (`records.files`)."""
+"""Its bytes have a codec of their own, and so has its class (`records.committed_files.codec`)."""
 
 _PYTHON_OF = {"int": "int", "long": "int", "string": "str", "boolean": "bool"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from coordinator.client.ulid import new_ulid
+from coordinator.client.records.ulid import new_ulid
 from integration_tests.wire import OK, Result, Topic, Wire
 
 MANY = 200

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from cli.dev.jars import JarError
-from cli.dev.java import NoJavaError
 from cli.dev.kafka import BrokerRuntime, Kafka, KafkaCluster, find_kafka, find_runtime
 from cli.dev.kafka.prepare import RuntimeUnavailableError
+from cli.java.jars import JarError
+from cli.java.java import NoJavaError
 from cli.outcome import Failed
-from cli.spark import prepare_spark
+from cli.spark.session import prepare_spark
 from integration_tests.s3 import RealS3, find_gateway
 from integration_tests.secured_kafka import SecuredKafka
 from integration_tests.secured_service import SecuredService

@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from coordinator.client.client import DisklessClient
-from coordinator.client.connection import ConnectionLost, RequestTimedOut
 from coordinator.client.errors import Unavailable
-from coordinator.client.pool import ConnectionPool
+from coordinator.client.routing.connection import ConnectionLost, RequestTimedOut
+from coordinator.client.routing.pool import ConnectionPool
 from coordinator.protocol.messages import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,

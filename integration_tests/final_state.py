@@ -10,8 +10,8 @@ from typing import Final
 
 from confluent_kafka import Consumer, TopicPartition
 
-from coordinator.client.connection import ConnectionLost, RequestTimedOut
-from coordinator.client.pool import ConnectionPool
+from coordinator.client.routing.connection import ConnectionLost, RequestTimedOut
+from coordinator.client.routing.pool import ConnectionPool
 from coordinator.protocol.messages import (
     CreatablePartitions,
     CreatePartitionsRequest,

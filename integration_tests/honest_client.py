@@ -16,8 +16,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.client.connection import ClientConnection
-from coordinator.client.ulid import new_key
+from coordinator.client.records.ulid import new_key
+from coordinator.client.routing.connection import ClientConnection
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import (
     CommitBatch,

@@ -27,9 +27,9 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Self
 
-from coordinator.client.connection import ConnectionLost, RequestTimedOut
-from coordinator.client.pool import ConnectionPool
-from coordinator.client.ulid import new_key
+from coordinator.client.records.ulid import new_key
+from coordinator.client.routing.connection import ConnectionLost, RequestTimedOut
+from coordinator.client.routing.pool import ConnectionPool
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.commit_file import CommitFileBody, batch_rows, decode_commit_response, encode_commit_file
 from coordinator.protocol.messages import CommitBatch, ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from records.files import FileCommitted
+from records.committed_files.codec import FileCommitted
 from records.model import (
     DisklessLogInitialized,
     DisklessLogRepaired,

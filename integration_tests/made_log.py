@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from coordinator.client.ulid import new_key
+from coordinator.client.records.ulid import new_key
 from records.codec import encode_entry
-from records.entry_key import EntryKey, encode_key
-from records.file_head import FileHead
-from records.files import FileTable, encode_files, topic_halves
-from records.lines import (
+from records.committed_files.codec import FileTable, encode_files, topic_halves
+from records.committed_files.head import FileHead
+from records.committed_files.lines import (
     BASE_OFFSET,
     BASE_SEQUENCE,
     BYTE_OFFSET,
@@ -33,6 +32,7 @@ from records.lines import (
     TOPIC_HIGH,
     TOPIC_LOW,
 )
+from records.entry_key import EntryKey, encode_key
 from records.model import LeadershipClaimed, PartitionCreated, Record
 
 TOPICS = 5

@@ -16,9 +16,9 @@ from typing import NamedTuple
 from integration_tests.history import LogMessage
 from integration_tests.log_fold import LogFold, marker_fault
 from records.codec import decode_entry
+from records.committed_files.codec import FileCommitted
 from records.entry_key import EntryKey, decode_key
 from records.errors import UndecodableEntry, UnknownSchema, UnreadableEntry
-from records.files import FileCommitted
 from records.model import (
     LeadershipClaimed,
     NoOp,

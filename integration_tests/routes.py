@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeVar
 
-from coordinator.client.connection import ConnectionLost, RequestTimedOut
-from coordinator.client.pool import ConnectionPool, Line
+from coordinator.client.routing.connection import ConnectionLost, RequestTimedOut
+from coordinator.client.routing.pool import ConnectionPool, Line
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import DescribeCoordinatorsRequest, DescribeCoordinatorsResponse
 

@@ -30,7 +30,7 @@ from cli.main import root
 from cli.outcome import Exit
 from cli.output import time_text
 from coordinator.client.client import DisklessClient
-from coordinator.client.wal_manifest import manifest_path
+from coordinator.client.records.wal_manifest import manifest_path
 from coordinator.kafka.errors import ErrorCode
 from integration_tests.waiting import wait_until
 

@@ -12,10 +12,10 @@ import pytest
 
 from cli.dev.kafka import Kafka
 from coordinator.client.client import DisklessClient
-from coordinator.client.committer import Committer
 from coordinator.client.errors import AlreadyExists, InvalidRequest, NotFound
 from coordinator.client.model import CommitOutcome, FetchFrom, PartitionId
-from coordinator.client.ulid import new_ulid
+from coordinator.client.records.committer import Committer
+from coordinator.client.records.ulid import new_ulid
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, LATEST
 from coordinator.protocol.messages import CommitBatch

@@ -23,7 +23,7 @@ from integration_tests.routes import Address
 from integration_tests.service import Service
 from integration_tests.waiting import wait_until
 from records.codec import decode_entry
-from records.files import FileCommitted
+from records.committed_files.codec import FileCommitted
 from records.model import NodeRegistered, Record
 
 PARTITIONS = 4

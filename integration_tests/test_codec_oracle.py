@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.dev.jars import parse_lock
+from cli.java.jars import parse_lock
 from coordinator.operations.table import APIS, ApiTable
 from coordinator.protocol import messages
 from coordinator.protocol.codec import Message, decode, encode

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.kafka import Kafka
-from coordinator.client.connection import ConnectionLost
+from coordinator.client.routing.connection import ConnectionLost
 from coordinator.kafka.errors import ErrorCode
 from integration_tests.service import Service
 from integration_tests.test_semantics_restart import History, note

@@ -15,7 +15,7 @@ import pytest
 
 from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.kafka import Kafka
-from coordinator.client.connection import ClientConnection
+from coordinator.client.routing.connection import ClientConnection
 from coordinator.config.directories import read_meta_properties
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.log_dirs import WantedPlace, alter_outcomes, alter_request

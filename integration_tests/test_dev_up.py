@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.dev.cache import cache_folder
 from cli.dev.kafka import BrokerRuntime
 from cli.dev.process import started_at
 from cli.dev.running import LOCK_FILE
+from cli.java.cache import cache_folder
 from coordinator.client.client import DisklessClient
 from coordinator.client.model import PartitionId
 from coordinator.kafka.timestamps import LATEST

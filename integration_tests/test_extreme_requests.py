@@ -9,7 +9,7 @@ import pytest
 
 from cli.dev.kafka import Kafka
 from coordinator.adapters.kafka.agreed_secret import AgreedSecret
-from coordinator.client.connection import ClientConnection
+from coordinator.client.routing.connection import ClientConnection
 from coordinator.operations.declaration import Operation
 from coordinator.operations.table import OPERATIONS
 from coordinator.protocol import messages as m

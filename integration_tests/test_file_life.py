@@ -13,8 +13,8 @@ import pytest
 
 from cli.dev.kafka import Kafka
 from coordinator.client.client import DisklessClient
-from coordinator.client.connection import ConnectionLost, RequestTimedOut
 from coordinator.client.model import PartitionId
+from coordinator.client.routing.connection import ConnectionLost, RequestTimedOut
 from integration_tests.service import UNDISTURBED, Service
 from integration_tests.waiting import holds_within, wait_until
 from integration_tests.wire import OFFSET_OUT_OF_RANGE, OK, Batch, Topic, connected, file

@@ -22,7 +22,7 @@ import pytest
 from cli.bench.connecting import connect
 from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.kafka import Kafka
-from coordinator.client.connection import ClientConnection, ConnectionLost
+from coordinator.client.routing.connection import ClientConnection, ConnectionLost
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import encode
 from coordinator.protocol.framing import request_frame

@@ -21,7 +21,7 @@ from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.kafka import Kafka
 from cli.dev.place import Place
 from coordinator.client.client import DisklessClient
-from coordinator.client.connection import ClientConnection
+from coordinator.client.routing.connection import ClientConnection
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import encode

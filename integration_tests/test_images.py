@@ -61,7 +61,7 @@ def test_the_image_says_what_it_was_built_from(engine: ContainerEngine, service:
 
 
 def test_the_service_has_compiled_loops_and_cannot_write_to_its_image(engine: ContainerEngine, service: str) -> None:
-    loops = "import coordinator.app.main; from coordinator.app.compiled import interpreted_loops; print(interpreted_loops())"
+    loops = "import coordinator.app.main; from coordinator.app.process.compiled import interpreted_loops; print(interpreted_loops())"
     assert engine.run("run", "--rm", *restricted("--entrypoint", "python"), service, "-I", "-c", loops).strip() == "[]"
     done = engine.try_run("run", "--rm", *restricted("--entrypoint", "/bin/sh"), service, "-c", "touch /opt/diskless/x")
     assert done.returncode != 0
@@ -128,7 +128,7 @@ def test_the_monitor_runs_with_nothing_to_write_but_its_folder(engine: Container
     )
     assert once.returncode == 0, once.stdout[-3000:] + once.stderr[-3000:]
     assert re.search(rf"ready topic={topic} partitions=2", once.stdout), once.stdout
-    options = "from pathlib import Path; from cli.spark import find_engine; print(find_engine(Path('/tmp')).jvm_options)"
+    options = "from pathlib import Path; from cli.spark.session import find_engine; print(find_engine(Path('/tmp')).jvm_options)"
     python = restricted("--entrypoint", "/opt/diskless/bin/python")
     assert ".jsa" in engine.run("run", "--rm", *python, monitor, "-I", "-c", options), "Spark's JVM starts with the archive of its classes"
     page = engine.run("run", "--rm", *restricted("--entrypoint", "python"), monitor, "-I", "-c", "import spark_jobs.dashboard.server")

@@ -8,7 +8,7 @@ import pytest
 
 from cli.dev.kafka import Kafka
 from coordinator.adapters.kafka.agreed_secret import AgreedSecret
-from coordinator.client.connection import ClientConnection, ConnectionLost
+from coordinator.client.routing.connection import ClientConnection, ConnectionLost
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol import messages as m
 from coordinator.protocol.entity import blank

@@ -23,8 +23,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, mis
 from cli.dev.kafka import ExtraListener, KafkaCluster
 from coordinator.adapters.kafka.cluster import KafkaAdmin
 from coordinator.adapters.kafka.membership import GroupProtocol, KafkaMembership
-from coordinator.adapters.kafka.producer import KafkaTermProducers
-from coordinator.adapters.kafka.reader import KafkaLogReader
+from coordinator.adapters.kafka.producing.producer import KafkaTermProducers
+from coordinator.adapters.kafka.reading.reader import KafkaLogReader
 from coordinator.adapters.kafka.settings import KafkaPropertyRefused
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.runtime.pauses import TICK_S

@@ -31,7 +31,7 @@ from coordinator.client.migration.classic import MigrationRefused
 from coordinator.client.migration.driver import MigrationDriver
 from coordinator.client.migration.hybrid import HybridReader
 from coordinator.client.model import CommitOutcome, PartitionId
-from coordinator.client.ulid import new_ulid
+from coordinator.client.records.ulid import new_ulid
 from coordinator.config.values import StoreUrl
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, LATEST, MAX_TIMESTAMP

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from cli.commands.migration_run import take_back
+from cli.commands.migration.run import take_back
 from cli.dev.kafka import BrokerRuntime
 from cli.outcome import Exit, Failed
 from coordinator.adapters.kafka.classic.fence import TopicAcls, WriterFence

@@ -19,7 +19,7 @@ import pytest
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import DisklessError
 from coordinator.client.model import PartitionId, TopicDescription
-from coordinator.client.ulid import new_key
+from coordinator.client.records.ulid import new_key
 from coordinator.kafka.timestamps import LATEST
 from coordinator.protocol.messages import CommitBatch
 from integration_tests.made_load import LogProducer
@@ -28,8 +28,8 @@ from integration_tests.monitor_process import START_TIMEOUT_S, MonitorProcess
 from integration_tests.service import Service
 from integration_tests.waiting import wait_until
 from records.codec import decode_entry, encode_entry
+from records.committed_files.codec import FileCommitted
 from records.entry_key import EntryKey, encode_key
-from records.files import FileCommitted
 from spark_jobs.monitor.metrics import METRICS
 from spark_jobs.monitor.report import open_report
 

@@ -25,8 +25,8 @@ from cli.dev.kafka import Kafka
 from cli.outcome import Exit
 from integration_tests.waiting import wait_until
 from records.codec import encode_entry
+from records.committed_files.codec import FileCommitted
 from records.entry_key import EntryKey, encode_key
-from records.files import FileCommitted
 from records.history import levels
 from records.model import LeadershipClaimed, NoOp, Record, TransactionAborted, TransactionBegan, TransactionEnded
 from tests.sqlite.random_log import LogModel

@@ -23,8 +23,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from cli.dev.kafka import Kafka
 from cli.outcome import Exit
 from records.codec import encode_entry
+from records.committed_files.codec import FileCommitted
 from records.entry_key import EntryKey, encode_key
-from records.files import FileCommitted
 from records.model import (
     FilesFenced,
     FilesHandedOver,

@@ -22,7 +22,7 @@ from cli.dev.kafka import KafkaCluster
 from cli.outcome import Exit
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import DisklessError
-from coordinator.client.ulid import new_key
+from coordinator.client.records.ulid import new_key
 from coordinator.protocol.messages import CommitBatch
 from integration_tests.dashboard_browser import DashboardProcess
 from integration_tests.monitor_process import START_TIMEOUT_S, MonitorProcess

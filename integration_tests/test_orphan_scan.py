@@ -19,11 +19,11 @@ from cli.dev.kafka import Kafka
 from cli.outcome import Exit
 from coordinator.adapters.objectstore import open_store
 from coordinator.client.client import DisklessClient
-from coordinator.client.ulid import RANDOM_BYTES, new_key
-from coordinator.client.wal_commit import commit_batches
-from coordinator.client.wal_file import WalFileBuilder, wal_batches
-from coordinator.client.wal_manifest import TopicPartition
-from coordinator.client.writing import UploadedRecords, WriteRefused, upload_records
+from coordinator.client.records.ulid import RANDOM_BYTES, new_key
+from coordinator.client.records.wal_commit import commit_batches
+from coordinator.client.records.wal_file import WalFileBuilder, wal_batches
+from coordinator.client.records.wal_manifest import TopicPartition
+from coordinator.client.records.writing import UploadedRecords, WriteRefused, upload_records
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.messages import CommitBatch
 from integration_tests.service import UNDISTURBED, Service

@@ -13,12 +13,12 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from cli.dev.kafka import Kafka, KafkaCluster
-from cli.kafka import KafkaPlace
-from cli.kafka_log import LogConsumer
-from cli.log_entries import LogMessage
-from coordinator.adapters.kafka.control_records import read_control_records
-from coordinator.adapters.kafka.offsets import read_log_range
-from coordinator.adapters.kafka.reader import KafkaLogReader
+from cli.kafka.cluster import KafkaPlace
+from cli.log.entries import LogMessage
+from cli.log.kafka import LogConsumer
+from coordinator.adapters.kafka.reading.control_records import read_control_records
+from coordinator.adapters.kafka.reading.offsets import read_log_range
+from coordinator.adapters.kafka.reading.reader import KafkaLogReader
 from coordinator.runtime.ports import LogBroken
 from coordinator.testing.contracts.kafka import Recorder
 from integration_tests.service import UNDISTURBED, Service

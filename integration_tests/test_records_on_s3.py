@@ -10,7 +10,7 @@ import pytest
 
 from cli.dev.kafka import Kafka
 from coordinator.client.client import DisklessClient
-from coordinator.client.wal_objects import WrongObject
+from coordinator.client.records.wal_objects import WrongObject
 from coordinator.store_mark import WrongStore
 from integration_tests.s3 import RealS3
 from integration_tests.service import Service

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from cli.dev.kafka import BrokerRuntime, KafkaCluster
-from cli.kafka import find_kafka_place
-from cli.metadata_topic import create_topic, expected_topic
+from cli.kafka.cluster import find_kafka_place
+from cli.kafka.metadata_topic import create_topic, expected_topic
 from cli.outcome import Exit
-from cli.restore_plan import Prover, find_logs, make_plan
-from cli.restore_topic import write_entries
+from cli.restore.plan import Prover, find_logs, make_plan
+from cli.restore.topic import write_entries
 from coordinator.adapters.objectstore import open_store
 from coordinator.config.values import StoreUrl
 from integration_tests.conftest import KafkaFactory

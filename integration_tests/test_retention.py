@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from cli.dev.jars import resolve
-from cli.dev.java import find_java
 from cli.dev.kafka import Kafka
 from cli.dev.kafka.prepare import LOCK_FILE
 from cli.dev.kafka.runtime import java_command
+from cli.java.jars import resolve
+from cli.java.java import find_java
 from cli.main import root
 from cli.outcome import Exit
 from integration_tests.service import UNDISTURBED, Service

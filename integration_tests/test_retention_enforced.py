@@ -18,7 +18,7 @@ from cli.dev.kafka import Kafka
 from cli.main import root
 from coordinator.client.client import DisklessClient
 from coordinator.client.model import PartitionId, TopicDescription
-from coordinator.client.ulid import new_ulid
+from coordinator.client.records.ulid import new_ulid
 from coordinator.kafka.timestamps import EARLIEST, LATEST
 from coordinator.protocol.messages import CommitBatch
 from integration_tests.service import Service

@@ -16,12 +16,12 @@ from typing import Final
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from cli.dev.jars import resolve
-from cli.dev.java import find_java
 from cli.dev.kafka.prepare import LOCK_FILE
 from cli.dev.kafka.runtime import java_command
 from cli.dev.ports import PortLease, lease_ports
 from cli.dev.process import ChildProcess, start_child
+from cli.java.jars import resolve
+from cli.java.java import find_java
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import DisklessError
 from coordinator.config.sources import read_file

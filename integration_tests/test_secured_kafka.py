@@ -21,7 +21,7 @@ from coordinator.adapters.kafka.acls import CLUSTER, KafkaAcls
 from coordinator.adapters.kafka.agreed_secret import AgreedSecret, SecretUnavailable
 from coordinator.adapters.kafka.cluster import KafkaAdmin
 from coordinator.adapters.kafka.stats import KafkaStats
-from coordinator.app.authorization import KafkaRules
+from coordinator.app.security.authorization import KafkaRules
 from coordinator.kafka.acls import AclOperation
 from coordinator.runtime.ports import KafkaUnavailable
 from coordinator.security.acls import Binding

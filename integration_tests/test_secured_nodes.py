@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from cli.main import root
 from coordinator.client.client import DisklessClient
-from coordinator.client.connection import ConnectionLost
+from coordinator.client.routing.connection import ConnectionLost
 from coordinator.testing.certificates import Authority
 from integration_tests.secured_kafka import LOGIN, SecuredKafka, node_rights, write_properties
 from integration_tests.secured_service import SecuredService

@@ -14,7 +14,7 @@ from kio.static.primitive import i8
 
 from cli.dev.kafka import Kafka
 from coordinator.client.client import DisklessClient
-from coordinator.client.connection import ConnectionLost
+from coordinator.client.routing.connection import ConnectionLost
 from coordinator.kafka.names import topic_id_text
 from coordinator.protocol import messages as m
 from integration_tests.service import UNDISTURBED, Service

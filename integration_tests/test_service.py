@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 
-from coordinator.client.connection import ClientConnection
+from coordinator.client.routing.connection import ClientConnection
 from coordinator.protocol.messages import CreatablePartitions, CreatePartitionsRequest, CreatePartitionsResponse
 from integration_tests.service import Service
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.dev.jars import parse_lock, resolve
-from cli.dev.java import find_java
 from cli.dev.kafka.prepare import LOCK_FILE
 from cli.dev.kafka.runtime import java_command
+from cli.java.jars import parse_lock, resolve
+from cli.java.java import find_java
 from records.snapshot import TableRows
 from records.snapshot.rows import CHUNK_BYTES
 from tests.snapshot.files import HEAD, NOW_MS, SMALL, write

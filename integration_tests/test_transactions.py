@@ -23,7 +23,7 @@ from cli.dev.kafka import Kafka
 from cli.outcome import Exit
 from coordinator.client.client import DisklessClient
 from coordinator.client.model import PartitionId
-from coordinator.client.ulid import new_key
+from coordinator.client.records.ulid import new_key
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST
 from coordinator.protocol.messages import CommitBatch

@@ -10,7 +10,7 @@ import time
 from random import Random
 from typing import Final
 
-from coordinator.client.ulid import new_ulid
+from coordinator.client.records.ulid import new_ulid
 
 FORMS: Final = (
     "wal/faults//{}",

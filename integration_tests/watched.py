@@ -9,7 +9,7 @@ from typing import Self, TypeVar
 
 from confluent_kafka.admin import AdminClient
 
-from coordinator.client.connection import ClientConnection
+from coordinator.client.routing.connection import ClientConnection
 from coordinator.protocol.codec import Message
 from integration_tests.checker import check
 from integration_tests.final_state import create_topic, dump_topic, read_final_state

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
-from coordinator.client.connection import ClientConnection
+from coordinator.client.routing.connection import ClientConnection
 from coordinator.protocol import messages as m
 from coordinator.protocol.commit_file import CommitFileBody, batch_rows, decode_commit_response, encode_commit_file
 from coordinator.protocol.framing import request_frame

@@ -4,7 +4,7 @@ Layout of a value: C3 01, the writer schema's CRC-64-AVRO fingerprint in 8 littl
 form at a schema level, and nothing else is an entry: `decode_entry` returns the records of exactly what `encode_entry` writes, and
 raises `UnknownSchema` or `UndecodableEntry` for all other bytes, in memory bounded by a multiple of their size.
 
-`FileCommitted` has a codec of its own (`records.files`); all other records go through fastavro.
+`FileCommitted` has a codec of its own (`records.committed_files.codec`); all other records go through fastavro.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import cast
 from fastavro import schemaless_reader, schemaless_writer
 from fastavro.types import AvroMessage
 
+from records.committed_files.codec import FileCommitted, encode_files, files_of, read_files, table_of
 from records.entry_key import decode_key, encode_key
 from records.errors import InvalidRecord, UndecodableEntry, UnknownSchema, UnreadableEntry
-from records.files import FileCommitted, encode_files, files_of, read_files, table_of
 from records.history import NAMESPACE, SINGLE_OBJECT_MARKER, EntrySchema, schema_of_header, schema_of_level
 from records.levels import LEVEL_LATEST
 from records.model import FilesFenced, FilesHandedOver, Record, TopicConfigured

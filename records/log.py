@@ -32,9 +32,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from records.committed_files.codec import FileCommitted
 from records.entry_key import EntryKey
 from records.errors import UnknownSchema, UnreadableEntry
-from records.files import FileCommitted
 from records.model import (
     LeadershipClaimed,
     PartitionCreated,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from records.files import FileCommitted
+from records.committed_files.codec import FileCommitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

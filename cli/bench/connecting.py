@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from coordinator.client.login import log_in
+from coordinator.client.routing.login import log_in
 from coordinator.operations.table import APIS, operation_of
 from coordinator.protocol.codec import Message, decode, encode
 from coordinator.protocol.framing import FrameReader, reply_body, request_frame

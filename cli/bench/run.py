@@ -22,7 +22,7 @@ from cli.bench.raw import RawProduce, measure_produce, measure_sqlite, raw_topic
 from cli.bench.targets import create_targets, delete_topic
 from cli.bench.workload import Shape
 from coordinator.client.errors import DisklessError
-from coordinator.client.login import LoginRejected
+from coordinator.client.routing.login import LoginRejected
 from coordinator.printable import quoted
 from coordinator.protocol.wire import MalformedMessage
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cli.bench.load_loops import put_sequences
-from coordinator.client.ulid import new_ulid
+from coordinator.client.records.ulid import new_ulid
 from coordinator.kafka.batches import BATCH
 from coordinator.protocol.commit_file import BATCH as WIRE_BATCH
 from coordinator.protocol.commit_file import CommitFileBody, encode_commit_file

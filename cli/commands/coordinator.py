@@ -28,8 +28,8 @@ from cli.options import (
 from cli.output import print_rows, say
 
 if TYPE_CHECKING:
-    from cli.overview import NodeView
-    from coordinator.client.directory_calls import LevelDescription
+    from cli.looks.service import NodeView
+    from coordinator.client.calls.directory import LevelDescription
 
 STATUS_COLUMNS = ("coordinator", "state", "leader", "address", "epoch", "log_end", "standbys", "lag_max", "live_partitions")
 REPLICA_COLUMNS = (
@@ -63,8 +63,8 @@ def run(config_file: Path | None, properties: Sequence[str], log_level: str) -> 
     settings = read_settings(config_file, properties)
     prove_kafka_properties(settings)
 
-    from coordinator.app.logs import set_up_logging
     from coordinator.app.main import run_coordinator
+    from coordinator.app.process.logs import set_up_logging
     from coordinator.config import advice
 
     set_up_logging(log_level)
@@ -88,8 +88,8 @@ def status(watch: bool, interval_s: float, bootstrap_server: str, timeout_s: flo
     Examples: `diskless coordinator status --bootstrap-server localhost:9192`,
     `diskless coordinator status --watch --interval 1 --bootstrap-server localhost:9192`
     """
+    from cli.looks.service import notes, status_rows
     from cli.outcome import Exit, Failed
-    from cli.overview import notes, status_rows
     from cli.service import run
 
     if watch:
@@ -108,8 +108,8 @@ def status(watch: bool, interval_s: float, bootstrap_server: str, timeout_s: flo
 
 def _watch(interval_s: float, bootstrap_server: str, timeout_s: float, output: str) -> None:
     """Show the state again and again; a service that does not answer is no reason to stop."""
+    from cli.looks.service import notes, status_rows
     from cli.outcome import Failed
-    from cli.overview import notes, status_rows
     from cli.service import run
 
     while True:
@@ -139,8 +139,8 @@ def describe(coordinator_id: Sequence[int], bootstrap_server: str, timeout_s: fl
 
     Example: `diskless coordinator describe 0 1 --bootstrap-server localhost:9192 -o json`
     """
+    from cli.looks.service import replica_rows
     from cli.outcome import Exit, Failed
-    from cli.overview import replica_rows
     from cli.service import run
 
     views = run(_look(bootstrap_server, timeout_s))
@@ -163,7 +163,7 @@ def list_(bootstrap_server: str, timeout_s: float, output: str) -> None:
 
     Example: `diskless coordinator list --bootstrap-server localhost:9192`
     """
-    from cli.overview import node_rows
+    from cli.looks.service import node_rows
     from cli.service import run
 
     rows = node_rows(run(_look(bootstrap_server, timeout_s)))
@@ -217,8 +217,8 @@ def raise_level(level: int, gone_nodes: Sequence[int], dry_run: bool, yes: bool,
 
 
 async def _raise_level(level: int, gone_nodes: Sequence[int], dry_run: bool, yes: bool, bootstrap_server: str, timeout_s: float) -> None:
+    from cli.looks.service import look
     from cli.outcome import Exit, Failed
-    from cli.overview import look
     from cli.service import milliseconds, open_client
     from records.levels import LEVEL_LATEST
 
@@ -274,7 +274,7 @@ def _level_rows(found: LevelDescription) -> Sequence[dict[str, object]]:
 
 
 async def _look(bootstrap_server: str, timeout_s: float) -> Sequence[NodeView]:
-    from cli.overview import look
+    from cli.looks.service import look
     from cli.service import open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:

@@ -10,7 +10,7 @@ import click
 
 from cli.outcome import Exit, Failed
 from cli.output import say
-from cli.spark import folder_option
+from cli.spark.session import folder_option
 from coordinator.printable import quoted
 
 PORT = 9180
@@ -92,7 +92,7 @@ def dashboard(
     Examples: `diskless dashboard --dir ./monitor --open`,
     `diskless dashboard --dir /var/lib/diskless-monitor --coordinators node-1:9193,node-2:9193`
     """
-    from coordinator.app.logs import set_up_logging
+    from coordinator.app.process.logs import set_up_logging
 
     try:
         from spark_jobs.dashboard.login import LookRules

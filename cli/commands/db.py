@@ -86,8 +86,8 @@ def digest(files: Sequence[Path], output: str) -> None:
 
     Example: `diskless db digest /var/lib/diskless/partition-0.db /var/lib/diskless/partition-1.db -o json`
     """
+    from cli.log.replica_state import digests_of, open_state
     from cli.outcome import Exit, Failed
-    from cli.replica_state import digests_of, open_state
 
     rows: list[Row] = []
     for file in files:

@@ -12,7 +12,7 @@ from cli.options import INDEX, output_option, server_option, timeout_option
 from cli.output import print_rows, say
 
 if TYPE_CHECKING:
-    from cli.dirs_overview import DirsView
+    from cli.looks.dirs import DirsView
     from coordinator.client.client import DisklessClient
     from coordinator.client.model import ServiceNode
     from coordinator.kafka.errors import ErrorCode
@@ -46,7 +46,7 @@ def list_(by_replica: bool, coordinator_ids: Sequence[int], bootstrap_server: st
     Examples: `diskless dirs list --bootstrap-server localhost:9192`,
     `diskless dirs list --replicas --coordinator 3 --bootstrap-server localhost:9192 -o json`
     """
-    from cli.dirs_overview import directory_rows, replica_rows
+    from cli.looks.dirs import directory_rows, replica_rows
     from cli.service import run
 
     views = run(_look(bootstrap_server, coordinator_ids, timeout_s))
@@ -62,7 +62,7 @@ def list_(by_replica: bool, coordinator_ids: Sequence[int], bootstrap_server: st
 
 
 async def _look(bootstrap_server: str, coordinator_ids: Sequence[int], timeout_s: float) -> list[DirsView]:
-    from cli.dirs_overview import look_at_dirs
+    from cli.looks.dirs import look_at_dirs
     from cli.service import check_coordinators, milliseconds, open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
@@ -94,10 +94,10 @@ def move(coordinator_ids: Sequence[int], node_id: int, path: str, no_wait: bool,
 async def _move(
     coordinator_ids: Sequence[int], node_id: int, path: str, bootstrap_server: str, timeout_s: float, *, is_waiting: bool
 ) -> None:
-    from cli.dirs_overview import ask_dirs, begin_moves
+    from cli.looks.dirs import ask_dirs, begin_moves
     from cli.outcome import Exit, Failed
     from cli.service import milliseconds, open_client
-    from coordinator.client.connection import ConnectionLost, RequestTimedOut
+    from coordinator.client.routing.connection import ConnectionLost, RequestTimedOut
     from coordinator.operations.log_dirs import WantedPlace
     from coordinator.protocol.wire import MalformedMessage
 
@@ -153,7 +153,7 @@ async def _wait(client: DisklessClient, node: ServiceNode, coordinator_ids: Sequ
     """Say how far the moves are until they are done. Raises `Failed`."""
     import asyncio
 
-    from cli.dirs_overview import ask_dirs, progress_of
+    from cli.looks.dirs import ask_dirs, progress_of
     from cli.outcome import Exit, Failed
 
     told: dict[int, str] = {}

@@ -16,13 +16,13 @@ from cli.options import OFFSET, kafka_options, kafka_server_option, optional_ser
 from cli.output import print_rows
 
 if TYPE_CHECKING:
-    from cli.diagnosis import Diagnosis, LastEntry
-    from cli.kafka import KafkaPlace
-    from cli.overview import NodeView
+    from cli.doctor.diagnosis import Diagnosis, LastEntry
+    from cli.kafka.cluster import KafkaPlace
+    from cli.looks.service import NodeView
+    from coordinator.client.calls.directory import RestoreDescription
+    from coordinator.client.calls.files import ListedFile
+    from coordinator.client.calls.orphans import OrphanScanState
     from coordinator.client.client import DisklessClient
-    from coordinator.client.directory_calls import RestoreDescription
-    from coordinator.client.file_calls import ListedFile
-    from coordinator.client.orphan_calls import OrphanScanState
     from coordinator.config import Settings
     from coordinator.object_store import ObjectStore
     from coordinator.runtime.node.topic_rules import TopicExpectations
@@ -78,8 +78,8 @@ def doctor(
     import asyncio
 
     from cli.configuration import read_service_settings
-    from cli.diagnosis import CHECK_ORDER, Health
-    from cli.kafka import find_kafka_place
+    from cli.doctor.diagnosis import CHECK_ORDER, Health
+    from cli.kafka.cluster import find_kafka_place
     from cli.objects import open_object_store
     from cli.outcome import Exit, Failed
 
@@ -112,8 +112,8 @@ async def _examine(patient: Patient) -> list[Diagnosis]:
 
 
 async def _look_at_kafka(patient: Patient) -> tuple[TopicFacts | None, list[LastEntry], list[Diagnosis]]:
-    from cli.diagnosis import Diagnosis, Health, LastEntry, diagnose_clocks, diagnose_topic, skipped
-    from cli.kafka import kafka_errors
+    from cli.doctor.diagnosis import Diagnosis, Health, LastEntry, diagnose_clocks, diagnose_topic, skipped
+    from cli.kafka.cluster import kafka_errors
     from cli.outcome import Exit, Failed
 
     if patient.kafka is None:
@@ -162,7 +162,7 @@ def _expectations(patient: Patient) -> TopicExpectations:
 
 
 async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Sequence[LastEntry]) -> list[Diagnosis]:
-    from cli.diagnosis import (
+    from cli.doctor.diagnosis import (
         Diagnosis,
         Health,
         diagnose_coordinators,
@@ -171,21 +171,21 @@ async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Se
         diagnose_versions,
         skipped,
     )
-    from cli.dirs_diagnosis import diagnose_dirs
-    from cli.file_diagnosis import diagnose_files, diagnose_orphan_scan
-    from cli.migration_diagnosis import diagnose_migrations
-    from cli.node_diagnosis import (
+    from cli.doctor.dirs import diagnose_dirs
+    from cli.doctor.files import diagnose_files, diagnose_orphan_scan
+    from cli.doctor.migrations import diagnose_migrations
+    from cli.doctor.nodes import (
         diagnose_doubled_ids,
         diagnose_narrow_topics,
         diagnose_node_clocks,
         diagnose_stores,
         diagnose_withheld,
     )
+    from cli.doctor.snapshots import diagnose_restore, diagnose_snapshots
+    from cli.looks.service import look
+    from cli.looks.snapshots import look_at_snapshots
     from cli.outcome import Failed
-    from cli.overview import look
     from cli.service import open_client
-    from cli.snapshot_diagnosis import diagnose_restore, diagnose_snapshots
-    from cli.snapshot_overview import look_at_snapshots
     from coordinator.client.errors import DisklessError
 
     if patient.nodes is None:
@@ -231,7 +231,7 @@ async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Se
 async def _restored(client: DisklessClient, timeout_s: float) -> RestoreDescription:
     """The restore that the log begins with; none when the directory has no leader, which other findings tell."""
     from cli.service import milliseconds
-    from coordinator.client.directory_calls import RestoreDescription
+    from coordinator.client.calls.directory import RestoreDescription
     from coordinator.client.errors import DisklessError
 
     try:
@@ -242,7 +242,7 @@ async def _restored(client: DisklessClient, timeout_s: float) -> RestoreDescript
 
 async def _idle_files(client: DisklessClient, timeout_s: float) -> list[ListedFile]:
     """Waiting and deletable files among the first of each coordinator; none of those that do not answer, which other findings tell."""
-    from cli.file_diagnosis import LOOKED_AT
+    from cli.doctor.files import LOOKED_AT
     from cli.service import milliseconds
     from coordinator.core.file_state import FileState
 
@@ -253,8 +253,8 @@ async def _idle_files(client: DisklessClient, timeout_s: float) -> list[ListedFi
 
 async def _retention(client: DisklessClient, timeout_s: float) -> list[Diagnosis]:
     """Findings of a look at what is past retention, which deletes nothing."""
-    from cli.diagnosis import skipped
-    from cli.retention_diagnosis import RETENTION, diagnose_retention
+    from cli.doctor.diagnosis import skipped
+    from cli.doctor.retention import RETENTION, diagnose_retention
     from cli.service import milliseconds
     from coordinator.client.errors import DisklessError
 
@@ -269,8 +269,8 @@ async def _retention(client: DisklessClient, timeout_s: float) -> list[Diagnosis
 async def _orphan_scan(client: DisklessClient, timeout_s: float) -> OrphanScanState:
     """How far the scan for orphans is, or why that is not told."""
     from cli.service import milliseconds
+    from coordinator.client.calls.orphans import OrphanScanState
     from coordinator.client.errors import DisklessError, Refusal
-    from coordinator.client.orphan_calls import OrphanScanState
 
     try:
         return await client.orphan_scan(timeout_ms=milliseconds(min(timeout_s, 3.0)))
@@ -280,7 +280,7 @@ async def _orphan_scan(client: DisklessClient, timeout_s: float) -> OrphanScanSt
 
 async def _migrations(client: DisklessClient, timeout_s: float) -> list[tuple[str, str]]:
     """Topic and state of partitions, of the first ones where there are very many; those that do not answer are left out."""
-    from cli.migration_diagnosis import ASKED_MAX
+    from cli.doctor.migrations import ASKED_MAX
     from cli.service import milliseconds
     from coordinator.client.errors import DisklessError
     from coordinator.client.model import PartitionId
@@ -312,7 +312,7 @@ def _snapshot_limits(patient: Patient) -> tuple[int, int]:
 
 async def _strangers(client: DisklessClient, servers: str, views: Sequence[NodeView]) -> list[tuple[str, int, bytes]]:
     """The processes at addresses that were given here and are registered nowhere: address, node id, incarnation."""
-    from coordinator.client.connection import ConnectionLost, RequestTimedOut
+    from coordinator.client.routing.connection import ConnectionLost, RequestTimedOut
     from coordinator.protocol.messages import DescribeCoordinatorsRequest, DescribeCoordinatorsResponse
     from coordinator.protocol.wire import MalformedMessage
 
@@ -345,7 +345,7 @@ async def _served(client: DisklessClient, views: Sequence[NodeView]) -> tuple[di
     """Return the requests and versions that each answering node serves, and the newest versions that this release sends."""
     import kio.schema.api_versions.v4 as api_versions
 
-    from coordinator.client.connection import ConnectionLost, RequestTimedOut
+    from coordinator.client.routing.connection import ConnectionLost, RequestTimedOut
     from coordinator.operations.table import APIS
     from coordinator.protocol.codec import Message
     from coordinator.protocol.wire import MalformedMessage
@@ -367,7 +367,7 @@ async def _served(client: DisklessClient, views: Sequence[NodeView]) -> tuple[di
 
 
 async def _look_at_store(patient: Patient) -> list[Diagnosis]:
-    from cli.diagnosis import Diagnosis, Health, skipped
+    from cli.doctor.diagnosis import Diagnosis, Health, skipped
     from cli.objects import store_errors
     from cli.outcome import Failed
 
@@ -405,7 +405,7 @@ def _look_at_folders(patient: Patient) -> list[Diagnosis]:
     import os
     import shutil
 
-    from cli.diagnosis import Space, diagnose_space, skipped
+    from cli.doctor.diagnosis import Space, diagnose_space, skipped
     from coordinator.adapters.sqlite.evidence import Evidence
     from coordinator.config.disk import remedy
 
@@ -433,8 +433,8 @@ def _look_at_folders(patient: Patient) -> list[Diagnosis]:
 
 def _look_at_security(patient: Patient) -> list[Diagnosis]:
     """The settings, and the files that they name on this machine."""
-    from cli.diagnosis import skipped
-    from cli.security_diagnosis import CHECK, diagnose_security, named_files
+    from cli.doctor.diagnosis import skipped
+    from cli.doctor.security import CHECK, diagnose_security, named_files
 
     if patient.settings is None:
         return [skipped(CHECK, "no settings were given: --config")]

@@ -10,13 +10,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.metadata_topic import PARTITION_COUNT, REQUEST_TIMEOUT_MAX_S, copies_options, create_topic, expected_topic, tell_findings, wanted
+from cli.kafka.metadata_topic import (
+    PARTITION_COUNT,
+    REQUEST_TIMEOUT_MAX_S,
+    copies_options,
+    create_topic,
+    expected_topic,
+    tell_findings,
+    wanted,
+)
 from cli.options import config_option, dry_run_option, kafka_options, kafka_server_option, output_option, timeout_option, topic_option
 from cli.outcome import Failed
 from cli.output import Row, print_fields, say
 
 if TYPE_CHECKING:
-    from cli.kafka import KafkaPlace
+    from cli.kafka.cluster import KafkaPlace
     from coordinator.runtime.node.topic_rules import TopicExpectations
     from coordinator.runtime.ports import TopicFacts
 
@@ -52,7 +60,7 @@ def init(
     Examples: `diskless init --bootstrap-server kafka:9092`,
     `diskless init --bootstrap-server localhost:9092 --partitions 2 --replication-factor 1 --min-insync-replicas 1`
     """
-    from cli.kafka import find_kafka_place
+    from cli.kafka.cluster import find_kafka_place
 
     place = find_kafka_place(bootstrap_server, config_file, topic, command_config, command_properties)
     expectations = expected_topic(place, replication_factor, min_insync_replicas)
@@ -63,7 +71,7 @@ def init(
 async def _init(
     place: KafkaPlace, partitions: int, expectations: TopicExpectations, *, dry_run: bool, timeout_s: float, output: str
 ) -> None:
-    from cli.kafka import kafka_errors
+    from cli.kafka.cluster import kafka_errors
     from coordinator.runtime.node.topic_rules import wanted_config
     from coordinator.runtime.ports import TopicMissing
 

@@ -25,8 +25,8 @@ from cli.options import (
 from cli.output import RowStream, print_rows, progress, time_text
 
 if TYPE_CHECKING:
-    from cli.kafka_log import LogConsumer
-    from cli.log_entries import EntryJudge, JudgedEntry
+    from cli.log.entries import EntryJudge, JudgedEntry
+    from cli.log.kafka import LogConsumer
 
 COLUMNS = (("part", 4), ("offset", 8), ("time", 24), ("epoch", 5), ("term", 16), ("seq", 8), ("verdict", 7), ("records", 0))
 
@@ -74,8 +74,8 @@ def dump(
     Examples: `diskless log dump --bootstrap-server kafka:9092 --partition 0`,
     `diskless log dump --config coordinator.properties --follow -o jsonl`
     """
-    from cli.kafka import find_kafka_place
-    from cli.kafka_log import LogConsumer
+    from cli.kafka.cluster import find_kafka_place
+    from cli.log.kafka import LogConsumer
     from cli.outcome import Exit, Failed
 
     place = find_kafka_place(bootstrap_server, config_file, topic, command_config, command_properties)
@@ -96,8 +96,8 @@ def _entries(
     consumer: LogConsumer, partitions: Sequence[int], from_offset: int, *, follow: bool, no_verdict: bool
 ) -> Iterator[JudgedEntry]:
     """Judge every entry from the start of the log, yield those from `from_offset` on: partition by partition, then new ones."""
-    from cli.log_entries import EntryJudge
-    from cli.log_fold import FoldedReplica
+    from cli.log.entries import EntryJudge
+    from cli.log.fold import FoldedReplica
 
     judges: dict[int, EntryJudge] = {}
     ends: dict[int, int] = {}
@@ -154,9 +154,9 @@ def explain(
 
     Example: `diskless log explain 3@1042 --bootstrap-server kafka:9092`
     """
-    from cli.kafka import find_kafka_place
-    from cli.kafka_log import LogConsumer
-    from cli.log_explain import explain_entry, parse_place, print_explanation
+    from cli.kafka.cluster import find_kafka_place
+    from cli.log.explain import explain_entry, parse_place, print_explanation
+    from cli.log.kafka import LogConsumer
 
     partition, offset = parse_place(place)
     kafka = find_kafka_place(bootstrap_server, config_file, topic, command_config, command_properties)
@@ -180,9 +180,9 @@ def prune(partitions: Sequence[int], dry_run: bool, bootstrap_server: str, timeo
     Example: `diskless log prune --dry-run --bootstrap-server localhost:9192`
     """
     from cli.commands.snapshots import look, say_absent
+    from cli.looks.snapshots import leaderless, prune_rows
     from cli.outcome import Exit, Failed
     from cli.service import run
-    from cli.snapshot_overview import leaderless, prune_rows
 
     if not dry_run:
         raise Failed(
@@ -203,7 +203,7 @@ def prune(partitions: Sequence[int], dry_run: bool, bootstrap_server: str, timeo
 
 
 def _print(stream: RowStream, entry: JudgedEntry) -> None:
-    from cli.log_entries import entry_row, entry_summary
+    from cli.log.entries import entry_row, entry_summary
 
     row = entry_row(entry, time_text(entry.message.timestamp_ms))
     if stream.is_table:

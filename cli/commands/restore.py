@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.metadata_topic import PARTITION_COUNT, REQUEST_TIMEOUT_MAX_S, copies_options, create_topic, expected_topic, tell_findings
+from cli.kafka.metadata_topic import PARTITION_COUNT, REQUEST_TIMEOUT_MAX_S, copies_options, create_topic, expected_topic, tell_findings
 from cli.objects import snapshots_prefix_option, store_options
 from cli.options import (
     INDEX,
@@ -25,12 +25,12 @@ from cli.options import (
 from cli.output import print_rows, say, time_text
 
 if TYPE_CHECKING:
-    from cli.kafka import KafkaPlace
+    from cli.kafka.cluster import KafkaPlace
     from cli.output import Row
-    from cli.restore_plan import OldLog, RestorePlan
-    from cli.restore_report import ReportRow
+    from cli.restore.plan import OldLog, RestorePlan
+    from cli.restore.report import ReportRow
     from coordinator.adapters.kafka.cluster import KafkaAdmin
-    from coordinator.client.directory_calls import RestoreDescription
+    from coordinator.client.calls.directory import RestoreDescription
     from coordinator.object_store import ObjectStore
     from coordinator.runtime.node.topic_rules import TopicExpectations
     from records.model import Restored
@@ -93,7 +93,7 @@ def start(
     Examples: `diskless restore start --kafka-bootstrap-server kafka:9092 --config coordinator.properties --dry-run`,
     `diskless restore start --kafka-bootstrap-server kafka:9092 --object-store-url s3://bucket --cluster-id MkU3OEVBNTcwNTJENDM2Qg`
     """
-    from cli.kafka import find_kafka_place
+    from cli.kafka.cluster import find_kafka_place
     from cli.objects import open_object_store, snapshots_prefix_of
 
     place = find_kafka_place(bootstrap_server, config_file, topic, command_config, command_properties)
@@ -126,9 +126,9 @@ class _Wanted:
 async def _start(
     place: KafkaPlace, store: ObjectStore, prefix: str, expectations: TopicExpectations, wanted: _Wanted, timeout_s: float, output: str
 ) -> None:
-    from cli.kafka import kafka_errors
-    from cli.restore_plan import Prover, find_logs, make_plan, pick_log
-    from cli.restore_topic import write_entries
+    from cli.kafka.cluster import kafka_errors
+    from cli.restore.plan import Prover, find_logs, make_plan, pick_log
+    from cli.restore.topic import write_entries
 
     log = pick_log(await find_logs(store, prefix), wanted.cluster_id, wanted.topic_id, f"{store.location} (prefix {prefix or 'none'})")
     cluster = place.open(min(timeout_s, REQUEST_TIMEOUT_MAX_S))
@@ -156,7 +156,7 @@ async def _start(
 
 async def _look(cluster: KafkaAdmin, topic: str, log: OldLog) -> tuple[int | None, dict[int, Restored]]:
     """How many partitions the new topic has, None when it does not exist, and what they begin with."""
-    from cli.restore_topic import begun_entries, check_begun
+    from cli.restore.topic import begun_entries, check_begun
     from coordinator.runtime.ports import TopicMissing
 
     try:
@@ -240,7 +240,7 @@ async def _report(bootstrap_server: str, store: ObjectStore, wal: str, snapshots
     from cli.objects import UnusualKeys, store_errors
     from cli.outcome import Failed
     from cli.output import RowStream
-    from cli.restore_report import MISSING, FoundObject, OutOfOrder, compare
+    from cli.restore.report import MISSING, FoundObject, OutOfOrder, compare
     from cli.service import milliseconds, open_client
     from coordinator.core.file_state import FileState
 

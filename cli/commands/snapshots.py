@@ -14,10 +14,10 @@ from cli.options import INDEX, OFFSET, SERVER_VARIABLE, RegularFile, optional_se
 from cli.output import print_fields, print_rows, say
 
 if TYPE_CHECKING:
+    from cli.looks.snapshot_file import ProvenSnapshot
+    from cli.looks.snapshots import SnapshotFacts, SnapshotView
     from cli.output import Row
-    from cli.snapshot_file import ProvenSnapshot
-    from cli.snapshot_overview import SnapshotFacts, SnapshotView
-    from coordinator.client.snapshot_calls import TakenSnapshot
+    from coordinator.client.calls.snapshots import TakenSnapshot
     from coordinator.object_store import ObjectStore
 
 TAKE_COLUMNS = ("coordinator", "end_offset", "size", "error", "message")
@@ -101,8 +101,8 @@ def list_(coordinator_ids: Sequence[int], bootstrap_server: str, timeout_s: floa
 
     Example: `diskless snapshots list --coordinator 3 --bootstrap-server localhost:9192`
     """
+    from cli.looks.snapshots import known_snapshots, snapshot_rows
     from cli.service import run
-    from cli.snapshot_overview import known_snapshots, snapshot_rows
 
     views = run(look(bootstrap_server, timeout_s, coordinator_ids))
     print_rows(snapshot_rows(known_snapshots(views, coordinator_ids)), output, LIST_COLUMNS, empty="no snapshot is committed yet")
@@ -121,9 +121,9 @@ def describe(coordinator_ids: Sequence[int], bootstrap_server: str, timeout_s: f
 
     Example: `diskless snapshots describe 0 1 --bootstrap-server localhost:9192 -o json`
     """
+    from cli.looks.snapshots import standing_rows
     from cli.outcome import Exit, Failed
     from cli.service import run
-    from cli.snapshot_overview import standing_rows
 
     views = run(look(bootstrap_server, timeout_s))
     rows = standing_rows(views, coordinator_ids)
@@ -159,9 +159,9 @@ def verify(
     Examples: `diskless snapshots verify 00000000000000001042-0000000003.checkpoint`,
     `diskless snapshots verify --coordinator 0 --config coordinator.properties --bootstrap-server localhost:9192`
     """
+    from cli.looks.snapshot_file import prove_file
     from cli.outcome import Exit, Failed
     from cli.service import run
-    from cli.snapshot_file import prove_file
 
     if (file is None) == (coordinator_id is None):
         raise Failed("name a FILE, or a coordinator with --coordinator", Exit.USAGE)
@@ -222,8 +222,8 @@ def _open_store(url: str | None, options: Sequence[str], config_file: Path | Non
 
 async def look(bootstrap_server: str, timeout_s: float, coordinator_ids: Sequence[int] = ()) -> list[SnapshotView]:
     """Ask every node of its snapshots. Raises `Failed`, also when one of these coordinators does not exist, and `Unavailable`."""
+    from cli.looks.snapshots import look_at_snapshots
     from cli.service import check_coordinators, milliseconds, open_client
-    from cli.snapshot_overview import look_at_snapshots
 
     async with open_client(bootstrap_server, timeout_s) as client:
         await check_coordinators(client, coordinator_ids, milliseconds(timeout_s))
@@ -239,8 +239,8 @@ def say_absent(views: Sequence[SnapshotView]) -> None:
 
 def _choose(views: Sequence[SnapshotView], coordinator_id: int, end_offset: int | None) -> SnapshotFacts:
     """The committed snapshot that ends at an offset, or the newest one. Raises `Failed`."""
+    from cli.looks.snapshots import known_snapshots
     from cli.outcome import Exit, Failed
-    from cli.snapshot_overview import known_snapshots
 
     found = known_snapshots(views, [coordinator_id])
     for one in found:

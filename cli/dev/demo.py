@@ -22,10 +22,10 @@ from typing import Final
 from coordinator.adapters.objectstore import open_store
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import DisklessError, InvalidRequest, NotFound, SequenceRejected
-from coordinator.client.ulid import RANDOM_BYTES, new_key
-from coordinator.client.wal_commit import commit_batch
-from coordinator.client.wal_file import WalFileBuilder, wal_batches
-from coordinator.client.wal_manifest import TopicPartition
+from coordinator.client.records.ulid import RANDOM_BYTES, new_key
+from coordinator.client.records.wal_commit import commit_batch
+from coordinator.client.records.wal_file import WalFileBuilder, wal_batches
+from coordinator.client.records.wal_manifest import TopicPartition
 from coordinator.object_store import ObjectStore, StoreError
 from coordinator.protocol.messages import CommitBatch
 from records.compression import Compression

@@ -33,7 +33,7 @@ class DevMonitor(Companion):
     def start(self) -> bool:
         """Start it; returns when its database is there, numbers come some seconds later. False when it cannot run here."""
         from cli.outcome import Failed
-        from cli.spark import find_engine
+        from cli.spark.session import find_engine
 
         start_s = time.monotonic()
         self.say("monitor ...")

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from cli.dev.cache import cache_folder
+from cli.java.cache import cache_folder
 
 LOWEST_PORT = 15000
 HIGHEST_PORT = 32767  # Linux hands out 32768 and above, macOS 49152 and above, for outgoing connections.

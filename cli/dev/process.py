@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from cli.dev import die_with_parent
-from cli.dev.cache import cache_folder, file_lock
+from cli.java.cache import cache_folder, file_lock
 
 # The kernel's "parent died" is about the *thread* that forked. A worker thread of somebody's pool may end at any time, so
 # one thread, which lives as long as the process, starts every child. Breaks silently if children are started elsewhere.

@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
-from cli.dev.cache import cache_folder
 from cli.dev.process import command_line, started_at
+from cli.java.cache import cache_folder
 from coordinator.printable import quoted
 
 LOCK_FILE = "dev-up.lock"

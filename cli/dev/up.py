@@ -24,8 +24,6 @@ from cli.dev.coordinator import CoordinatorFailedError
 from cli.dev.dashboard import DevDashboard
 from cli.dev.demo import DemoLoad
 from cli.dev.guide import guide
-from cli.dev.jars import JarError
-from cli.dev.java import NoJavaError
 from cli.dev.kafka import KafkaStartError
 from cli.dev.kafka.prepare import RuntimeUnavailableError
 from cli.dev.kafka.storage import StorageError
@@ -34,6 +32,8 @@ from cli.dev.monitor import DevMonitor
 from cli.dev.ports import NoPortError
 from cli.dev.process import reap_leftovers
 from cli.dev.running import TEMPORARY_PREFIX, FolderInUseError, FolderLock, find_running, register
+from cli.java.jars import JarError
+from cli.java.java import NoJavaError
 from cli.outcome import Exit, Failed
 from coordinator.printable import indented
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cli.dev.jars import parse_lock as parse_jars
+from cli.java.jars import parse_lock as parse_jars
 from codegen.licences.rules import FILES, JARS, LIBRARIES, STATED, Deliverable, by_pattern, check
 from helm.image.locked import HERE, Entry, declared, normalized, parse_lock, select
 

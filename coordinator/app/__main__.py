@@ -6,8 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-from coordinator.app.logs import set_up_logging
 from coordinator.app.main import run_coordinator
+from coordinator.app.process.logs import set_up_logging
 from coordinator.config.load import load_settings
 from coordinator.config.problems import ConfigError
 from coordinator.config.sources import SourceError, parse_properties_flags

@@ -28,10 +28,10 @@ from coordinator.adapters.kafka.acls import KafkaAcls
 from coordinator.adapters.kafka.agreed_secret import AgreedSecret
 from coordinator.adapters.kafka.classic.starts import KafkaClassicLogs
 from coordinator.adapters.kafka.cluster import KafkaAdmin
-from coordinator.adapters.kafka.librdkafka import is_usable
 from coordinator.adapters.kafka.membership import KafkaMembership
-from coordinator.adapters.kafka.producer import KafkaTermProducers
-from coordinator.adapters.kafka.reader import KafkaLogReader
+from coordinator.adapters.kafka.producing.librdkafka import is_usable
+from coordinator.adapters.kafka.producing.producer import KafkaTermProducers
+from coordinator.adapters.kafka.reading.reader import KafkaLogReader
 from coordinator.adapters.kafka.settings import KafkaPropertyRefused, prove_user_properties
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.adapters.metrics.http import HttpServer
@@ -41,20 +41,20 @@ from coordinator.adapters.server.contract import Handler, IncomingRequest, Respo
 from coordinator.adapters.server.server import Server
 from coordinator.adapters.snapshots.folder import SnapshotFolder
 from coordinator.adapters.sqlite.directory import SqliteDirectory
-from coordinator.app.access import Access
 from coordinator.app.addresses import cannot_listen
-from coordinator.app.authorization import KafkaRules, rules_of, rules_of_kafka
-from coordinator.app.compiled import warn_of_interpreted_loops
-from coordinator.app.dispatch import Dispatcher
 from coordinator.app.file_rules import file_rules, scan_rules
-from coordinator.app.garbage import GarbageCollection, settle_garbage_collector
-from coordinator.app.http_security import HttpSecurity
-from coordinator.app.internal_secret import SecretSource, secret_source
-from coordinator.app.interpreter import SwitchInterval
-from coordinator.app.listener_security import ListenersSecurity
 from coordinator.app.node_objects import open_objects
-from coordinator.app.node_security import security_to_nodes
-from coordinator.app.quotas import quota_gate
+from coordinator.app.process.compiled import warn_of_interpreted_loops
+from coordinator.app.process.garbage import GarbageCollection, settle_garbage_collector
+from coordinator.app.process.interpreter import SwitchInterval
+from coordinator.app.requests.access import Access
+from coordinator.app.requests.dispatch import Dispatcher
+from coordinator.app.requests.quotas import quota_gate
+from coordinator.app.security.authorization import KafkaRules, rules_of, rules_of_kafka
+from coordinator.app.security.http import HttpSecurity
+from coordinator.app.security.internal_secret import SecretSource, secret_source
+from coordinator.app.security.listeners import ListenersSecurity
+from coordinator.app.security.nodes import security_to_nodes
 from coordinator.app.snapshot_store import durable_snapshots, snapshot_peers, snapshot_rules
 from coordinator.app.store_folder import StoreFolderError, prepare_store_folder
 from coordinator.app.telemetry import (
@@ -69,7 +69,7 @@ from coordinator.app.telemetry import (
 )
 from coordinator.app.version import installed_version
 from coordinator.client.client import parse_servers
-from coordinator.client.identify import ServerKind, complaint_as_broker, identify_all
+from coordinator.client.routing.identify import ServerKind, complaint_as_broker, identify_all
 from coordinator.config.directories import DirectoryError, OpenedDirectories, open_directories
 from coordinator.config.settings import Settings
 from coordinator.core.leadership.states import State
@@ -463,7 +463,7 @@ def _connections_max(settings: Settings) -> int:
     """How many connections each listener takes."""
     if sys.platform == "win32":
         return settings.connections_max
-    from coordinator.app.open_files import connections_that_fit
+    from coordinator.app.process.open_files import connections_that_fit
 
     return connections_that_fit(settings.connections_max, len(settings.listeners))
 
@@ -542,9 +542,9 @@ def run_coordinator(settings: Settings) -> int:
     faulthandler.enable()
     if sys.platform == "win32":
         return asyncio.run(_run(settings))
-    from coordinator.app.open_files import raise_open_files
-    from coordinator.app.time_slice import ask_for_short_slices
-    from coordinator.app.timers import CoalescingLoop
+    from coordinator.app.process.open_files import raise_open_files
+    from coordinator.app.process.time_slice import ask_for_short_slices
+    from coordinator.app.process.timers import CoalescingLoop
 
     raise_open_files(settings.connections_max)
     ask_for_short_slices()

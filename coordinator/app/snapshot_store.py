@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from coordinator.adapters.objectstore.snapshots import ObjectStoreSnapshots
+from coordinator.config.sections.snapshots import host_and_port
 from coordinator.config.settings import Settings
-from coordinator.config.snapshots import host_and_port
 from coordinator.object_store import ObjectStore
 from coordinator.runtime.ports import DurableSnapshots, PeerAddress
 from coordinator.runtime.snapshots.rules import SnapshotRules

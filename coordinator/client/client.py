@@ -31,7 +31,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, cast
 from weakref import WeakSet
 
-from coordinator.client.directory_calls import (
+from coordinator.client.calls.directory import (
     FinishRestoreCall,
     LevelDescription,
     RestoreDescription,
@@ -40,9 +40,7 @@ from coordinator.client.directory_calls import (
     create_topic,
     delete_topic,
 )
-from coordinator.client.discovery import ATTEMPT_TIMEOUT_MS, Discovery
-from coordinator.client.errors import InvalidRequest, NotFound, Refusal, Unavailable, error_of, refusal_of
-from coordinator.client.file_calls import (
+from coordinator.client.calls.files import (
     DescribeFilesCall,
     FenceFilesCall,
     FileLiveness,
@@ -52,8 +50,8 @@ from coordinator.client.file_calls import (
     ListedFile,
     ListFilesCall,
 )
-from coordinator.client.gateway_calls import GatewayBroker, GatewayDescription, gateways_described
-from coordinator.client.migration_calls import (
+from coordinator.client.calls.gateways import GatewayBroker, GatewayDescription, gateways_described
+from coordinator.client.calls.migrations import (
     DescribeLogsCall,
     DisklessLogState,
     InitLogsCall,
@@ -63,6 +61,18 @@ from coordinator.client.migration_calls import (
     ReportPrefixCall,
     ResetLogsCall,
 )
+from coordinator.client.calls.orphans import OrphanScanState, ScanOrphansCall
+from coordinator.client.calls.partitions import (
+    DeletedRecords,
+    DeleteRecordsCall,
+    FindBatchesCall,
+    ListedOffset,
+    ListOffsetsCall,
+    PartitionBatches,
+)
+from coordinator.client.calls.retention import EnforcedRetention, EnforceRetentionCall
+from coordinator.client.calls.snapshots import TakenSnapshot, TakeSnapshotCall
+from coordinator.client.errors import InvalidRequest, NotFound, Refusal, Unavailable, error_of, refusal_of
 from coordinator.client.model import (
     ClusterDescription,
     CommitOutcome,
@@ -76,21 +86,11 @@ from coordinator.client.model import (
     TopicDescription,
     TopicListing,
 )
-from coordinator.client.node import NodeClient
-from coordinator.client.orphan_calls import OrphanScanState, ScanOrphansCall
-from coordinator.client.partition_calls import (
-    DeletedRecords,
-    DeleteRecordsCall,
-    FindBatchesCall,
-    ListedOffset,
-    ListOffsetsCall,
-    PartitionBatches,
-)
-from coordinator.client.pool import CONNECT_TIMEOUT_S, ConnectionPool
-from coordinator.client.retention_calls import EnforcedRetention, EnforceRetentionCall
-from coordinator.client.retry import Deadline, RetryPolicy, server_timeout_ms
-from coordinator.client.routing import HEALING, NOT_CREATED, Routing
-from coordinator.client.snapshot_calls import TakenSnapshot, TakeSnapshotCall
+from coordinator.client.routing.discovery import ATTEMPT_TIMEOUT_MS, Discovery
+from coordinator.client.routing.node import NodeClient
+from coordinator.client.routing.pool import CONNECT_TIMEOUT_S, ConnectionPool
+from coordinator.client.routing.retry import Deadline, RetryPolicy, server_timeout_ms
+from coordinator.client.routing.routed_call import HEALING, NOT_CREATED, Routing
 from coordinator.core.limits import FILES_PER_REQUEST_MAX
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import ZERO_TOPIC_ID, topic_id_text
@@ -114,7 +114,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from coordinator.client.writing import UploadedRecords, WrittenRecords
+    from coordinator.client.records.writing import UploadedRecords, WrittenRecords
     from coordinator.core.file_state import FileState
     from coordinator.object_store import ObjectStore
     from records.compression import Compression
@@ -430,7 +430,7 @@ class DisklessClient:
         Raises NotFound, WrongStore, and InvalidRequest for a timestamp further ahead than `message.timestamp.after.max.ms` of its topic,
         before anything is uploaded; WalFileError, StoreError, WriteUndecided, WriteRefused, and other `DisklessError`s.
         """
-        from coordinator.client.writing import commit_uploaded, upload_records
+        from coordinator.client.records.writing import commit_uploaded, upload_records
 
         store = self._store()
         uploaded = await upload_records(
@@ -449,7 +449,7 @@ class DisklessClient:
 
         Raises `WrongStore` (`coordinator.store_mark`) when it is not, Unavailable while no node can tell, and StoreError.
         """
-        from coordinator.client.store_check import check_store
+        from coordinator.client.records.store_check import check_store
 
         checked = self._store() if store is None else store
         if checked is not self._right_store:
@@ -458,7 +458,7 @@ class DisklessClient:
 
     async def commit_uploaded(self, uploaded: UploadedRecords, *, timeout_ms: int | None = None) -> WrittenRecords:
         """Commit what a `write` uploaded that ended in WriteUndecided. Raises WriteUndecided, WriteRefused."""
-        from coordinator.client.writing import commit_uploaded
+        from coordinator.client.records.writing import commit_uploaded
 
         return await commit_uploaded(self, self._store(), uploaded, is_first=False, timeout_ms=timeout_ms)
 
@@ -478,7 +478,7 @@ class DisklessClient:
         At the end a follower asks again every `poll_interval_ms`. Raises NotFound, OffsetOutOfRange, Unavailable, and StoreError, of
         which `WrongObject` names partition, offsets, object and range of a batch that is damaged.
         """
-        from coordinator.client.reading import read_records
+        from coordinator.client.records.reading import read_records
 
         return read_records(
             self,
@@ -523,7 +523,7 @@ class DisklessClient:
         # Only commits need numpy, which takes a third of the time in which a command starts.
         import numpy as np
 
-        from coordinator.client.commits import CommitFileCall, not_placed, outcome_of, owners_of, refused_rows
+        from coordinator.client.calls.commits import CommitFileCall, not_placed, outcome_of, owners_of, refused_rows
         from coordinator.protocol.commit_file import BATCH, CommitFileBody, batch_rows
 
         deadline = self._deadline(timeout_ms)

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from coordinator.config.keys import Key
 from coordinator.config.problems import ConfigError, Problem
 from coordinator.config.rules import RESERVED_KAFKA_KEYS, broken_rules
-from coordinator.config.security import LISTENER_PREFIX
+from coordinator.config.sections.security import LISTENER_PREFIX
 from coordinator.config.settings import FAMILIES, KEYS, LISTENER_KEYS, Settings, family_of, is_secret, listener_key
 from coordinator.config.sources import Given, SourceError, environment_name, read_environment, read_file, read_overrides
 from coordinator.config.values import OutOfBounds

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from coordinator.config.problems import Problem
-from coordinator.config.security import ClientAuth
+from coordinator.config.sections.security import ClientAuth
 from coordinator.config.security_rules import listener_advice, listener_problems
 from coordinator.config.settings import KEYS, LISTENER_KEYS, Settings
 from coordinator.config.values import GroupProtocol, SecurityProtocol, text_of

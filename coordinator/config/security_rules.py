@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from coordinator.config.problems import Problem
-from coordinator.config.security import LISTENER_PREFIX, ClientAuth, ListenerSettings, SaslMechanism
+from coordinator.config.sections.security import LISTENER_PREFIX, ClientAuth, ListenerSettings, SaslMechanism
 from coordinator.config.settings import LISTENER_KEYS, Settings, is_secret
 from coordinator.config.values import SecurityProtocol, text_of
 

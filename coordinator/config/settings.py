@@ -12,18 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 
-from coordinator.config.authorization import AuthorizationSettings
-from coordinator.config.essential import EssentialSettings
-from coordinator.config.files import FileSettings
-from coordinator.config.http import HttpSettings
-from coordinator.config.internal import InternalSettings
 from coordinator.config.keys import Key
-from coordinator.config.leadership import LeadershipSettings
-from coordinator.config.network import NetworkSettings
-from coordinator.config.quotas import QuotaSettings
-from coordinator.config.retention import RetentionSettings
-from coordinator.config.security import LISTENER_PREFIX, ListenerSettings, SecuritySettings
-from coordinator.config.snapshots import SnapshotSettings
+from coordinator.config.sections.authorization import AuthorizationSettings
+from coordinator.config.sections.essential import EssentialSettings
+from coordinator.config.sections.files import FileSettings
+from coordinator.config.sections.http import HttpSettings
+from coordinator.config.sections.internal import InternalSettings
+from coordinator.config.sections.leadership import LeadershipSettings
+from coordinator.config.sections.network import NetworkSettings
+from coordinator.config.sections.quotas import QuotaSettings
+from coordinator.config.sections.retention import RetentionSettings
+from coordinator.config.sections.security import LISTENER_PREFIX, ListenerSettings, SecuritySettings
+from coordinator.config.sections.snapshots import SnapshotSettings
 from coordinator.config.values import Listener, SecurityProtocol
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from coordinator.config.keys import FIRST_VERSION
 from coordinator.config.load import MASK
-from coordinator.config.security import LISTENER_PREFIX
+from coordinator.config.sections.security import LISTENER_PREFIX
 from coordinator.config.settings import FAMILIES, KEYS, LISTENER_KEYS, Settings, is_secret, key_groups
 from coordinator.config.sources import environment_name
 from coordinator.config.values import text_of

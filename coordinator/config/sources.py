@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.config.security import LISTENER_PREFIX
+from coordinator.config.sections.security import LISTENER_PREFIX
 from coordinator.config.settings import KEYS, LISTENER_KEYS
 
 ENVIRONMENT_PREFIX = "DISKLESS_"

@@ -23,8 +23,8 @@ from coordinator.core.log_entry import ReadEntry, entry_hash
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.tables.in_memory import BrokenInvariant
 from coordinator.core.tables.stored_rows import Header
+from records.committed_files.lines import BatchVerdict
 from records.entry_key import EntryKey
-from records.lines import BatchVerdict
 from records.log import Fence, OpenTransaction, fence_of
 from records.model import LeadershipClaimed, Record, Restored, SnapshotMark
 

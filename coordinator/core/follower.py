@@ -24,9 +24,9 @@ from coordinator.core.leadership.transaction import AppliedChunk
 from coordinator.core.log_entry import ContradictoryEntry, ReadEntry
 from coordinator.core.tables.in_memory import BrokenInvariant, Contradiction, NotSupported
 from records.codec import decode_entry
+from records.committed_files.codec import read_files
 from records.entry_key import EntryKey, decode_key, key_of_term
 from records.errors import UndecodableEntry, UnknownSchema
-from records.files import read_files
 from records.log import (
     RESTORED_KEY,
     VOID_REASONS,

@@ -12,9 +12,9 @@ from math import inf
 
 from coordinator.core.commands import Command, CommitFile, DescribeFiles, FenceFiles, HandOverFiles, RemoveFiles, StrictRead
 from coordinator.core.committed import Committed, mark_in
+from coordinator.core.deciding.group import GroupBuilder
 from coordinator.core.events import Append, Delivery, Effect, EndTerm
 from coordinator.core.files.requests import CommitContext
-from coordinator.core.group import GroupBuilder
 from coordinator.core.leadership.term import PendingEntry, Term, TermCause, TermOver, Waiter
 from coordinator.core.limits import Limits
 from coordinator.core.reads.queries import answer_read

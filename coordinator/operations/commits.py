@@ -22,7 +22,7 @@ from coordinator.protocol.commit_file import (
     read_commit_bodies,
 )
 from coordinator.protocol.wire import MalformedMessage
-from records.lines import BASE_OFFSET, DETAIL, LOG_START, TIMESTAMP_TYPE, VERDICT
+from records.committed_files.lines import BASE_OFFSET, DETAIL, LOG_START, TIMESTAMP_TYPE, VERDICT
 
 ANSWER_CELLS = AnswerCells(VERDICT, BASE_OFFSET, TIMESTAMP_TYPE, LOG_START, DETAIL)
 _BROKER_CLIENT_ID = re.compile(r"broker-(\d{1,9})")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from coordinator.config.security import SaslMechanism
+from coordinator.config.sections.security import SaslMechanism
 from coordinator.security.login import NODE_MECHANISM, NODE_USER, LoginFailed, ServerLogin
 from coordinator.security.passwords import PasswordCheck, PlainLogin
 from coordinator.security.scram import NoUsers, ScramCredentials, ScramServer, ScramUsers

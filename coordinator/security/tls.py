@@ -15,7 +15,7 @@ from typing import Final
 
 from cryptography import x509
 
-from coordinator.config.security import ClientAuth, ListenerSettings, StoreType, TlsProtocol
+from coordinator.config.sections.security import ClientAuth, ListenerSettings, StoreType, TlsProtocol
 from coordinator.security.file_stamps import FileStamps
 
 LOG = logging.getLogger(__name__)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from coordinator.client.calls.migrations import DisklessLogState
 from coordinator.client.errors import DisklessError, InvalidRequest
-from coordinator.client.migration_calls import DisklessLogState
 from coordinator.client.model import SeededProducer
 from coordinator.kafka.errors import ErrorCode
 

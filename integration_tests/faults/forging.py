@@ -12,7 +12,7 @@ from typing import Final
 
 from integration_tests.log_fold import BYTE_OFFSET_MAX, LogFold, Where
 from records.codec import encode_entry
-from records.files import CommittedBatch, FileCommitted
+from records.committed_files.codec import CommittedBatch, FileCommitted
 from records.levels import LEVEL_LATEST
 from records.model import (
     LeadershipClaimed,

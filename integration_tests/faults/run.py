@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException
 
 from cli.dev.coordinator import CoordinatorFailedError
 from cli.dev.kafka import KafkaStartError
-from coordinator.client.connection import ConnectionLost, RequestTimedOut
+from coordinator.client.routing.connection import ConnectionLost, RequestTimedOut
 from integration_tests.checker import check
 from integration_tests.faults.nemesis import SHARED_TIMEOUT_S, Done, Nemesis, plan
 from integration_tests.faults.topology import BROKERS, NODES, Machine, Topology

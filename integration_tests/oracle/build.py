@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import coordinator.protocol as protocol_package
-from cli.dev.cache import cache_folder, file_lock
-from cli.dev.jars import parse_lock, resolve
-from cli.dev.java import find_java
+from cli.java.cache import cache_folder, file_lock
+from cli.java.jars import parse_lock, resolve
+from cli.java.java import find_java
 
 HERE = Path(__file__).parent
 LOCK = HERE / "jars.lock"

@@ -9,8 +9,8 @@ from dataclasses import asdict
 import numpy as np
 import pyarrow as pa
 
-from records.files import FileCommitted, FileTable, topic_ids_of
-from records.lines import BASE_OFFSET, BYTE_SIZE, FILE, LOG_START, PARTITION, RECORD_COUNT, TOPIC_HIGH, TOPIC_LOW
+from records.committed_files.codec import FileCommitted, FileTable, topic_ids_of
+from records.committed_files.lines import BASE_OFFSET, BYTE_SIZE, FILE, LOG_START, PARTITION, RECORD_COUNT, TOPIC_HIGH, TOPIC_LOW
 from records.model import Record
 from spark_jobs.archive.entries import Entries, Int64s
 

@@ -23,9 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from records.codec import UndecodableEntry, UnknownSchema, UnreadableEntry, decode_entry
+from records.committed_files.codec import FileCommitted, FileTable, begins_like_a_file, read_files, table_of
+from records.committed_files.lines import BASE_OFFSET, DETAIL, FILE, LOG_START, VERDICT, BatchVerdict
 from records.entry_key import EntryKey
-from records.files import FileCommitted, FileTable, begins_like_a_file, read_files, table_of
-from records.lines import BASE_OFFSET, DETAIL, FILE, LOG_START, VERDICT, BatchVerdict
 from records.log import BrokenRule, OpenTransaction, Role, begun_by, composition_fault, role_of, undecodable
 from records.model import Record
 from spark_jobs.archive.columns import (

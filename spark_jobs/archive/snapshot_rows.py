@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from records.files import FileCommitted
+from records.committed_files.codec import FileCommitted
 from spark_jobs.archive.columns import APPLIED, SCHEMA, days_of, id_text, time_column
 from spark_jobs.snapshots.content import SnapshotContent
 

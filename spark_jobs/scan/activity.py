@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from records.lines import FILE, RECORD_COUNT
+from records.committed_files.lines import FILE, RECORD_COUNT
 from spark_jobs.scan.chains import MINUTE_MS, Partitions
 from spark_jobs.scan.columns import Int64s, Mask, ScannedFiles, sums_of
 from spark_jobs.scan.summary import BucketRow, SecondRow, UploaderRow

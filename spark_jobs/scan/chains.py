@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from records.lines import (
+from records.committed_files.lines import (
     BASE_OFFSET,
     BASE_SEQUENCE,
     BYTE_SIZE,

@@ -1,7 +1,7 @@
 """The files of a piece of the log, whichever way they were decoded: what the rules of the scan work on.
 
-Only lawful files get here. Most were read together (`records.files.read_files_at`); those that stand beside other records or in a
-transaction were decoded one by one, and `merged` puts both in log order.
+Only lawful files get here. Most were read together (`records.committed_files.codec.read_files_at`); those that stand beside other records
+or in a transaction were decoded one by one, and `merged` puts both in log order.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from records.file_head import FileHead
-from records.files import FileCommitted, FileTable, read_files_at, table_of
-from records.lines import FILE, VERDICT
+from records.committed_files.codec import FileCommitted, FileTable, read_files_at, table_of
+from records.committed_files.head import FileHead
+from records.committed_files.lines import FILE, VERDICT
 
 Int64s = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -110,7 +110,7 @@ def sums_of(lines: Int64s, column: int, files: int) -> Int64s:
 
 
 def read_columns(data: bytes, starts: Int64s, ends: Int64s) -> tuple[list[int], FileTable]:
-    """Read files as `records.files.read_files_at` does, but with each column of the lines in one stretch of memory.
+    """Read files as `records.committed_files.codec.read_files_at` does, but with each column of the lines in one stretch of memory.
 
     Rules look at one column of all batches at a time. Entries are read in slices whose lines stay in the cache until they are turned.
     """

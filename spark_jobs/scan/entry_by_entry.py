@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from records.codec import UndecodableEntry, UnknownSchema, UnreadableEntry, decode_entry, encode_entry
-from records.files import FileCommitted
+from records.committed_files.codec import FileCommitted
 from records.log import BrokenRule, OpenTransaction, Role, Verdict, begun_by, composition_fault, role_of, undecodable
 from records.model import (
     FeatureLevelSet,

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from records.lines import BYTE_OFFSET, BYTE_SIZE, FILE
+from records.committed_files.lines import BYTE_OFFSET, BYTE_SIZE, FILE
 from spark_jobs.contradiction import BATCH_BYTE_MAX, position_conflict
 from spark_jobs.scan.audit import Audit
 from spark_jobs.scan.columns import Int64s, Mask, ScannedFiles, sums_of

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from records.codec import UndecodableEntry, UnknownSchema, decode_entry
-from records.lines import RECORD_COUNT, VERDICT, BatchVerdict
+from records.committed_files.lines import RECORD_COUNT, VERDICT, BatchVerdict
 from records.log import Verdict
 from records.model import (
     ProducersExpired,

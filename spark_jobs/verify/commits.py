@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from records.files import FileTable, last_sequences
-from records.lines import (
+from records.committed_files.codec import FileTable, last_sequences
+from records.committed_files.lines import (
     BASE_OFFSET,
     BASE_SEQUENCE,
     BYTE_OFFSET,

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from records.files import FileCommitted
+from records.committed_files.codec import FileCommitted
 from records.log import BrokenRule
 from records.model import (
     FilesFenced,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from records.codec import UndecodableEntry
-from records.files import FileCommitted, begins_like_a_file
+from records.committed_files.codec import FileCommitted, begins_like_a_file
 from records.model import Record, TransactionAborted, TransactionBegan, TransactionEnded
 from spark_jobs.verify.contradictions import check_composition, check_marks
 from spark_jobs.verify.judged import PLAIN_COMMIT, TermJudge, records_of

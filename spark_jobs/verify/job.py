@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from records.files import PREFIX_BYTES, file_prefixes
+from records.committed_files.codec import PREFIX_BYTES, file_prefixes
 from records.state_digest import Digest
 from spark_jobs.batch_read import LogPlace, read_range
 from spark_jobs.log_begin import Start, Starts, WholeLog

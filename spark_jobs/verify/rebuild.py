@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from records.codec import UndecodableEntry
-from records.files import FileCommitted, FileTable, files_of, read_files, table_of
-from records.lines import FILE, VERDICT
+from records.committed_files.codec import FileCommitted, FileTable, files_of, read_files, table_of
+from records.committed_files.lines import FILE, VERDICT
 from records.log import BrokenRule
 from records.model import (
     DisklessLogInitialized,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from coordinator.adapters.kafka.broker_threads import BrokerThreads
+from coordinator.adapters.kafka.producing.broker_threads import BrokerThreads
 from integration_tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(

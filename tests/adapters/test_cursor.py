@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.adapters.kafka.cursor import Cursor
+from coordinator.adapters.kafka.reading.cursor import Cursor
 from coordinator.core.log_entry import entry_hash
 from coordinator.runtime.ports import LogEntry
 

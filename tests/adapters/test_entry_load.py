@@ -6,8 +6,8 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from typing import cast
 
-from coordinator.adapters.kafka.entry_load import SILENCE_S, SWITCH_AFTER, EntryLoad
-from coordinator.adapters.kafka.in_flight_window import FEW_MAX
+from coordinator.adapters.kafka.producing.entry_load import SILENCE_S, SWITCH_AFTER, EntryLoad
+from coordinator.adapters.kafka.producing.in_flight_window import FEW_MAX
 
 MANY, FEW = FEW_MAX + 1, FEW_MAX
 

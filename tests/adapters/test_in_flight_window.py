@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from coordinator.adapters.kafka.in_flight_window import FEW_MAX, IN_FLIGHT_MAX, InFlightWindow
+from coordinator.adapters.kafka.producing.in_flight_window import FEW_MAX, IN_FLIGHT_MAX, InFlightWindow
 
 
 def filled(count: int) -> InFlightWindow[int]:

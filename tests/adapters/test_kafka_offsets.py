@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from coordinator.adapters.kafka.offsets import read_log_range
+from coordinator.adapters.kafka.reading.offsets import read_log_range
 
 
 class Admin:

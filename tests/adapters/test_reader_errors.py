@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import pytest
 from confluent_kafka import KafkaError, Producer, cimpl
 
-from coordinator.adapters.kafka.librdkafka import handle_of
-from coordinator.adapters.kafka.log_questions import LogQuestions, Skipped
-from coordinator.adapters.kafka.reader import KafkaLogReader
+from coordinator.adapters.kafka.producing.librdkafka import handle_of
+from coordinator.adapters.kafka.reading.log_questions import LogQuestions, Skipped
+from coordinator.adapters.kafka.reading.reader import KafkaLogReader
 from coordinator.runtime.ports import LogBroken, LogEntry
 
 FETCH = 1
@@ -87,7 +87,7 @@ async def test_a_broker_that_refuses_a_fetch_is_asked_again(error: int) -> None:
 
 
 def test_a_question_that_fails_unforeseen_is_asked_again(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr("coordinator.adapters.kafka.log_questions.ASK_AGAIN_S", 0.01)
+    monkeypatch.setattr("coordinator.adapters.kafka.reading.log_questions.ASK_AGAIN_S", 0.01)
     answered = threading.Event()
     failures = [ValueError("not enough values to unpack")]
 

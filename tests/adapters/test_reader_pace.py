@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 import pytest
 from confluent_kafka import TopicPartition
 
-from coordinator.adapters.kafka import reader as module
-from coordinator.adapters.kafka.reader import KafkaLogReader
+from coordinator.adapters.kafka.reading import reader as module
+from coordinator.adapters.kafka.reading.reader import KafkaLogReader
 from coordinator.runtime.ports import LogBroken, LogEntry
 
 PATIENCE_S = 20.0

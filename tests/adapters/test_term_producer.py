@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition, cimpl
 
-from coordinator.adapters.kafka.entry_clients import MESSAGES_AT_ONCE
-from coordinator.adapters.kafka.entry_load import SWITCH_AFTER
-from coordinator.adapters.kafka.in_flight_window import FEW_MAX, IN_FLIGHT_MAX
-from coordinator.adapters.kafka.librdkafka import handle_of
-from coordinator.adapters.kafka.producer import KafkaTermProducers
+from coordinator.adapters.kafka.producing.entry_clients import MESSAGES_AT_ONCE
+from coordinator.adapters.kafka.producing.entry_load import SWITCH_AFTER
+from coordinator.adapters.kafka.producing.in_flight_window import FEW_MAX, IN_FLIGHT_MAX
+from coordinator.adapters.kafka.producing.librdkafka import handle_of
+from coordinator.adapters.kafka.producing.producer import KafkaTermProducers
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.core.events import NewEntry
 from coordinator.runtime.ports import ProduceRefused, Report

@@ -14,10 +14,10 @@ import pytest
 from coordinator.adapters.kafka.acls import AclsUnavailable
 from coordinator.adapters.metrics.registry import Metrics
 from coordinator.adapters.server.contract import IncomingRequest, Peer
-from coordinator.app.access import Access
-from coordinator.app.authorization import KafkaRules, rules_of, rules_of_kafka
-from coordinator.app.dispatch import Dispatcher
-from coordinator.app.logs import EVENT, LineFormatter
+from coordinator.app.process.logs import EVENT, LineFormatter
+from coordinator.app.requests.access import Access
+from coordinator.app.requests.dispatch import Dispatcher
+from coordinator.app.security.authorization import KafkaRules, rules_of, rules_of_kafka
 from coordinator.config.load import load_settings
 from coordinator.kafka.acls import AclOperation
 from coordinator.kafka.errors import ErrorCode

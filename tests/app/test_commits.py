@@ -11,7 +11,7 @@ import pytest
 
 from coordinator.adapters.server.contract import CloseReason, ServerLimits
 from coordinator.adapters.server.server import Server
-from coordinator.app.dispatch import Dispatcher
+from coordinator.app.requests.dispatch import Dispatcher
 from coordinator.core.commands import CommitFile
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.files import COMMIT_FILE

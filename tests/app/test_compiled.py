@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 import coordinator.core.files.commit_loops as commit_loops
-from coordinator.app.compiled import interpreted_loops, warn_of_interpreted_loops
+from coordinator.app.process.compiled import interpreted_loops, warn_of_interpreted_loops
 
 
 def test_a_loop_that_was_not_compiled_is_named(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.app.fair_reads import FairReads
+from coordinator.app.requests.fair_reads import FairReads
 
 TIMERS_MAX = 100
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from coordinator.app.garbage import GC_MIDDLE_S, GC_OBJECTS, GarbageCollection, settle_garbage_collector
+from coordinator.app.process.garbage import GC_MIDDLE_S, GC_OBJECTS, GarbageCollection, settle_garbage_collector
 
 
 class Ring:

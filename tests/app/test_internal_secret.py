@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.adapters.kafka.agreed_secret import SecretUnavailable
-from coordinator.app.internal_secret import FileSecret, KafkaSecret
+from coordinator.app.security.internal_secret import FileSecret, KafkaSecret
 from coordinator.runtime.failures import FatalError
 from coordinator.security.login import NODE_MECHANISM, NODE_USER, LoginFailed
 from coordinator.security.mechanisms import ListenerLogins

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from coordinator.app.interpreter import LONG_S, SHORT_S, SwitchInterval
+from coordinator.app.process.interpreter import LONG_S, SHORT_S, SwitchInterval
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli.outcome import Failed
-from coordinator.app.logs import EVENT, LineFormatter, set_up_logging
+from coordinator.app.process.logs import EVENT, LineFormatter, set_up_logging
 from coordinator.printable import MARGIN, indented, one_line, plain, quoted
 
 FORGED = "x\n2026-01-01T00:00:00.000Z CRITICAL coordinator.app all is lost\x1b[2J\r\u202e\x9b31m\u2028\x85"

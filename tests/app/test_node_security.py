@@ -10,9 +10,9 @@ import pytest
 
 from coordinator.adapters.peers import PooledPeers
 from coordinator.adapters.server.contract import Handler, IncomingRequest, Respond, ServerLimits
-from coordinator.app.internal_secret import FileSecret
-from coordinator.app.listener_security import ListenersSecurity
-from coordinator.app.node_security import security_to_nodes
+from coordinator.app.security.internal_secret import FileSecret
+from coordinator.app.security.listeners import ListenersSecurity
+from coordinator.app.security.nodes import security_to_nodes
 from coordinator.config import Settings, load_settings
 from coordinator.protocol.codec import encode
 from coordinator.protocol.messages import RegisterNodeResponse

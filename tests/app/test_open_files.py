@@ -10,7 +10,7 @@ import pytest
 
 SCRIPT = """
 import logging, resource, sys
-from coordinator.app.open_files import raise_open_files
+from coordinator.app.process.open_files import raise_open_files
 logging.basicConfig(format="%(message)s")
 soft, hard, connections = map(int, sys.argv[1:])
 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -33,7 +33,7 @@ def test_the_soft_limit_is_raised_as_far_as_needed_and_allowed(
 
 FITTING = """
 import resource, sys
-from coordinator.app.open_files import connections_that_fit
+from coordinator.app.process.open_files import connections_that_fit
 limit, connections, listeners = map(int, sys.argv[1:])
 resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 print(connections_that_fit(connections, listeners))

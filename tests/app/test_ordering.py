@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.app.ordering import ConnectionOrder
+from coordinator.app.requests.ordering import ConnectionOrder
 from coordinator.operations.declaration import Lane
 
 

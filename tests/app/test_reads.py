@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from coordinator.adapters.server.contract import IncomingRequest, Peer
-from coordinator.app import reads
-from coordinator.app.dispatch import Dispatcher
+from coordinator.app.requests import reads
+from coordinator.app.requests.dispatch import Dispatcher
 from coordinator.core.commands import FoundOffset, OffsetQuery
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations import partitions as partitions_api

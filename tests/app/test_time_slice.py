@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import pytest
 
-from coordinator.app import time_slice
-from coordinator.app.time_slice import SLICE_NS, Attributes, ask_for_short_slices, attributes_of_thread
+from coordinator.app.process import time_slice
+from coordinator.app.process.time_slice import SLICE_NS, Attributes, ask_for_short_slices, attributes_of_thread
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.app.timers import LONG_S, CoalescingLoop, shared_delay_s
+from coordinator.app.process.timers import LONG_S, CoalescingLoop, shared_delay_s
 from coordinator.runtime.pauses import TICK_S
 
 Ts = TypeVarTuple("Ts")

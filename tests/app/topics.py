@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from coordinator.adapters.metrics.registry import Metrics
-from coordinator.app.dispatch import Dispatcher
+from coordinator.app.requests.dispatch import Dispatcher
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.topics import wanted_topics
 from coordinator.protocol.messages import CreatablePartitions, CreatePartitionsRequest

@@ -11,7 +11,7 @@ import pytest
 
 from cli.bench.connecting import connect, read_all
 from coordinator.adapters.server.contract import ServerLimits
-from coordinator.client.login import LoginRejected
+from coordinator.client.routing.login import LoginRejected
 from coordinator.protocol.framing import FrameReader, request_frame
 from tests.server.lines import KEY, REMAINS_S, Echo, serving
 from tests.server.secured import PASSWORD, USER, Place

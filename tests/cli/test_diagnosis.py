@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from cli.diagnosis import (
+from cli.doctor.diagnosis import (
     CHECK_ORDER,
     Diagnosis,
     Health,
@@ -20,16 +20,16 @@ from cli.diagnosis import (
     diagnose_topic,
     diagnose_versions,
 )
-from cli.dirs_diagnosis import CHECK as DIRS
-from cli.file_diagnosis import diagnose_files, diagnose_orphan_scan
-from cli.migration_diagnosis import CHECK as MIGRATIONS
-from cli.node_diagnosis import diagnose_narrow_topics
-from cli.overview import NodeView, node_rows, replica_rows, status_rows
-from cli.security_diagnosis import CHECK as SECURITY
-from cli.snapshot_diagnosis import CHECK as SNAPSHOTS
-from cli.snapshot_diagnosis import diagnose_snapshots
+from cli.doctor.dirs import CHECK as DIRS
+from cli.doctor.files import diagnose_files, diagnose_orphan_scan
+from cli.doctor.migrations import CHECK as MIGRATIONS
+from cli.doctor.nodes import diagnose_narrow_topics
+from cli.doctor.security import CHECK as SECURITY
+from cli.doctor.snapshots import CHECK as SNAPSHOTS
+from cli.doctor.snapshots import diagnose_snapshots
+from cli.looks.service import NodeView, node_rows, replica_rows, status_rows
+from coordinator.client.calls.orphans import OrphanScanState
 from coordinator.client.model import ServiceNode
-from coordinator.client.orphan_calls import OrphanScanState
 from coordinator.protocol.messages import DescribeCoordinatorsCoordinator
 from coordinator.runtime.node.topic_rules import TOPIC_CONFIG, TopicExpectations
 from coordinator.runtime.ports import PartitionFacts, TopicFacts

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from cli.diagnosis import Health
-from cli.dirs_diagnosis import diagnose_dirs
-from cli.overview import NodeView, notes, status_rows
+from cli.doctor.diagnosis import Health
+from cli.doctor.dirs import diagnose_dirs
+from cli.looks.service import NodeView, notes, status_rows
 from coordinator.client.model import RecordedDirectory
 from coordinator.protocol.messages import DescribeCoordinatorsDirectory
 from tests.cli.test_diagnosis import replica, view

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cli.dirs_overview import DirsView, MoveProgress, directory_rows, progress_of, replica_rows
-from cli.overview import NodeView
-from cli.overview import replica_rows as described_rows
+from cli.looks.dirs import DirsView, MoveProgress, directory_rows, progress_of, replica_rows
+from cli.looks.service import NodeView
+from cli.looks.service import replica_rows as described_rows
 from coordinator.client.model import RecordedDirectory, ServiceNode
 from coordinator.kafka.directory_ids import LOST
 from coordinator.kafka.errors import ErrorCode

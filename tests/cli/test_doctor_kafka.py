@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from click.testing import CliRunner
 
-from cli.kafka import KafkaPlace
+from cli.kafka.cluster import KafkaPlace
 from cli.main import root
 from cli.outcome import Exit
 from coordinator.testing.kafka import FakeKafka

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cli.diagnosis import CHECK_ORDER, Diagnosis, Health
-from cli.file_diagnosis import FILES, ORPHANS, diagnose_files, diagnose_orphan_scan
+from cli.doctor.diagnosis import CHECK_ORDER, Diagnosis, Health
+from cli.doctor.files import FILES, ORPHANS, diagnose_files, diagnose_orphan_scan
+from coordinator.client.calls.orphans import OrphanScanState
 from coordinator.client.errors import Refusal
-from coordinator.client.orphan_calls import OrphanScanState
 from coordinator.core.file_state import FileState
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.messages import ListFilesFile

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from cli.commands.files import STATES
-from cli.file_life import described_rows, listed_row, state_text
+from cli.commands.data.files import STATES
+from cli.looks.file_life import described_rows, listed_row, state_text
 from coordinator.core.file_state import FileState
 from coordinator.protocol.messages import ListFilesFile
 

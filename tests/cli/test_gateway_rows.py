@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cli.commands.gateways import plan_rows
-from coordinator.client.gateway_calls import CoordinatorGateways, GatewayBroker, GatewayDescription
+from cli.commands.data.gateways import plan_rows
+from coordinator.client.calls.gateways import CoordinatorGateways, GatewayBroker, GatewayDescription
 
 
 def test_each_broker_has_its_coordinators_and_the_commits_a_file_of_it_needs() -> None:

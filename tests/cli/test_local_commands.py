@@ -16,8 +16,8 @@ from cryptography.x509 import load_pem_x509_certificate
 
 from cli.main import root
 from cli.outcome import Exit
-from coordinator.client.record_lines import parse_lines
-from coordinator.client.wal_file import read_wal_file
+from coordinator.client.records.record_lines import parse_lines
+from coordinator.client.records.wal_file import read_wal_file
 from coordinator.testing.certificates import Authority
 
 PROPERTIES = """
@@ -165,7 +165,7 @@ def test_pack_replaces_no_file_that_was_made_while_it_read(tmp_path: Path, monke
         yield from parse_lines(lines, **given)
         out.write_bytes(b"of another process")
 
-    monkeypatch.setattr("coordinator.client.record_lines.parse_lines", other)
+    monkeypatch.setattr("coordinator.client.records.record_lines.parse_lines", other)
     result = run("files", "pack", "-o", out, stdin=line)
     assert result.exit_code == Exit.USAGE
     assert result.stderr.endswith(f"{out} exists; choose another name or pass --force\n")

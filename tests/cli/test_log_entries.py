@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from cli.log_entries import EntryJudge, JudgedEntry, LogMessage, entry_row, entry_summary
-from cli.log_fold import FoldedReplica
+from cli.log.entries import EntryJudge, JudgedEntry, LogMessage, entry_row, entry_summary
+from cli.log.fold import FoldedReplica
 from records.codec import encode_entry, encode_key
 from records.entry_key import EntryKey
 from records.log import RESTORED_KEY

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from cli.log_entries import EntryJudge, LogMessage
-from cli.log_explain import Explanation, _explain, parse_place
-from cli.log_fold import Bounds, FoldedReplica
+from cli.log.entries import EntryJudge, LogMessage
+from cli.log.explain import Explanation, _explain, parse_place
+from cli.log.fold import Bounds, FoldedReplica
 from cli.outcome import Failed
 from coordinator.testing.shard_harness import World
 from records.codec import decode_entry, encode_entry, encode_key
@@ -105,7 +105,7 @@ def test_much_is_folded_through_the_database(monkeypatch: pytest.MonkeyPatch) ->
     again = next(value for _, value in world.log if b"k3" in (value or b""))
     fence = leader.view.fence
     world.append(encode_key(EntryKey(fence.epoch, fence.term, fence.seq + 1)), again)
-    monkeypatch.setattr("cli.log_fold.WRITTEN_BATCHES", 10)
+    monkeypatch.setattr("cli.log.fold.WRITTEN_BATCHES", 10)
     told = explain(world, len(world.log) - 1)
     assert "file k3 was committed by entry" in told.entry.reason
     assert [decode_entry(value or b"") for _, value in world.log[-1:]]

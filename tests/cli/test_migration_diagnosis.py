@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cli.diagnosis import Health
-from cli.migration_diagnosis import diagnose_migrations
+from cli.doctor.diagnosis import Health
+from cli.doctor.migrations import diagnose_migrations
 
 
 def test_topics_with_pending_partitions_are_told_with_the_way_on_and_back() -> None:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from cli.migration_plan import EVERYBODY, SUPER_USERS, MigrationPlan, readers_text, settings_of, summary, unmigrated
+from cli.migration.plan import EVERYBODY, SUPER_USERS, MigrationPlan, readers_text, settings_of, summary, unmigrated
 from cli.outcome import Exit, Failed
 from coordinator.adapters.kafka.classic.fence import TopicAcls
 from coordinator.adapters.kafka.classic.topic import ClassicTopicFacts
+from coordinator.client.calls.migrations import DisklessLogState
 from coordinator.client.migration.classic import ClassicState, ClassicTransaction
-from coordinator.client.migration_calls import DisklessLogState
 
 PENDING = DisklessLogState(state="pending")
 BORN = DisklessLogState(state="born", start_offset=0)

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from cli.diagnosis import Diagnosis, Health
-from cli.node_diagnosis import diagnose_doubled_ids, diagnose_narrow_topics, diagnose_node_clocks, diagnose_stores, diagnose_withheld
-from cli.overview import NodeView
+from cli.doctor.diagnosis import Diagnosis, Health
+from cli.doctor.nodes import diagnose_doubled_ids, diagnose_narrow_topics, diagnose_node_clocks, diagnose_stores, diagnose_withheld
+from cli.looks.service import NodeView
 from coordinator.client.model import ServiceNode
 
 A, B = b"a" * 16, b"b" * 16

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from cli.main import root
 from cli.outcome import Exit, Failed
-from cli.restore_plan import (
+from cli.restore.plan import (
     EPOCHS_SKIPPED,
     IDS_SKIPPED,
     LOST_ID_BASE,
@@ -25,7 +25,7 @@ from cli.restore_plan import (
     make_plan,
     pick_log,
 )
-from cli.restore_topic import check_begun
+from cli.restore.topic import check_begun
 from coordinator.adapters.objectstore import open_store
 from coordinator.config.values import StoreUrl
 from coordinator.kafka.coordinators import COORDINATORS_MAX

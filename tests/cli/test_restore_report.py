@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.restore_report import MISSING, PARTLY_KNOWN, UNKNOWN, FoundObject, OutOfOrder, compare
+from cli.restore.report import MISSING, PARTLY_KNOWN, UNKNOWN, FoundObject, OutOfOrder, compare
 from coordinator.core.file_state import FileState
 
 T = TypeVar("T")

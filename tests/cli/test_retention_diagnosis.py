@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cli.diagnosis import Health
-from cli.retention_diagnosis import diagnose_retention
+from cli.doctor.diagnosis import Health
+from cli.doctor.retention import diagnose_retention
+from coordinator.client.calls.retention import EnforcedRetention, HeldPartition
 from coordinator.client.errors import Refusal
 from coordinator.client.model import PartitionId
-from coordinator.client.retention_calls import EnforcedRetention, HeldPartition
 from coordinator.kafka.errors import ErrorCode
 
 NAMES = {b"a" * 16: "orders", b"b" * 16: "clicks"}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.diagnosis import Health
-from cli.security_diagnosis import diagnose_security, named_files
+from cli.doctor.diagnosis import Health
+from cli.doctor.security import diagnose_security, named_files
 from coordinator.config import load_settings
 from coordinator.testing.certificates import Authority
 

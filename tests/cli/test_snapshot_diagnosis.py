@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cli.diagnosis import CHECK_ORDER, Diagnosis, Health
-from cli.snapshot_diagnosis import CHECK, diagnose_snapshots
-from cli.snapshot_overview import SnapshotView
+from cli.doctor.diagnosis import CHECK_ORDER, Diagnosis, Health
+from cli.doctor.snapshots import CHECK, diagnose_snapshots
+from cli.looks.snapshots import SnapshotView
 from coordinator.client.model import ServiceNode
 from coordinator.protocol.messages import DescribeSnapshotsCoordinator, DescribeSnapshotsSnapshot
 

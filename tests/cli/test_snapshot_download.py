@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cli.commands.snapshots import _fetch
+from cli.looks.snapshots import SnapshotFacts
 from cli.outcome import Exit, Failed
-from cli.snapshot_overview import SnapshotFacts
 from coordinator.adapters.objectstore import open_store
 from coordinator.config.values import StoreUrl
 from coordinator.object_store import ObjectStore
@@ -28,7 +28,7 @@ def file_system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
         raise OSError(errno.EPERM, "Operation not permitted")
 
     if request.param == "no links":
-        monkeypatch.setattr("coordinator.client.wal_file.os.link", no_links)
+        monkeypatch.setattr("coordinator.client.records.wal_file.os.link", no_links)
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from cli.looks.snapshot_file import prove_file
+from cli.looks.snapshots import SnapshotFacts
 from cli.main import root
 from cli.outcome import Exit, Failed
-from cli.snapshot_file import prove_file
-from cli.snapshot_overview import SnapshotFacts
 from coordinator.adapters.sqlite import StateDatabase, StateDatabases
 from coordinator.protocol.messages import DescribeSnapshotsSnapshot
 from records.snapshot import SnapshotFile, write_snapshot

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cli.snapshot_overview import SnapshotView, known_snapshots, prune_rows, snapshot_rows, standing_rows
+from cli.looks.snapshots import SnapshotView, known_snapshots, prune_rows, snapshot_rows, standing_rows
 from coordinator.client.model import ServiceNode
 from coordinator.protocol.messages import DescribeSnapshotsCoordinator, DescribeSnapshotsSnapshot
 

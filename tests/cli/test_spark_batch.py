@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from cli.outcome import Failed
-from cli.spark_batch import TRIES_MAX, spark_errors, while_pruned
+from cli.spark.batch import TRIES_MAX, spark_errors, while_pruned
 from spark_jobs.monitor.topic import TopicWatch
 from spark_jobs.session import Engine, open_spark
 

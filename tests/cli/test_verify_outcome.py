@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from cli.outcome import Exit, Failed
-from cli.verify_outcome import end, outcome_of, show
+from cli.spark.verify_outcome import end, outcome_of, show
 from spark_jobs.verify.compare import ReplicaComparison
 
 AGREES = ReplicaComparison(replica="node 1", kpart=0, offset=41, digest="aa", agree=True, batches=7)

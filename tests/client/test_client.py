@@ -13,7 +13,7 @@ from coordinator.adapters.server.contract import IncomingRequest, Respond
 from coordinator.client.client import DisklessClient, parse_servers
 from coordinator.client.errors import AlreadyExists, InvalidRequest, NotFound, TimedOut, Unavailable
 from coordinator.client.model import FetchFrom, PartitionId, ServiceNode
-from coordinator.client.retry import RetryPolicy
+from coordinator.client.routing.retry import RetryPolicy
 from coordinator.core.commands import FileStanding
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import LATEST

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from coordinator.adapters.server.contract import IncomingRequest, Respond
-from coordinator.client.committer import Committer, EarlierOutcomeUnknown
+from coordinator.client.records.committer import Committer, EarlierOutcomeUnknown
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.commit_file import decode_commit_file
 from tests.client.scripted import ScriptedNode, scripted

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator.client.calls.gateways import GatewayBroker
 from coordinator.client.errors import InvalidRequest, NotFound, Unavailable
-from coordinator.client.gateway_calls import GatewayBroker
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.messages import DescribeGatewaysBroker, DescribeGatewaysCoordinator, DescribeGatewaysResponse
 from tests.client.scripted import scripted

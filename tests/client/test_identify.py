@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.client.identify import Found, ServerKind, complaint_as_broker, complaint_as_node, identify
+from coordinator.client.routing.identify import Found, ServerKind, complaint_as_broker, complaint_as_node, identify
 from tests.client.strangers import Answer, as_broker, as_http, as_tls, be_silent, full, hang_up, listening
 from tests.server.lines import Echo, serving
 

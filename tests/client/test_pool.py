@@ -9,8 +9,8 @@ import pytest
 
 from coordinator.adapters.peers import PooledPeers
 from coordinator.adapters.server.contract import Handler, IncomingRequest, Respond
-from coordinator.client.connection import ClientConnection, ConnectionLost, RequestTimedOut
-from coordinator.client.pool import ConnectionPool, Line
+from coordinator.client.routing.connection import ClientConnection, ConnectionLost, RequestTimedOut
+from coordinator.client.routing.pool import ConnectionPool, Line
 from coordinator.protocol.codec import encode
 from coordinator.protocol.messages import DeleteTopicsResponse, RegisterNodeRequest, RegisterNodeResponse
 from coordinator.runtime.ports import PeerUnavailable

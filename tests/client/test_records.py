@@ -13,10 +13,10 @@ from coordinator.adapters.objectstore import open_store
 from coordinator.adapters.server.contract import IncomingRequest, Respond
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import InvalidRequest, NotFound, OffsetOutOfRange, Unavailable
-from coordinator.client.retry import RetryPolicy
-from coordinator.client.wal_file import WalFileError
-from coordinator.client.wal_objects import WrongObject
-from coordinator.client.writing import WriteRefused, WriteUndecided
+from coordinator.client.records.wal_file import WalFileError
+from coordinator.client.records.wal_objects import WrongObject
+from coordinator.client.records.writing import WriteRefused, WriteUndecided
+from coordinator.client.routing.retry import RetryPolicy
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import topic_id_text
 from coordinator.object_store import ObjectMissing, ObjectStore, StoreUnavailable

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from coordinator.adapters.objectstore import open_store
-from coordinator.client import wal_objects
-from coordinator.client.wal_objects import WrongObject, upload
+from coordinator.client.records import wal_objects
+from coordinator.client.records.wal_objects import WrongObject, upload
 from coordinator.object_store import ObjectMissing, ObjectStore, StoreError
 from coordinator.protocol.find_batches import BatchLocation
 from records.compression import Compression

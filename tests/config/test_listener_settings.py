@@ -6,7 +6,7 @@ import pytest
 
 from coordinator.config import advice, load_settings, render
 from coordinator.config.mapping_rules import MappingRules
-from coordinator.config.security import ClientAuth, SaslMechanism, TlsProtocol
+from coordinator.config.sections.security import ClientAuth, SaslMechanism, TlsProtocol
 from coordinator.config.values import SecurityProtocol
 from tests.config.test_config_load import ESSENTIAL
 

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from coordinator.core.commands import Outcome, PlacePartitions, RegisterNode, TopicShare
-from coordinator.core.decide import decide_write
+from coordinator.core.deciding.decide import decide_write
 from coordinator.core.limits import Limits
 from coordinator.core.tables.in_memory import HotState
 from coordinator.kafka.errors import ErrorCode

@@ -11,7 +11,7 @@ from coordinator.core.commands import Answer, Command, CommitResult, DeletedTo, 
 from coordinator.core.files.answers import result_of as logged_result
 from coordinator.testing.shard_harness import HarnessReplica, World
 from records.codec import decode_entry
-from records.files import FileCommitted, table_of
+from records.committed_files.codec import FileCommitted, table_of
 from tests.core.build import (
     MASK,
     OTHER_TOPIC,

@@ -25,9 +25,8 @@ from coordinator.core.tables.stored_rows import ROW, numbers_of
 from coordinator.core.tables.tables import PartitionTable
 from coordinator.core.wording import partition_text
 from coordinator.kafka.batches import partition_key
-from records.files import read_files, topic_halves, topic_id_of
-from records.levels import LEVEL_LATEST
-from records.lines import (
+from records.committed_files.codec import read_files, topic_halves, topic_id_of
+from records.committed_files.lines import (
     BASE_OFFSET,
     BASE_SEQUENCE,
     BYTE_OFFSET,
@@ -41,6 +40,7 @@ from records.lines import (
     VERDICT,
     BatchVerdict,
 )
+from records.levels import LEVEL_LATEST
 from tests.compiled import plain
 from tests.core.build import OTHER_TOPIC, TOPIC, batch, batch_array, commit
 from tests.core.loops_of_files import COMPILED, INTERPRETED

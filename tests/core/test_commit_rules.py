@@ -15,8 +15,8 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.codec import ELEMENTS_MAX
 from coordinator.testing.shard_harness import HarnessReplica, World
 from records.codec import decode_entry
-from records.files import FileCommitted
-from records.lines import BatchVerdict
+from records.committed_files.codec import FileCommitted
+from records.committed_files.lines import BatchVerdict
 from records.model import FilesFenced, FilesHandedOver, FilesRemoved, ProducersExpired, Record
 from tests.core.build import (
     MASK,

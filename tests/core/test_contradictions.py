@@ -14,8 +14,8 @@ from coordinator.core.limits import Limits
 from coordinator.core.log_entry import ContradictoryEntry
 from coordinator.testing.shard_harness import HarnessReplica, World
 from records.codec import decode_entry, encode_entry
+from records.committed_files.codec import FileCommitted
 from records.entry_key import EntryKey, encode_key
-from records.files import FileCommitted
 from records.log import TOPIC_PARTITIONS_MAX
 from records.model import (
     FilesFenced,

@@ -23,7 +23,7 @@ from coordinator.core.commands import (
     TopicShare,
     WantedTopic,
 )
-from coordinator.core.decide import decide_write
+from coordinator.core.deciding.decide import decide_write
 from coordinator.core.directory.decisions import decide_confirm, decide_create, decide_delete, decide_register
 from coordinator.core.directory.directory import working_nodes
 from coordinator.core.events import SchemaLevel

@@ -29,8 +29,8 @@ from coordinator.kafka.batches import BATCH, BatchArray, partition_key
 from coordinator.protocol import commit_loops as wire_loops
 from coordinator.runtime.routing import owner_loops
 from records import hash_loops
-from records.files import topic_halves
-from records.lines import LINE_WIDTH, VERDICT
+from records.committed_files.codec import topic_halves
+from records.committed_files.lines import LINE_WIDTH, VERDICT
 from tests.compiled import REPOSITORY, loop_modules, plain
 from tests.core.loops_of_files import COMPILED, INTERPRETED
 

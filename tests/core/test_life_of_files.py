@@ -15,7 +15,7 @@ from coordinator.core.commands import (
     Outcome,
     RemoveFiles,
 )
-from coordinator.core.decide_files import RECORD_KEY_BYTES_MAX
+from coordinator.core.deciding.decide_files import RECORD_KEY_BYTES_MAX
 from coordinator.core.events import Delivered, Delivery, SchemaLevel, Unassigned
 from coordinator.core.limits import FILES_PER_REQUEST_MAX, Limits
 from coordinator.kafka.errors import ErrorCode

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from coordinator.core import group
 from coordinator.core.commands import (
     Command,
     CommitResult,
@@ -23,6 +22,7 @@ from coordinator.core.commands import (
     Outcome,
     RemoveFiles,
 )
+from coordinator.core.deciding import group
 from coordinator.core.events import Delivered, Delivery
 from coordinator.core.files.requests import check_head
 from coordinator.core.limits import Limits

@@ -17,10 +17,10 @@ from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
 from coordinator.testing.shard_harness import HarnessReplica, World
 from records.codec import decode_entry
+from records.committed_files.codec import FileCommitted, table_of
+from records.committed_files.lines import BatchVerdict
 from records.entry_key import EntryKey, decode_key, encode_key
 from records.errors import UnreadableEntry
-from records.files import FileCommitted, table_of
-from records.lines import BatchVerdict
 from records.model import LeadershipClaimed
 from tests.core.build import TOPIC, batch, commit, delete_records, list_offsets, place, state_of, view_of
 

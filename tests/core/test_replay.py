@@ -15,8 +15,8 @@ from coordinator.core.log_entry import ReadEntry
 from coordinator.core.state.packing import Packer
 from coordinator.testing.shard_harness import HarnessReplica, World
 from records.codec import HEADER_SIZE_BYTES, encode_entry
+from records.committed_files.codec import FileCommitted
 from records.entry_key import EntryKey, encode_key
-from records.files import FileCommitted
 from records.levels import LEVEL_LATEST
 from records.model import FilesFenced, LeadershipClaimed, NoOp, Record, TransactionBegan
 from tests.compiled import plain

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from coordinator.core.commands import OK, AssignReplicasToDirs, Outcome, RegisterNode
-from coordinator.core.decide import decide_write
+from coordinator.core.deciding.decide import decide_write
 from coordinator.core.directory.content import content_of, items_of, restore_content
 from coordinator.core.directory.decisions import decide_register
 from coordinator.core.directory.directory import Directory

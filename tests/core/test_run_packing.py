@@ -23,9 +23,9 @@ from coordinator.core.tables.cells import PRODUCER_WIDTH, REMEMBERED_BATCHES
 from coordinator.core.tables.keyed_loops import KeyedRows
 from coordinator.core.tables.stored_rows import PACKED, ROW, FileName, Rows, RunRow, numbers_of, unpack
 from coordinator.core.tables.tables import PartitionTable, ProducerTable
-from records.file_head import FileHead
-from records.files import FileTable
-from records.lines import (
+from records.committed_files.codec import FileTable
+from records.committed_files.head import FileHead
+from records.committed_files.lines import (
     BASE_OFFSET,
     BYTE_OFFSET,
     BYTE_SIZE,
@@ -37,7 +37,7 @@ from records.lines import (
     VERDICT,
     BatchVerdict,
 )
-from records.lines import ROW as PARTITION_ROW
+from records.committed_files.lines import ROW as PARTITION_ROW
 from records.state_digest import PRODUCER_RING, U64, Digest, hash_batches, key_lanes
 from tests.compiled import plain
 

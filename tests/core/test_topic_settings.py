@@ -7,7 +7,7 @@ import json
 import pytest
 
 from coordinator.core.commands import OK, AlterTopicConfigs, ConfigChange, CreateTopics, DeleteTopics, Outcome, TopicAlteration, WantedTopic
-from coordinator.core.decide import decide_write
+from coordinator.core.deciding.decide import decide_write
 from coordinator.core.directory.content import content_of, items_of, restore_content
 from coordinator.core.directory.directory import Directory, apply_directory
 from coordinator.core.directory.topic_settings import settings_of

@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cli.dev.jars import JarError, LockedJar, ivy_description, parse_lock, pom, resolve
 from cli.dev.kafka.prepare import LOCK_FILE
+from cli.java.jars import JarError, LockedJar, ivy_description, parse_lock, pom, resolve
 
 CONTENT = {"alpha-1.0.jar": b"first jar", "beta_2.13-2.5-rc.jar": b"second jar"}
 

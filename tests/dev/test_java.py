@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.dev.java import NoJavaError, find_java, java_major, version_in_release_file
+from cli.java.java import NoJavaError, find_java, java_major, version_in_release_file
 
 
 def install(home: Path, version: str | None) -> Path:

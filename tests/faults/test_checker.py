@@ -39,8 +39,8 @@ from integration_tests.history import (
 )
 from integration_tests.metadata_log import read_log
 from records.codec import encode_entry, encode_key
+from records.committed_files.codec import CommittedBatch, FileCommitted
 from records.entry_key import EntryKey
-from records.files import CommittedBatch, FileCommitted
 from records.model import Endpoint, LeadershipClaimed, NoOp, PartitionCreated, RecordsDeleted
 
 WHERE = UserPartition(bytes(range(16)), 0)

@@ -9,8 +9,8 @@ import pytest
 from integration_tests.history import LogMessage
 from integration_tests.metadata_log import ReadLog, read_log
 from records.codec import encode_entry, encode_key
+from records.committed_files.codec import CommittedBatch, FileCommitted
 from records.entry_key import EntryKey
-from records.files import CommittedBatch, FileCommitted
 from records.model import (
     Endpoint,
     FilesFenced,

@@ -22,7 +22,7 @@ from coordinator.adapters.server.contract import (
     TakeRun,
 )
 from coordinator.adapters.server.server import Server
-from coordinator.config.security import SaslMechanism
+from coordinator.config.sections.security import SaslMechanism
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.framing import FrameReader, request_frame
 from coordinator.security.mechanisms import ListenerLogins

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.records_codec import make_file
-from coordinator.client.record_lines import InputError, parse_lines, record_fields
-from coordinator.client.wal_manifest import Manifest, ManifestBatch, ManifestError, decode_manifest, encode_manifest
+from coordinator.client.records.record_lines import InputError, parse_lines, record_fields
+from coordinator.client.records.wal_manifest import Manifest, ManifestBatch, ManifestError, decode_manifest, encode_manifest
 from coordinator.operations.table import APIS, decode_request
 from coordinator.protocol.codec import Message, decode, encode
 from coordinator.protocol.commit_file import decode_commit_file, decode_commit_response, encode_commit_file
@@ -28,8 +28,8 @@ from coordinator.protocol.list_offsets import decode_list_offsets
 from coordinator.protocol.messages import CommitFileRequest, CommitFileResponse, FindBatchesRequest, ListOffsetsRequest
 from coordinator.protocol.wire import MalformedMessage
 from records.codec import decode_entry, decode_key, encode_entry, encode_key
+from records.committed_files.codec import FileCommitted, files_of, read_files, read_files_at
 from records.errors import UnreadableEntry
-from records.files import FileCommitted, files_of, read_files, read_files_at
 from records.history import levels, schema_of_header
 from records.record_batch import CorruptBatch, decode_records, encode_batch, parse_header, parse_headers
 from records.snapshot.errors import MalformedRecord, NewerFormat

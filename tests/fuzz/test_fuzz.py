@@ -110,7 +110,7 @@ for data in target.seeds():
 print(*sorted({code.co_filename for code, _, _ in coverage.seen if code.co_filename.endswith("_loops.py")}))
 """
     seen = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, check=True, capture_output=True, text=True).stdout
-    assert "records/file_loops.py" in seen
+    assert "records/committed_files/file_loops.py" in seen
 
 
 def test_mutations_are_repeatable_and_varied() -> None:

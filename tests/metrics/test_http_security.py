@@ -13,7 +13,7 @@ import uvloop
 
 from coordinator.adapters.metrics import HttpServer, Metrics
 from coordinator.adapters.metrics.http import CONNECTIONS_MAX
-from coordinator.app.http_security import HttpSecurity
+from coordinator.app.security.http import HttpSecurity
 from coordinator.config.load import load_settings
 from coordinator.config.values import HttpAddress
 from coordinator.runtime.failures import FatalError

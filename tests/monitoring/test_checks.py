@@ -13,9 +13,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from cli.durations import Duration
 from cli.main import root
 from cli.outcome import Exit
+from cli.spark.durations import Duration
 from spark_jobs.monitor.checks import AUDIT_STATUS, RETRY_S, Check, Checks
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from codegen.messages import module_source
 from coordinator.adapters.metrics.registry import Metrics
-from coordinator.app.dispatch import Dispatcher
-from coordinator.client.connection import ClientConnection
+from coordinator.app.requests.dispatch import Dispatcher
+from coordinator.client.routing.connection import ClientConnection
 from coordinator.core.commands import FoundOffset, ListOffsets, OffsetQuery, WantedTopic
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.declaration import CLUSTER_ACTION, AnsweredBy, Lane, Operation, Translation, declare

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
+from records.committed_files.codec import CommittedBatch, FileCommitted
+from records.committed_files.lines import BatchVerdict
 from records.entry_key import EntryKey
-from records.files import CommittedBatch, FileCommitted
 from records.history import schema_of_level
-from records.lines import BatchVerdict
 from records.model import (
     DirectoryAssignment,
     DisklessLogInitialized,

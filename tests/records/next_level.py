@@ -1,8 +1,8 @@
 """A schema level that does not exist: the newest one, with one more number of every batch in the hot record.
 
 `add_level` adds it to a copy of the sources as a developer would: a schema file, its line in `records/levels.py`, and the column in
-`records/file_layouts.py`. `make_tree` makes such a copy of all packages, in which programs run (`run_in`); the compiled loops are those
-of this tree, unchanged.
+`records/committed_files/layouts.py`. `make_tree` makes such a copy of all packages, in which programs run (`run_in`); the compiled loops
+are those of this tree, unchanged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from records.file_layouts import LAYOUTS
+from records.committed_files.layouts import LAYOUTS
 from records.history import read_schema_text
 from records.levels import FILE_OF_LEVEL, LEVEL_LATEST
 from tests.compiled import REPOSITORY
@@ -53,7 +53,7 @@ def add_level(folder: Path) -> None:
     (file,) = (branch for branch in entry["fields"][0]["type"]["items"] if branch["name"] == "FileCommitted")
     file["fields"][0]["name"] = f"layout_{VERSION}"
     (folder / "records/schemas" / name).write_text(json.dumps(entry), "utf-8")
-    levels, layouts = folder / "records/levels.py", folder / "records/file_layouts.py"
+    levels, layouts = folder / "records/levels.py", folder / "records/committed_files/layouts.py"
     last = f'{LEVEL_LATEST}: "{FILE_OF_LEVEL[LEVEL_LATEST]}"'
     text = levels.read_text("utf-8")
     assert text.count(last) == 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 
-from records.files import CommittedBatch, FileCommitted
+from records.committed_files.codec import CommittedBatch, FileCommitted
 from records.history import levels, schema_of_level
 
 INT_MAX = 2**31 - 1

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from records import model
 from records.avro import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, Array, AvroType, Fixed, Primitive, RecordType, Union
+from records.committed_files.codec import CommittedBatch, FileCommitted
+from records.committed_files.lines import BatchVerdict
 from records.entry_key import EntryKey
-from records.files import CommittedBatch, FileCommitted
 from records.history import NEWEST
-from records.lines import BatchVerdict
 from records.model import FilesFenced, FilesHandedOver, Record, TopicConfigured
 from records.shapes import RECORD_CLASSES
 

@@ -11,11 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from records import file_loops
 from records.codec import decode_entry, encode_entry
-from records.errors import InvalidRecord, UndecodableEntry
-from records.file_layouts import LAYOUT_1
-from records.files import (
+from records.committed_files import file_loops
+from records.committed_files.codec import (
     CommittedBatch,
     FileCommitted,
     FileTable,
@@ -27,8 +25,10 @@ from records.files import (
     read_files_at,
     table_of,
 )
+from records.committed_files.layouts import LAYOUT_1
+from records.committed_files.lines import BASE_OFFSET, BYTE_SIZE, DETAIL, FILE, LINE_WIDTH, LOG_START, ROW, VERDICT, BatchVerdict
+from records.errors import InvalidRecord, UndecodableEntry
 from records.history import levels, schema_of_level
-from records.lines import BASE_OFFSET, BYTE_SIZE, DETAIL, FILE, LINE_WIDTH, LOG_START, ROW, VERDICT, BatchVerdict
 from records.model import NoOp
 from tests.compiled import plain
 from tests.records import plain_files

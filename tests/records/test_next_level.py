@@ -12,14 +12,15 @@ from tests.records.next_level import make_tree, run_in
 BEGINNING = """
 import numpy as np
 
-from records import files, file_loops
+from records.committed_files import codec as files
+from records.committed_files import file_loops
 from records.codec import decode_entry, encode_entry
 from records.errors import InvalidRecord
-from records.file_layouts import LEADER_EPOCH
-from records.files import FileTable, encode_files, files_of, line_width, read_files, table_of
+from records.committed_files.layouts import LEADER_EPOCH
+from records.committed_files.codec import FileTable, encode_files, files_of, line_width, read_files, table_of
 from records.history import levels
 from records.levels import LEVEL_LATEST
-from records.lines import LINE_WIDTH
+from records.committed_files.lines import LINE_WIDTH
 from tests.records.examples import FILE, examples_of
 
 older = {level: encode_entry([FILE], level) for level in levels() if level < LEVEL_LATEST}
@@ -75,7 +76,7 @@ STORIES = {
     "coordinators commit, follow, replay and load across the change": """
         from dataclasses import replace
 
-        from coordinator.core import group
+        from coordinator.core.deciding import group
         from coordinator.core.events import SchemaLevel, Unassigned
         from coordinator.core.files.requests import read_lines
         from coordinator.testing.shard_harness import HarnessReplica, World

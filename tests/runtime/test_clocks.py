@@ -14,7 +14,7 @@ from coordinator.testing.kafka import FakeKafka
 from coordinator.testing.kafka_log import Fate
 from coordinator.testing.state_store import MemoryStateStores
 from records.codec import decode_entry
-from records.files import FileCommitted
+from records.committed_files.codec import FileCommitted
 from records.model import Endpoint, NodeRegistered
 from tests.core.build import batch, commit, place, result_of
 from tests.patient_loop import loop_ms

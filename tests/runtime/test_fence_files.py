@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from coordinator.client.ulid import RANDOM_BYTES, new_key
+from coordinator.client.records.ulid import RANDOM_BYTES, new_key
 from coordinator.core.commands import OK, FileStanding, RemoveFiles
 from coordinator.core.limits import FILES_PER_REQUEST_MAX, OBJECT_FORMAT_WAL_MULTI_SEGMENT, Limits
 from coordinator.kafka.errors import ErrorCode

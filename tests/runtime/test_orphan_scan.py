@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.adapters.objectstore import open_store
-from coordinator.client.ulid import RANDOM_BYTES, new_key
+from coordinator.client.records.ulid import RANDOM_BYTES, new_key
 from coordinator.core.commands import FileStanding, Outcome
 from coordinator.core.directory.content import Restoration
 from coordinator.kafka.errors import ErrorCode

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coordinator.adapters.server.contract import Handler, IncomingRequest, Respond
-from coordinator.client.connection import ClientConnection, ConnectionLost, RequestTimedOut
+from coordinator.client.routing.connection import ClientConnection, ConnectionLost, RequestTimedOut
 from coordinator.operations.table import APIS, ApiTable, decode_request
 from coordinator.protocol import messages
 from coordinator.protocol.api_keys import ApiKey

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from coordinator.adapters.server.connection import Connection
 from coordinator.adapters.server.contract import CloseReason, ListenerSecurity, ServerLimits
 from coordinator.adapters.server.server import Server
-from coordinator.client.connection import ClientConnection, ConnectionLost
+from coordinator.client.routing.connection import ClientConnection, ConnectionLost
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.framing import request_frame
 from coordinator.security.client_security import ClientSecurity

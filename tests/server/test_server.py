@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from coordinator.adapters.server.contract import CloseReason, Handler, IncomingRequest, Respond, ServerLimits
-from coordinator.client.connection import ClientConnection, ConnectionLost
+from coordinator.client.routing.connection import ClientConnection, ConnectionLost
 from coordinator.operations.table import APIS, ApiTable
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import decode

@@ -18,8 +18,8 @@ from coordinator.core.events import Assigned, Unassigned
 from coordinator.core.limits import Limits
 from coordinator.testing.shard_harness import START_MS, HarnessReplica, World
 from records.codec import InvalidRecord, encode_entry, encode_key
+from records.committed_files.codec import CommittedBatch, FileCommitted
 from records.entry_key import EntryKey
-from records.files import CommittedBatch, FileCommitted
 from records.history import levels
 from records.levels import LEVEL_LATEST
 from records.log import RESTORED_KEY

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from cli.replica_state import open_state
+from cli.log.replica_state import open_state
 from spark_jobs.archive.columns import APPLIED, SCHEMA
 from spark_jobs.archive.rows import archive_function, split
 from spark_jobs.archive.snapshot_rows import snapshot_rows

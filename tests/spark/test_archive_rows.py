@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from records.codec import encode_entry, encode_key
+from records.committed_files.codec import FileCommitted
+from records.committed_files.lines import BatchVerdict
 from records.entry_key import EntryKey
-from records.files import FileCommitted
 from records.history import levels
-from records.lines import BatchVerdict
 from records.model import (
     LeadershipClaimed,
     NoOp,

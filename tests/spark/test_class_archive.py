@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.dev.java import FOUND_IN_WHEEL, Java, find_java
+from cli.java.java import FOUND_IN_WHEEL, Java, find_java
 from spark_jobs.class_archive import base_options
 from spark_jobs.session import SparkStartError
 from spark_jobs.settings import JVM_OPTIONS

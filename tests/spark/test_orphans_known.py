@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from cli.replica_state import open_state
+from cli.log.replica_state import open_state
 from records.levels import LEVEL_LATEST
 from records.model import FeatureLevelSet, FilesFenced, FilesRemoved, Record, TransactionAborted, TransactionBegan, TransactionEnded
 from spark_jobs.log_begin import Start

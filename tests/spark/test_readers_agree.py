@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.log_entries import EntryJudge, LogMessage
+from cli.log.entries import EntryJudge, LogMessage
 from coordinator.testing.shard_harness import World
 from records.codec import decode_entry, decode_key, encode_entry, encode_key
+from records.committed_files.codec import FileCommitted
 from records.entry_key import EntryKey
 from records.errors import UnreadableEntry
-from records.files import FileCommitted
 from records.log import RESTORED_KEY, TOPIC_PARTITIONS_MAX, VOID_REASONS, LogGrammar, Role, Verdict
 from records.model import (
     LeadershipClaimed,

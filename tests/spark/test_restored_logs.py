@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.replica_state import database_replica, open_state
+from cli.log.replica_state import database_replica, open_state
 from coordinator.adapters.sqlite import StateDatabases
 from coordinator.core.log_entry import entry_hash
 from coordinator.runtime.loading.restored import moved_head

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from records.codec import encode_entry, encode_key
+from records.committed_files.codec import FileCommitted
 from records.entry_key import EntryKey
-from records.files import FileCommitted
 from records.levels import LEVEL_LATEST
 from records.log import RESTORED_KEY
 from records.model import (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from records.codec import decode_entry
-from records.files import FileCommitted
+from records.committed_files.codec import FileCommitted
 from spark_jobs.store.sink import Store
 from tests.spark.scan_logs import Life, findings, follow, rows
 

@@ -11,14 +11,14 @@ from typing import Any
 import apsw
 import pytest
 
-from cli.replica_state import DatabaseReplica, ToldReplica, database_replica, open_state
+from cli.log.replica_state import DatabaseReplica, ToldReplica, database_replica, open_state
 from coordinator.core.directory.content import content_of, items_of
 from coordinator.core.directory.directory import Directory as ServiceDirectory
 from coordinator.core.directory.directory import apply_directory, date_deletions
 from coordinator.testing.shard_harness import HarnessReplica, World
 from records.codec import encode_entry, encode_key
+from records.committed_files.codec import begins_like_a_file, read_files
 from records.entry_key import EntryKey
-from records.files import begins_like_a_file, read_files
 from records.history import levels
 from records.levels import LEVEL_LATEST
 from records.model import (

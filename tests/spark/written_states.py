@@ -11,14 +11,14 @@ from pathlib import Path
 import apsw
 import pyarrow as pa
 
-from cli.replica_state import database_replica, open_state
+from cli.log.replica_state import database_replica, open_state
 from coordinator.adapters.sqlite import StateDatabase, StateDatabases
 from coordinator.core.yielding import no_rest
 from records.codec import encode_entry, encode_key
+from records.committed_files.codec import FileCommitted, begins_like_a_file
+from records.committed_files.lines import BatchVerdict
 from records.entry_key import EntryKey
-from records.files import FileCommitted, begins_like_a_file
 from records.history import levels
-from records.lines import BatchVerdict
 from records.model import (
     LeadershipClaimed,
     NoOp,

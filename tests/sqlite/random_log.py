@@ -7,7 +7,7 @@ import random
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from records.files import CommittedBatch, FileCommitted
+from records.committed_files.codec import CommittedBatch, FileCommitted
 from records.model import (
     DisklessLogInitialized,
     DisklessLogRepaired,

@@ -15,7 +15,7 @@ from coordinator.core.tables.stored_rows import ColdStore, Header, Tombstone
 from coordinator.core.yielding import Rest, no_rest
 from coordinator.kafka.batches import partition_key
 from records.codec import encode_entry
-from records.files import FileCommitted, table_of
+from records.committed_files.codec import FileCommitted, table_of
 from records.model import Endpoint, NodeRegistered, Record
 from tests.sqlite.random_log import START_MS, LogModel
 

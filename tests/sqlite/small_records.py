@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from coordinator.core.tables.stored_rows import ColdStore, RunRow
-from records.files import CommittedBatch, FileCommitted
+from records.committed_files.codec import CommittedBatch, FileCommitted
 from records.model import PartitionCreated, RecordsDeleted
 from tests.sqlite.replicas import Replica, Store
 

@@ -12,7 +12,7 @@ from coordinator.adapters.sqlite import StateDatabase, writer
 from coordinator.core.files.logged import AppliedFiles
 from coordinator.core.state import packing
 from coordinator.core.yielding import Rest, no_rest
-from records.files import CommittedBatch, FileCommitted
+from records.committed_files.codec import CommittedBatch, FileCommitted
 from records.model import PartitionCreated
 from tests.sqlite.random_log import START_MS
 from tests.sqlite.replicas import CLUSTER_ID, PARTITION, TOPIC_ID, Replica, header

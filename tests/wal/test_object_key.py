@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.client.ulid import new_key, new_ulid
+from coordinator.client.records.ulid import new_key, new_ulid
 from coordinator.kafka.object_key import TIME_MAX_MS, created_ms_of_key, creation_ms
 
 ULID = "01ARZ3NDEKTSV4RRFFQ69G5FAV"  # the example of the ULID specification

@@ -15,9 +15,9 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.client.record_lines import InputError, parse_lines, record_fields
-from coordinator.client.wal_file import WalFileBuilder, WalFileError, read_wal_file, write_wal_file
-from coordinator.client.wal_manifest import (
+from coordinator.client.records.record_lines import InputError, parse_lines, record_fields
+from coordinator.client.records.wal_file import WalFileBuilder, WalFileError, read_wal_file, write_wal_file
+from coordinator.client.records.wal_manifest import (
     Manifest,
     ManifestBatch,
     ManifestError,
@@ -319,7 +319,7 @@ def no_links(*_: object) -> None:
 def names_of_files(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], list[str]]:
     """Lists the folder; the tests run on a file system with links, and on one without."""
     if request.param == "no links":
-        monkeypatch.setattr("coordinator.client.wal_file.os.link", no_links)
+        monkeypatch.setattr("coordinator.client.records.wal_file.os.link", no_links)
     return lambda: sorted(path.name for path in tmp_path.iterdir())
 
 
@@ -371,7 +371,7 @@ def test_a_write_that_fails_leaves_nothing(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
-    monkeypatch.setattr("coordinator.client.wal_file.os.link", no_links)
+    monkeypatch.setattr("coordinator.client.records.wal_file.os.link", no_links)
     for overwrite in (False, True):
         with pytest.raises(OSError, match="No space left"):
             write_wal_file(tmp_path / "a.wal", *built(b"x"), overwrite=overwrite)

@@ -18,10 +18,10 @@ from typing import Protocol, Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from cli.dev.jars import JarError
-from cli.dev.java import NoJavaError
 from cli.dev.kafka.cluster import KafkaCluster
 from cli.dev.kafka.prepare import RuntimeUnavailableError, find_runtime
+from cli.java.jars import JarError
+from cli.java.java import NoJavaError
 
 CHOICES = ("testcontainers",)
 SESSION_TIMEOUT_MS = 30_000

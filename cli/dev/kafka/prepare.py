@@ -17,14 +17,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from cli.dev.cache import cache_folder, file_lock
-from cli.dev.jars import resolve
-from cli.dev.java import Java, find_java
 from cli.dev.kafka.node import KafkaNode
 from cli.dev.kafka.properties import NodeAddress, Profile, jvm_options, render, server_properties
 from cli.dev.kafka.runtime import LOG4J2_FILE, BrokerRuntime, java_command
 from cli.dev.kafka.storage import CHECKPOINT_FILE, format_folder, random_kafka_uuid
 from cli.dev.ports import lease_ports
+from cli.java.cache import cache_folder, file_lock
+from cli.java.jars import resolve
+from cli.java.java import Java, find_java
 
 LOCK_FILE = Path(__file__).with_name("jars.lock")
 ARCHIVE_FILE = "classes.jsa"

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli.dev.java import Java
 from cli.dev.kafka.properties import Profile, jvm_options
+from cli.java.java import Java
 
 LOG4J2_FILE = Path(__file__).with_name("log4j2.properties")
 MAIN_CLASS = "kafka.Kafka"

@@ -27,11 +27,11 @@ from confluent_kafka.admin import (
 )
 
 from coordinator.adapters.kafka.brokers import describe_brokers
-from coordinator.adapters.kafka.control_records import read_control_records
-from coordinator.adapters.kafka.entries import DEFAULTS, FIXED, EntryReader
 from coordinator.adapters.kafka.group import describe_members
 from coordinator.adapters.kafka.login_watch import LoginWatch
-from coordinator.adapters.kafka.offsets import ask_log_range, refresh_leaders
+from coordinator.adapters.kafka.reading.control_records import read_control_records
+from coordinator.adapters.kafka.reading.entries import DEFAULTS, FIXED, EntryReader
+from coordinator.adapters.kafka.reading.offsets import ask_log_range, refresh_leaders
 from coordinator.adapters.kafka.settings import client_properties
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.runtime.ports import (

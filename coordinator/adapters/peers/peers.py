@@ -11,8 +11,8 @@ import logging
 import time
 from typing import Final
 
-from coordinator.client.connection import ConnectionLost, RequestTimedOut
-from coordinator.client.pool import CONNECT_TIMEOUT_S, ConnectionPool, Line
+from coordinator.client.routing.connection import ConnectionLost, RequestTimedOut
+from coordinator.client.routing.pool import CONNECT_TIMEOUT_S, ConnectionPool, Line
 from coordinator.protocol.codec import Message
 from coordinator.protocol.wire import MalformedMessage
 from coordinator.runtime.ports import PeerGone, PeerUnavailable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from coordinator.client.migration_calls import DisklessLogState
+from coordinator.client.calls.migrations import DisklessLogState
 from coordinator.client.model import SeededProducer
 
 

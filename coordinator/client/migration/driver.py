@@ -14,6 +14,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final
 
+from coordinator.client.calls.migrations import DisklessLogState
 from coordinator.client.errors import DisklessError, InvalidRequest
 from coordinator.client.migration.calls import MigrationCalls
 from coordinator.client.migration.classic import (
@@ -23,7 +24,6 @@ from coordinator.client.migration.classic import (
     ProducerBatches,
     WrittenPastBoundary,
 )
-from coordinator.client.migration_calls import DisklessLogState
 from coordinator.kafka.errors import ErrorCode
 
 INITS_AT_ONCE: Final = 4

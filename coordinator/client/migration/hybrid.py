@@ -11,10 +11,10 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import NamedTuple
 
+from coordinator.client.calls.migrations import DisklessLogState
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import OffsetOutOfRange, Unavailable
 from coordinator.client.migration.classic import ClassicRecords
-from coordinator.client.migration_calls import DisklessLogState
 from coordinator.client.model import PartitionId
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, LATEST

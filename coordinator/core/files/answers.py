@@ -12,8 +12,8 @@ from coordinator.core.wording import partition_text, row_text
 from coordinator.kafka.batches import LOG_APPEND_TIME, SEQUENCE_MASK, split_partition_key
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import topic_id_text
-from records.files import FileTable, topic_id_of
-from records.lines import (
+from records.committed_files.codec import FileTable, topic_id_of
+from records.committed_files.lines import (
     BASE_OFFSET,
     BASE_SEQUENCE,
     DETAIL,

@@ -11,8 +11,8 @@ from coordinator.core.files.logged import LoggedFiles
 from coordinator.core.files.outcomes import FAR_BYTES, NO_PARTITION, OLD_EPOCH, PENDING, UNDO_WIDTH, WRONG_OFFSET
 from coordinator.core.tables.in_memory import HotState
 from coordinator.core.wording import partition_text
-from records.files import topic_id_of
-from records.lines import (
+from records.committed_files.codec import topic_id_of
+from records.committed_files.lines import (
     BASE_OFFSET,
     BASE_SEQUENCE,
     BYTE_OFFSET,

@@ -1,8 +1,8 @@
 """The rules of a commit, batch by batch: the loops. Compiled when installed; the `.pxd` has the types.
 
-Batches are lines (`records.lines`), file after file; `first_line`, or `bounds`, says where the lines of each file begin, and where those
-of the last one end. The leader decides into the speculative tables (`decide_files`); every replica applies what the log holds to the
-committed ones (`apply_files`). Both judge a batch by the same functions.
+Batches are lines (`records.committed_files.lines`), file after file; `first_line`, or `bounds`, says where the lines of each
+file begin, and where those of the last one end. The leader decides into the speculative tables (`decide_files`); every replica applies
+what the log holds to the committed ones (`apply_files`). Both judge a batch by the same functions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from coordinator.core.tables.cells import (
     START_OFFSET,
 )
 from coordinator.core.tables.keyed_loops import KeyedRows
-from records.lines import (
+from records.committed_files.lines import (
     BASE_OFFSET,
     BASE_SEQUENCE,
     BYTE_OFFSET,

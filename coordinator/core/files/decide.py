@@ -15,9 +15,9 @@ from coordinator.core.files.outcomes import UNKNOWN_PARTITION
 from coordinator.core.files.requests import RequestLines
 from coordinator.core.tables.diskless_log import OFFSETS_MAX
 from coordinator.core.tables.in_memory import HotState
-from records.file_head import FileHead
-from records.files import FileTable, encode_files
-from records.lines import FILE
+from records.committed_files.codec import FileTable, encode_files
+from records.committed_files.head import FileHead
+from records.committed_files.lines import FILE
 from records.tuples import tuples_of
 
 

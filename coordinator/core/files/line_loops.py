@@ -7,7 +7,7 @@ try:
 except ImportError:
     from records import interpreted_cython as cython
 
-from records.lines import (
+from records.committed_files.lines import (
     BASE_OFFSET,
     BYTE_OFFSET,
     BYTE_SIZE,

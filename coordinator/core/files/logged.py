@@ -1,7 +1,7 @@
 """Committed files in memory: those of a leader's group, and those that were read from the log.
 
-A replica holds a file once, as lines of numbers (`records.lines`) with its head and its entry: while it is decided, acknowledged,
-applied, and until it is written to the state database.
+A replica holds a file once, as lines of numbers (`records.committed_files.lines`) with its head and its entry: while it is decided,
+acknowledged, applied, and until it is written to the state database.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from coordinator.core.files.line_loops import count_batches, place_batches, sort_batches
 from coordinator.core.tables.stored_rows import ROW, FileLists, FileName, FileRow, Rows, numbers_of
-from records.files import FileTable
-from records.lines import ROW as ROW_OF_PARTITION
+from records.committed_files.codec import FileTable
+from records.committed_files.lines import ROW as ROW_OF_PARTITION
 
 Int64s = npt.NDArray[np.int64]
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from coordinator.core.files.outcomes import BAD_MAGIC, BAD_OFFSETS, BAD_RANGE, BAD_TIME, BAD_TYPE, OUT_OF_ORDER
-from records.lines import (
+from records.committed_files.lines import (
     BASE_OFFSET,
     BASE_SEQUENCE,
     BYTE_OFFSET,

@@ -22,7 +22,7 @@ from coordinator.kafka.coordinators import OWNERS_MAX
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import topic_id_text
 from coordinator.object_store import key_fault
-from records.lines import LINE_WIDTH
+from records.committed_files.lines import LINE_WIDTH
 
 Int64s = npt.NDArray[np.int64]
 

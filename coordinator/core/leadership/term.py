@@ -26,7 +26,7 @@ from coordinator.core.files.logged import LoggedFiles
 from coordinator.core.leadership.transaction import AppliedChunk, Chunk
 from coordinator.core.log_entry import ReadEntry
 from coordinator.core.request import Reply, Request, Token
-from records.file_head import FileHead
+from records.committed_files.head import FileHead
 from records.model import Record
 from records.tuples import tuples_of
 

@@ -8,7 +8,7 @@ VALUES = 4
 """The first cell behind them."""
 
 TOPIC_HALF_1, TOPIC_HALF_2, PARTITION_INDEX = range(3)
-"""The key of a partition; see `records.lines`."""
+"""The key of a partition; see `records.committed_files.lines`."""
 
 HIGH_WATERMARK, START_OFFSET, FIRST_OFFSET, PREFIX_START, LEADER_EPOCH, MAX_TIMESTAMP, MAX_TIMESTAMP_OFFSET = range(VALUES, VALUES + 7)
 PARTITION_WIDTH = MAX_TIMESTAMP_OFFSET + 1

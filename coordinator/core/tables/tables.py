@@ -34,7 +34,7 @@ from coordinator.core.tables.cells import (
 )
 from coordinator.core.tables.keyed_loops import KeyedRows
 from coordinator.kafka.batches import split_partition_key
-from records.files import topic_halves
+from records.committed_files.codec import topic_halves
 
 Int64s = npt.NDArray[np.int64]
 

@@ -20,8 +20,8 @@ from typing import NamedTuple, TypeAlias
 
 from coordinator.testing.simulation.story import Violation
 from records.codec import UnreadableEntry, decode_entry, decode_key
+from records.committed_files.codec import FileCommitted
 from records.entry_key import EntryKey
-from records.files import FileCommitted
 from records.model import (
     DisklessLogInitialized,
     DisklessLogRepaired,

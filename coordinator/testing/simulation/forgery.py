@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from coordinator.testing.simulation.fold import LogFold
 from records.codec import encode_entry
-from records.files import CommittedBatch, FileCommitted
+from records.committed_files.codec import CommittedBatch, FileCommitted
 from records.model import Record, RecordsDeleted, TransactionEnded
 
 FORGED_KEY = "forged"

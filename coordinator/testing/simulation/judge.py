@@ -33,7 +33,7 @@ from coordinator.testing.simulation.retention import JudgedRetention
 from coordinator.testing.simulation.scenario import Scenario
 from coordinator.testing.simulation.story import Story, Violation
 from records.codec import HEADER_SIZE_BYTES
-from records.files import table_of
+from records.committed_files.codec import table_of
 from records.history import schema_of_header
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3

@@ -20,10 +20,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from coordinator.client.calls.migrations import DisklessLogState
 from coordinator.client.errors import DisklessError, error_of
 from coordinator.client.migration.classic import ClassicState, MigrationRefused, ProducerBatches
 from coordinator.client.migration.driver import MigrationDriver
-from coordinator.client.migration_calls import DisklessLogState
 from coordinator.client.model import SeededBatch, SeededProducer
 from coordinator.core.commands import (
     CommitFile,

@@ -12,9 +12,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
-from coordinator.core import decide, follower, group, view
+from coordinator.core import follower, view
 from coordinator.core.commands import CommitFile, DescribeFiles, ListOffsets
 from coordinator.core.committed import Committed
+from coordinator.core.deciding import decide, group
+from coordinator.core.deciding.group import GroupBuilder
 from coordinator.core.directory import decisions
 from coordinator.core.events import Delivered, Delivery, Event, Unassigned
 from coordinator.core.files.answers import unknown_result
@@ -23,7 +25,6 @@ from coordinator.core.files.decide import decide as decide_files
 from coordinator.core.files.logged import LoggedFiles
 from coordinator.core.files.requests import RequestLines, read_lines
 from coordinator.core.follower import Follower
-from coordinator.core.group import GroupBuilder
 from coordinator.core.leader import Leader
 from coordinator.core.leadership import clock_votes
 from coordinator.core.leadership.states import State, Trigger

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from coordinator.core import group
 from coordinator.core.commands import OK, CommitFile, CommitResult, FencedFile, FenceFiles, FileStanding, Outcome
-from coordinator.core.decide_files import fences
+from coordinator.core.deciding import group
+from coordinator.core.deciding.decide_files import fences
+from coordinator.core.deciding.group import GroupBuilder
 from coordinator.core.files import requests
 from coordinator.core.files.requests import CommitContext, check_head
-from coordinator.core.group import GroupBuilder
 from coordinator.core.leadership.term import Term
 from coordinator.core.limits import Limits
 from coordinator.core.reads import file_life

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from coordinator.client.migration import driver
 from coordinator.client.migration.classic import ClassicState
-from coordinator.core import contradiction, decide_migration
+from coordinator.core import contradiction
 from coordinator.core.commands import LogFacts
+from coordinator.core.deciding import decide_migration
 from coordinator.core.tables import diskless_log
 from coordinator.core.tables.diskless_log import MigrationFault, MigrationRecord, fault_of
 from coordinator.core.tables.in_memory import HotState

@@ -1,0 +1,156 @@
+"""`diskless batches`: where the batches of a partition are, and the records in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
+
+from cli.objects import store_options
+from cli.options import COUNT, INDEX, OFFSET, output_option, server_option, timeout_option
+from cli.output import RowStream, print_rows, say, time_text
+
+if TYPE_CHECKING:
+    from cli.output import Row
+    from coordinator.object_store import ObjectStore
+    from coordinator.protocol.find_batches import BatchLocation
+    from records.record_batch import StoredRecord
+
+COLUMNS = ("base_offset", "last_offset", "object_key", "byte_offset", "byte_size", "append_time", "max_timestamp", "batch_id")
+RECORD_COLUMNS = (("offset", 8), ("timestamp", 13), ("key", 16), ("value", 0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The arguments of `batches find`."""
+
+    topic: str
+    partition: int
+    offset: int | None
+    max_bytes: int
+    max_batches: int
+    timeout_s: float
+
+
+@click.group()
+def batches() -> None:
+    """Find the batches of a partition in the object store."""
+
+
+@batches.command()
+@click.argument("topic")
+@click.argument("partition", type=INDEX)
+@click.option("--offset", type=OFFSET, help="First offset wanted. [default: the log start]")
+@click.option("--max-bytes", type=COUNT, default=1024 * 1024, show_default=True, help="Stop once batches of this size were found.")
+@click.option("--max-batches", type=INDEX, default=0, show_default=True, help="At most this many; 0: no limit.")
+@click.option("--fetch", is_flag=True, help="Read the batches and print their records, as JSON lines unless --output says otherwise.")
+@store_options
+@server_option
+@timeout_option
+@output_option
+@click.pass_context
+def find(
+    ctx: click.Context,
+    topic: str,
+    partition: int,
+    offset: int | None,
+    max_bytes: int,
+    max_batches: int,
+    fetch: bool,
+    store_url: str | None,
+    store_options: Sequence[str],
+    config_file: Path | None,
+    bootstrap_server: str,
+    timeout_s: float,
+    output: str,
+) -> None:
+    """Show which objects hold the batches of a partition from an offset on.
+
+    TOPIC is a name or an id. With --fetch the ranges are read from the object store, checked, and their records printed with the
+    offsets that the coordinator assigned. The lines are those that `diskless files pack` reads, which makes the same records of them; a
+    table is for people, and shows bytes that are no text with replacement characters.
+
+    Examples: `diskless batches find orders 0 --offset 100 --bootstrap-server localhost:9192`,
+    `diskless batches find orders 0 --fetch --object-store-url file:///var/lib/objects --bootstrap-server localhost:9192`
+    """
+    from cli.objects import open_object_store
+    from cli.service import run
+
+    reading = Reading(topic=topic, partition=partition, offset=offset, max_bytes=max_bytes, max_batches=max_batches, timeout_s=timeout_s)
+    if not fetch:
+        print_rows([_row(batch) for batch in run(_find(reading, bootstrap_server))[1]], output, COLUMNS, empty="no batches")
+        return
+    store = open_object_store(store_url, store_options, config_file)
+    is_default = ctx.get_parameter_source("output") is ParameterSource.DEFAULT
+    run(_fetch(reading, bootstrap_server, store, "jsonl" if is_default else output))
+
+
+async def _find(reading: Reading, bootstrap_server: str) -> tuple[str, Sequence[BatchLocation], int]:
+    """The topic's name, the batches, and the first offset that is wanted of them."""
+    from cli.service import find_topic, milliseconds, open_client, partition_ids
+    from coordinator.client.model import FetchFrom
+
+    timeout_ms = milliseconds(reading.timeout_s)
+    async with open_client(bootstrap_server, reading.timeout_s) as client:
+        topic = await find_topic(client, reading.topic, reading.timeout_s)
+        [target] = partition_ids(topic, [reading.partition])
+        offset = reading.offset
+        if offset is None:
+            [start] = await client.list_offsets([(target, -4)], timeout_ms=timeout_ms)
+            start.raise_for_error()
+            offset = start.offset
+        [found] = await client.find_batches(
+            [FetchFrom(target, offset, reading.max_bytes)],
+            fetch_bytes_max=reading.max_bytes,
+            batches_per_partition_max=reading.max_batches,
+            timeout_ms=timeout_ms,
+        )
+    found.raise_for_error()
+    say(f"{topic.name}-{reading.partition}: log start {found.log_start_offset}, high watermark {found.high_watermark}")
+    return topic.name, found.batches, max(offset, found.log_start_offset)
+
+
+async def _fetch(reading: Reading, bootstrap_server: str, store: ObjectStore, output: str) -> None:
+    from cli.objects import store_errors
+    from coordinator.client.records.record_lines import record_fields
+    from coordinator.client.records.wal_objects import read_batches
+    from records.record_batch import TimestampType
+
+    name, found, first = await _find(reading, bootstrap_server)
+    with RowStream(output, RECORD_COLUMNS) as stream, store_errors():
+        async with aclosing(read_batches(store, f"{name}-{reading.partition}", found)) as read:
+            async for batch, records in read:
+                kind = TimestampType(batch.timestamp_type)
+                for record in records:
+                    if record.offset >= first:
+                        stream.write(_shown(record) if stream.is_table else record_fields(name, reading.partition, record, kind))
+
+
+def _row(batch: BatchLocation) -> Row:
+    from records.record_batch import TimestampType
+
+    return {
+        "base_offset": batch.base_offset,
+        "last_offset": batch.last_offset,
+        "object_key": batch.object_key,
+        "byte_offset": batch.byte_offset,
+        "byte_size": batch.byte_size,
+        "append_time": time_text(batch.log_append_timestamp),
+        "max_timestamp": time_text(batch.batch_max_timestamp),
+        "timestamp_type": "LogAppendTime" if batch.timestamp_type == TimestampType.LOG_APPEND_TIME else "CreateTime",
+        "magic": batch.magic,
+        "batch_id": batch.batch_id,
+    }
+
+
+def _shown(record: StoredRecord) -> Row:
+    """A record as texts, whatever its bytes are."""
+    row: dict[str, object] = {"offset": record.offset, "timestamp": record.timestamp_ms}
+    for name, value in (("key", record.key), ("value", record.value)):
+        row[name] = None if value is None else value.decode(errors="replace")
+    return row

@@ -1,0 +1,342 @@
+"""`diskless migration start` and `abort`: whole topics of a real Kafka become diskless, or stay classic."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from cli.migration.classic_topic import open_both, places
+from cli.migration.plan import EVERYBODY, PLAN_COLUMNS, WITHOUT_ACLS
+from cli.options import (
+    FiniteRange,
+    config_option,
+    confirm,
+    dry_run_option,
+    output_option,
+    timeout_option,
+    yes_option,
+)
+from cli.output import print_rows, say
+
+if TYPE_CHECKING:
+    from cli.kafka.cluster import KafkaPlace
+    from cli.migration.plan import MigrationPlan
+    from cli.output import Row
+    from coordinator.adapters.kafka.classic.fence import WriterFence
+    from coordinator.adapters.kafka.classic.topic import KafkaClassicTopic
+    from coordinator.client.calls.migrations import DisklessLogState
+    from coordinator.client.client import DisklessClient
+    from coordinator.client.migration.driver import MigratedPartition, MigrationDriver
+    from coordinator.client.model import TopicDescription
+
+REPORT_COLUMNS = ("partition", "result", "start_offset", "prefix_start", "leader_epoch", "producers", "batches", "problem")
+ABORT_COLUMNS = ("partition", "state", "start_offset", "result")
+PARTITIONS_AT_ONCE: Final = 24
+EPOCHS_AHEAD: Final = 1 << 20
+"""An abort records epochs that no leader of Kafka reaches: what was planned before is fenced, and Kafka is not asked for its own."""
+WRITTEN_PAST: Final = "written past its start"
+
+
+stopped_option = click.option(
+    "--writers-stopped", is_flag=True, help="All writers of the topic are stopped, and stay so. Without it an ACL of Kafka stops them."
+)
+
+
+@click.command()
+@click.argument("topic")
+@stopped_option
+@click.option(
+    "--readers",
+    type=click.Choice(WITHOUT_ACLS),
+    help="Who reads the topic when it has no ACL: everybody (allow.everyone.if.no.acl.found=true on the brokers), whom ACLs then allow all "
+    "but to write; or super users alone.",
+)
+@click.option(
+    "--still",
+    "still_s",
+    type=FiniteRange(0.1, 3600),
+    default=3.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a log must not move before its end counts.",
+)
+@click.option(
+    "--drain-timeout",
+    "drain_timeout_s",
+    type=FiniteRange(0.1, 86_400),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a log may take to come to rest once its writers are stopped.",
+)
+@dry_run_option
+@yes_option
+@places
+@config_option
+@timeout_option
+@output_option
+def start(
+    topic: str,
+    writers_stopped: bool,
+    readers: str | None,
+    still_s: float,
+    drain_timeout_s: float,
+    dry_run: bool,
+    yes: bool,
+    bootstrap_server: str,
+    kafka_bootstrap_server: str | None,
+    command_config: Path | None,
+    command_properties: Sequence[str],
+    config_file: Path | None,
+    timeout_s: float,
+    output: str,
+) -> None:
+    """Make all partitions of a classic topic diskless from the ends of their logs on.
+
+    Everything that can be in the way is looked for before anything is changed; then the plan is printed. An ACL denies everybody to
+    write to the classic topic, except Kafka's super users; with --writers-stopped you have stopped its writers yourself. The diskless topic
+    gets the retention that is in force in Kafka. Status 0 once every partition is diskless and its classic log still ends there. It may be
+    killed and run again at any time: it goes on where it was.
+
+    Examples: `diskless migration start orders --dry-run --bootstrap-server localhost:9192 --kafka-bootstrap-server kafka:9092`,
+    `diskless migration start orders --writers-stopped --bootstrap-server localhost:9192 --kafka-bootstrap-server kafka:9092`
+    """
+    from cli.kafka.cluster import find_kafka_place
+    from cli.service import run
+
+    place = find_kafka_place(kafka_bootstrap_server, config_file, None, command_config, command_properties)
+    run(_start(topic, place, bootstrap_server, timeout_s, still_s, drain_timeout_s, writers_stopped, readers, dry_run, yes, output))
+
+
+async def _start(
+    name: str,
+    place: KafkaPlace,
+    bootstrap_server: str,
+    timeout_s: float,
+    still_s: float,
+    drain_timeout_s: float,
+    is_confirmed: bool,
+    readers: str | None,
+    dry_run: bool,
+    yes: bool,
+    output: str,
+) -> None:
+    from cli.migration.plan import check_writers, make_plan, readers_text, settings_of, summary
+    from cli.service import milliseconds
+    from coordinator.client.migration.driver import MigrationDriver
+
+    keep = readers == EVERYBODY
+    async with open_both(name, place, bootstrap_server, timeout_s, is_confirmed=is_confirmed, keep_readers=keep) as (client, topic):
+        plan = await make_plan(client, topic, place.topic, milliseconds(timeout_s))
+        plan.check()
+        await check_writers(topic, plan, still_s, is_confirmed=is_confirmed)
+        told = None if is_confirmed else readers_text(name, await topic.fence.acls(), readers)
+        for line in summary(plan, readers=told, still_s=still_s):
+            say(line)
+        if dry_run:
+            print_rows(plan.rows(), output, PLAN_COLUMNS)
+            say("dry run: nothing was changed")
+            return
+        confirm("Migrate for good?", yes=yes)
+        if not plan.is_created:
+            await client.create_topic(
+                name,
+                len(plan.classic),
+                topic_id=plan.topic.topic_id,
+                settings=None if plan.known else settings_of(plan),
+                classic_pending=True,
+                timeout_ms=milliseconds(timeout_s),
+            )
+        driver = MigrationDriver(client, still_s=still_s, drain_timeout_s=drain_timeout_s)
+        rows = await _migrate_all(driver, topic, plan)
+    print_rows(rows, output, REPORT_COLUMNS)
+    _end(name, rows)
+
+
+async def _migrate_all(driver: MigrationDriver, topic: KafkaClassicTopic, plan: MigrationPlan) -> list[Row]:
+    """Migrate the partitions side by side, and tell of each as it ends; one that cannot be migrated does not hold up the others."""
+    from confluent_kafka import KafkaException
+
+    from coordinator.client.errors import DisklessError
+    from coordinator.client.migration.classic import MigrationRefused, WrittenPastBoundary
+    from coordinator.printable import plain
+
+    slots = asyncio.Semaphore(PARTITIONS_AT_ONCE)
+
+    async def migrate(index: int) -> Row:
+        partition = topic.partition(plan.topic.topic_id, index)
+        planned_epoch = plan.known[index].leader_epoch if index < len(plan.known) else -1
+        try:
+            async with slots:
+                migrated = await driver.migrate(partition, planned_epoch=planned_epoch)
+        except (MigrationRefused, DisklessError, KafkaException) as error:
+            say(str(error))
+            result = WRITTEN_PAST if isinstance(error, WrittenPastBoundary) else "not migrated"
+            return {"partition": index, "result": result, "problem": plain(str(error))}
+        say(f"{partition.name}: diskless from offset {migrated.start_offset} on")
+        return _report_row(migrated)
+
+    return list(await asyncio.gather(*(migrate(index) for index in range(len(plan.classic)))))
+
+
+def _report_row(migrated: MigratedPartition) -> Row:
+    unread = migrated.producers_unread
+    note = f"older batches of producers {', '.join(map(str, unread))} were not looked for: too far back" if unread else None
+    return {
+        "partition": migrated.partition,
+        "result": "diskless before" if migrated.was_initialised else "diskless",
+        "start_offset": migrated.start_offset,
+        "prefix_start": migrated.prefix_start,
+        "leader_epoch": migrated.leader_epoch,
+        "producers": migrated.producers,
+        "batches": migrated.batches,
+        "problem": note,
+    }
+
+
+def _end(name: str, rows: Sequence[Row]) -> None:
+    """Say how the migration of a topic ended. Raises `Failed` when it is not whole."""
+    from cli.migration.plan import count_text
+    from cli.outcome import Failed
+
+    past = [row for row in rows if row["result"] == WRITTEN_PAST]
+    missing = [row for row in rows if row["result"] == "not migrated"]
+    if past:
+        raise Failed(
+            f"topic {name}: {count_text(len(past), 'partition')} written to past the start of the diskless log: {past[0]['problem']}"
+        )
+    if missing:
+        raise Failed(
+            f"topic {name}: {count_text(len(missing), 'partition')} of {len(rows)} are not migrated, and take no writes: "
+            f"{missing[0]['problem']}; then start again, or let the writers write again with `diskless migration abort`"
+        )
+    say(f"topic {name} is diskless; its writers and readers use the diskless topic from now on. Prove it with `diskless migration verify`")
+
+
+@click.command()
+@click.argument("topic")
+@stopped_option
+@dry_run_option
+@yes_option
+@places
+@config_option
+@timeout_option
+@output_option
+def abort(
+    topic: str,
+    writers_stopped: bool,
+    dry_run: bool,
+    yes: bool,
+    bootstrap_server: str,
+    kafka_bootstrap_server: str | None,
+    command_config: Path | None,
+    command_properties: Sequence[str],
+    config_file: Path | None,
+    timeout_s: float,
+    output: str,
+) -> None:
+    """Take a migration back whose diskless logs are still empty, and let the writers write to the classic topic again.
+
+    End every `start` of the topic first, and whatever else migrates it; one that goes on is refused. The ACLs of `start` are taken
+    away, which needs ALTER on the cluster and no right to the topic; with --writers-stopped there were none. Then partitions that have
+    their start lose it. Nothing is changed when a partition has diskless records, and writers are stopped again when one gets some
+    meanwhile. The topic stays known to the service as one to be migrated: `start` may begin again.
+
+    Example: `diskless migration abort orders --bootstrap-server localhost:9192 --kafka-bootstrap-server kafka:9092`
+    """
+    from cli.kafka.cluster import find_kafka_place
+    from cli.service import run
+
+    place = find_kafka_place(kafka_bootstrap_server, config_file, None, command_config, command_properties)
+    run(_abort(topic, place, bootstrap_server, timeout_s, writers_stopped, dry_run, yes, output))
+
+
+async def _abort(
+    name: str, place: KafkaPlace, bootstrap_server: str, timeout_s: float, is_confirmed: bool, dry_run: bool, yes: bool, output: str
+) -> None:
+    from cli.migration.plan import known_logs, known_topic
+    from cli.outcome import Exit, Failed
+    from cli.service import milliseconds
+
+    timeout_ms = milliseconds(timeout_s)
+    async with open_both(name, place, bootstrap_server, timeout_s, is_confirmed=is_confirmed) as (client, topic):
+        known = await known_topic(client, name, None, timeout_ms)
+        if known is None:
+            raise Failed(f"no migration of topic {name} was begun: the service does not know it", Exit.NOT_FOUND)
+        logs = await known_logs(client, known, timeout_ms)
+        _check_empty(name, logs)
+        to_reset = [index for index, log in enumerate(logs) if log.state == "initialised"]
+        say(f"topic {name}: writers may write again, and {len(to_reset)} of {len(logs)} partitions lose the start of their diskless log")
+        if not dry_run:
+            confirm("Has every `start` of this topic ended, and is the migration to be aborted?", yes=yes)
+            logs = await known_logs(client, known, timeout_ms)
+            _check_empty(name, logs)
+            await take_back(client, topic.fence, known, logs, timeout_ms)
+    rows = [
+        {
+            "partition": index,
+            "state": log.state,
+            "start_offset": log.start_offset if index in to_reset else None,
+            "result": ("would be " if dry_run else "") + ("reset" if index in to_reset else "left pending"),
+        }
+        for index, log in enumerate(logs)
+    ]
+    print_rows(rows, output, ABORT_COLUMNS)
+    if dry_run:
+        say("dry run: nothing was changed")
+    else:
+        say(f"topic {name} is classic; `diskless migration start` may begin again")
+
+
+async def take_back(
+    client: DisklessClient, fence: WriterFence, topic: TopicDescription, logs: Sequence[DisklessLogState], timeout_ms: int
+) -> None:
+    """Let the writers of a topic write, and make all its partitions pending, which were empty when their `logs` were read.
+
+    Pending ones are reset too: a step that a driver has under way for one of them has a lower epoch, and is fenced then. When a partition
+    has got records meanwhile, the writers are stopped again. Raises `Failed`, `MigrationRefused`, `KafkaException`.
+    """
+    from cli.migration.plan import known_logs
+    from cli.outcome import Failed
+    from coordinator.client.errors import DisklessError
+
+    await fence.open()
+    try:
+        for index, log in enumerate(logs):
+            epoch = max(0, log.leader_epoch) + EPOCHS_AHEAD
+            await client.reset_diskless_log(topic.topic_id, index, leader_epoch=epoch, timeout_ms=timeout_ms)
+        _check_pending(topic.name, await known_logs(client, topic, timeout_ms))
+    except (DisklessError, Failed) as error:
+        await fence.close()
+        raise Failed(f"topic {topic.name} is not taken back, and its writers are stopped as before: {error}") from error
+
+
+def _check_empty(name: str, logs: Sequence[DisklessLogState]) -> None:
+    """Raise `Failed` when a diskless log cannot be given up."""
+    from cli.outcome import Failed
+
+    for index, log in enumerate(logs):
+        if log.state == "born":
+            raise Failed(f"topic {name} was created as a diskless topic: there is no migration to take back")
+        if log.state == "initialised" and log.high_watermark > log.start_offset:
+            records = log.high_watermark - log.start_offset
+            raise Failed(
+                f"{name}-{index} has {records} diskless records from offset {log.start_offset} on, which would be lost: the migration "
+                "cannot be taken back any more"
+            )
+
+
+def _check_pending(name: str, logs: Sequence[DisklessLogState]) -> None:
+    """Raise `Failed` when a partition got a start again after it was reset."""
+    from cli.outcome import Failed
+
+    for index, log in enumerate(logs):
+        if log.state != "pending":
+            raise Failed(
+                f"{name}-{index} was given the start {log.start_offset} again while the migration was taken back, so another `diskless "
+                "migration start` of the topic goes on: end it"
+            )

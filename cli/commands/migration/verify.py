@@ -1,0 +1,120 @@
+"""`diskless migration verify`: a migrated topic is read whole, and compared with what its logs hold."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from cli.migration.classic_topic import CLIENT_ID, classic_facts, open_both, places
+from cli.objects import store_options
+from cli.options import output_option, timeout_option
+from cli.output import print_rows, say
+
+if TYPE_CHECKING:
+    from cli.kafka.cluster import KafkaPlace
+    from cli.output import Row
+    from coordinator.client.migration.verify import PartitionProof
+    from coordinator.object_store import ObjectStore
+
+PROOF_COLUMNS = ("partition", "first_offset", "start_offset", "end_offset", "prefix_records", "suffix_records", "finding")
+PROOFS_AT_ONCE: Final = 4
+
+
+@click.command()
+@click.argument("topic")
+@places
+@store_options
+@timeout_option
+@output_option
+def verify(
+    topic: str,
+    bootstrap_server: str,
+    kafka_bootstrap_server: str | None,
+    command_config: Path | None,
+    command_properties: Sequence[str],
+    config_file: Path | None,
+    store_options: Sequence[str],
+    store_url: str | None,
+    timeout_s: float,
+    output: str,
+) -> None:
+    """Prove that readers of a migrated topic get every record once and in order, from Kafka below the start and diskless above.
+
+    All of the topic is read, its classic part in two ways that are compared record by record. Status 5 when something is found, with
+    the first finding of each partition; 4 when nothing is found but partitions could not be read. SECONDS of --timeout are for each wait.
+
+    Example: `diskless migration verify orders --bootstrap-server localhost:9192 --config coordinator.properties`
+    """
+    from cli.kafka.cluster import find_kafka_place
+    from cli.objects import open_object_store
+    from cli.outcome import Exit, Failed
+    from cli.service import run
+
+    place = find_kafka_place(kafka_bootstrap_server, config_file, None, command_config, command_properties)
+    store = open_object_store(store_url, store_options, config_file)
+    proofs = run(_verify(topic, place, bootstrap_server, store, timeout_s))
+    print_rows([_proof_row(one) for one in proofs], output, PROOF_COLUMNS)
+    wrong, unread = [one for one in proofs if one.finding], [one for one in proofs if one.unread]
+    left = f"; {len(unread)} could not be read: {unread[0].unread}" if unread else ""
+    if wrong:
+        raise Failed(
+            f"{len(wrong)} of {len(proofs)} partitions of topic {topic} have findings; {wrong[0].name}: {wrong[0].finding}{left}",
+            Exit.AUDIT,
+        )
+    if unread:
+        raise Failed(f"topic {topic}, {len(proofs)} partitions{left}; verify again", Exit.UNAVAILABLE)
+    records = sum(one.prefix_records + one.suffix_records for one in proofs)
+    say(f"topic {topic}: all {records} records of {len(proofs)} partitions are read once and in order")
+
+
+async def _verify(name: str, place: KafkaPlace, bootstrap_server: str, store: ObjectStore, timeout_s: float) -> list[PartitionProof]:
+    from confluent_kafka import KafkaException
+
+    from cli.kafka.cluster import plain
+    from cli.migration.plan import known_logs, known_topic, unmigrated
+    from cli.outcome import Exit, Failed
+    from cli.service import milliseconds
+    from coordinator.adapters.kafka.classic.records import KafkaClassicRecords
+    from coordinator.adapters.kafka.classic.witness import KafkaClassicWitness
+    from coordinator.client.errors import DisklessError
+    from coordinator.client.migration.hybrid import HybridReader
+    from coordinator.client.migration.verify import PartitionProof, prove
+    from coordinator.object_store import StoreError
+
+    async with open_both(name, place, bootstrap_server, timeout_s, is_confirmed=True, store=store) as (client, topic):
+        facts = await classic_facts(topic)
+        known = await known_topic(client, name, facts.topic_id, milliseconds(timeout_s))
+        logs = await known_logs(client, known, milliseconds(timeout_s))
+        if left := unmigrated(logs, facts.partitions):
+            raise Failed(f"topic {name} is not migrated: {left}; `diskless migration start` migrates it", Exit.NOT_FOUND)
+        records = KafkaClassicRecords(
+            name, bootstrap_servers=place.bootstrap_servers, client_id=CLIENT_ID, kafka_properties=place.properties, timeout_s=timeout_s
+        )
+        reader, witness = HybridReader(client, facts.topic_id, records), KafkaClassicWitness(topic)
+        slots = asyncio.Semaphore(PROOFS_AT_ONCE)
+
+        async def proof(index: int) -> PartitionProof:
+            partition = topic.partition(facts.topic_id, index)
+            async with slots:
+                try:
+                    return await prove(client, reader, witness, partition)
+                except (DisklessError, StoreError, KafkaException) as error:
+                    return PartitionProof(name=partition.name, partition=index, unread=plain(error))
+
+        return list(await asyncio.gather(*(proof(index) for index in range(len(logs)))))
+
+
+def _proof_row(one: PartitionProof) -> Row:
+    return {
+        "partition": one.partition,
+        "first_offset": one.first_offset,
+        "start_offset": one.start_offset,
+        "end_offset": one.end_offset,
+        "prefix_records": one.prefix_records,
+        "suffix_records": one.suffix_records,
+        "finding": one.finding or (f"could not be read: {one.unread}" if one.unread else None),
+    }

@@ -1,0 +1,275 @@
+"""The whole service as its nodes see it: every node is asked directly, so that each replica speaks for itself.
+
+Gathers (`look`) and computes rows; decides nothing. Invariant: a node that cannot be asked is in the result with the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from cli.output import term_text
+from cli.service import milliseconds
+from coordinator.client.model import RecordedDirectory, ServiceNode
+from coordinator.client.routing.connection import ConnectionLost, RequestTimedOut
+from coordinator.kafka.directory_ids import directory_text
+from coordinator.protocol.messages import (
+    DescribeCoordinatorsCoordinator,
+    DescribeCoordinatorsDirectory,
+    DescribeCoordinatorsRequest,
+    DescribeCoordinatorsResponse,
+)
+from coordinator.protocol.wire import MalformedMessage
+from coordinator.runtime.loading.progress import LoadStatus, LoadStep
+
+if TYPE_CHECKING:
+    from cli.output import Row
+    from coordinator.client.client import DisklessClient
+
+NODE_TIMEOUT_S = 5.0
+
+STANDBY_STATES = ("following", "recovering", "fencing")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeView:
+    """The answer of one node, or the reason for its absence (`error`)."""
+
+    node: ServiceNode
+    cluster_id: str | None
+    coordinators: Sequence[DescribeCoordinatorsCoordinator]
+    error: str
+    incarnation_id: bytes = b""
+    registered_id: bytes = b""
+    """The process that the directory has under this node's id, as far as the node knows."""
+    registered_address: str = ""
+    """Where that process is registered."""
+    ahead_ms: tuple[float, float] = (0.0, 0.0)
+    """How far its clock is ahead of the one here: at least, at most."""
+    withheld: str | None = None
+    store_problem: str | None = None
+    directories: Sequence[DescribeCoordinatorsDirectory] = ()
+    queued_assignments: int = 0
+    assignment_wait_ms: int = 0
+    """Replicas whose data directory partition 0 has not recorded yet, and how long the one of them has waited that waits longest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaFacts:
+    """One coordinator on one node. `next_offset` is the first offset that this replica has not read."""
+
+    coordinator_id: int
+    node: ServiceNode
+    state: str
+    is_leader: bool
+    leader_id: int
+    epoch: int
+    term: int
+    written_offset: int
+    next_offset: int
+    live_partitions: int
+    digest: bytes
+    failures: int = 0
+    last_failure: str = ""
+    evidence: str = ""
+    contradictions: int = 0
+    last_contradiction: str = ""
+
+
+async def look(client: DisklessClient, timeout_s: float) -> list[NodeView]:
+    """Ask every node of the service, by id. Raises `Unavailable` when none answers."""
+    description = await client.describe_coordinators(timeout_ms=milliseconds(timeout_s))
+    return list(await asyncio.gather(*(_ask(client, node, min(timeout_s, NODE_TIMEOUT_S)) for node in description.nodes)))
+
+
+async def _ask(client: DisklessClient, node: ServiceNode, timeout_s: float) -> NodeView:
+    request = DescribeCoordinatorsRequest(coordinator_ids=(), timeout_ms=milliseconds(timeout_s))
+    asked_ms = time.time() * 1000
+    try:
+        answer = await client.node(node.host, node.port).call(request, milliseconds(timeout_s))
+    except (ConnectionLost, RequestTimedOut, MalformedMessage) as error:
+        return NodeView(node=node, cluster_id=None, coordinators=(), error=str(error))
+    response = cast(DescribeCoordinatorsResponse, answer)
+    if response.node_id != node.node_id:
+        what = f"{node.host}:{node.port} is node {response.node_id}; two nodes announce the same address"
+        return NodeView(node=node, cluster_id=response.cluster_id, coordinators=(), error=what)
+    registered = next((one for one in response.nodes if one.node_id == node.node_id), None)
+    return NodeView(
+        node=node,
+        cluster_id=response.cluster_id,
+        coordinators=response.coordinators,
+        error="",
+        incarnation_id=response.incarnation_id,
+        registered_id=b"" if registered is None else registered.incarnation_id,
+        registered_address="" if registered is None else f"{registered.host}:{registered.port}",
+        ahead_ms=(response.time_ms - time.time() * 1000, response.time_ms - asked_ms),
+        withheld=response.withheld_reason,
+        store_problem=response.store_problem,
+        directories=response.directories,
+        queued_assignments=response.queued_assignments,
+        assignment_wait_ms=response.assignment_wait_ms,
+    )
+
+
+def replicas(views: Sequence[NodeView]) -> list[ReplicaFacts]:
+    """Every replica of every coordinator, by coordinator, the leader first."""
+    found = [
+        ReplicaFacts(
+            coordinator_id=one.coordinator_id,
+            node=view.node,
+            state=one.state,
+            is_leader=one.is_local and one.state in ("leading", "resigning"),
+            leader_id=one.leader_id,
+            epoch=one.leader_epoch,
+            term=one.term,
+            written_offset=one.applied_offset,
+            next_offset=one.log_end_offset,
+            live_partitions=one.live_partitions,
+            digest=one.digest,
+            failures=one.failures,
+            last_failure=one.last_failure or "",
+            evidence=one.evidence or "",
+            contradictions=one.contradictions,
+            last_contradiction=one.last_contradiction or "",
+        )
+        for view in views
+        for one in view.coordinators
+    ]
+    return sorted(found, key=lambda one: (one.coordinator_id, not one.is_leader, one.node.node_id))
+
+
+def leader_of(found: Sequence[ReplicaFacts]) -> ReplicaFacts | None:
+    """The leader among the replicas of one coordinator: of two that both believe to lead, that of the higher epoch."""
+    return max((one for one in found if one.is_leader), key=lambda one: one.epoch, default=None)
+
+
+def by_coordinator(found: Sequence[ReplicaFacts]) -> dict[int, list[ReplicaFacts]]:
+    """Replicas by coordinator id."""
+    groups: dict[int, list[ReplicaFacts]] = {}
+    for one in found:
+        groups.setdefault(one.coordinator_id, []).append(one)
+    return groups
+
+
+def lag(replica: ReplicaFacts, group: Sequence[ReplicaFacts]) -> int:
+    """Entries that a replica is behind the one that has read furthest."""
+    return max(one.next_offset for one in group) - replica.next_offset
+
+
+def status_rows(views: Sequence[NodeView]) -> list[Row]:
+    """One row for each coordinator: who leads it and how far the others are."""
+    rows: list[Row] = []
+    for coordinator_id, group in sorted(by_coordinator(replicas(views)).items()):
+        leader = leader_of(group)
+        standbys = [one for one in group if one is not leader]
+        lags = [lag(one, group) for one in standbys if one.state in STANDBY_STATES]
+        rows.append(
+            {
+                "coordinator": coordinator_id,
+                "state": "no leader" if leader is None else leader.state,
+                "leader": None if leader is None else leader.node.node_id,
+                "address": None if leader is None else f"{leader.node.host}:{leader.node.port}",
+                "epoch": max(one.epoch for one in group),
+                "log_end": max(one.next_offset for one in group),
+                "standbys": len(lags),
+                "lag_max": max(lags, default=None),
+                "live_partitions": max(one.live_partitions for one in group),
+                "loading": {
+                    str(view.node.node_id): load_status(one).text
+                    for view in views
+                    for one in view.coordinators
+                    if one.coordinator_id == coordinator_id and one.load_step is not None
+                },
+            }
+        )
+    return rows
+
+
+def notes(views: Sequence[NodeView]) -> list[str]:
+    """Sentences about replicas that are not loaded yet, and about data directories that are offline."""
+    found = []
+    for view in views:
+        name = f"node {view.node.node_id}"
+        loading = [one for one in view.coordinators if one.load_step is not None and one.state != "failed"]
+        found += [f"{name}: coordinator {one.coordinator_id} is being loaded: {load_status(one).text}" for one in loading]
+        offline = [one for one in view.directories if one.offline_reason is not None]
+        found += [f"{name}: data directory {one.path} is offline: {one.offline_reason}" for one in offline]
+    return found
+
+
+def load_status(one: DescribeCoordinatorsCoordinator) -> LoadStatus:
+    """How far a node is with the loading of its replica, which it has told of."""
+    return LoadStatus(LoadStep(one.load_step), one.load_snapshot, one.loaded_bytes, one.load_bytes, one.loaded_entries, one.load_entries)
+
+
+def recorded_state(recorded: RecordedDirectory, view: NodeView) -> str:
+    """The state of a data directory, and of the replicas in it, as coordinator 0 has recorded it."""
+    if not recorded.is_online:
+        return "offline"
+    return "no answer" if view.error else "online"
+
+
+def replica_rows(views: Sequence[NodeView], coordinator_ids: Sequence[int]) -> list[Row]:
+    """One row for each replica of the coordinators, or of all; of a node that does not answer, what coordinator 0 has recorded."""
+    groups = by_coordinator(replicas(views))
+    homes = {(view.node.node_id, one.coordinator_id): one.directory_id for view in views for one in view.coordinators}
+    recorded = {
+        (view.node.node_id, coordinator_id): (one.directory_id, recorded_state(one, view))
+        for view in views
+        for one in view.node.directories
+        for coordinator_id in one.coordinator_ids
+    }
+    unheard: list[Row] = [
+        {
+            "coordinator": coordinator_id,
+            "node": node_id,
+            "state": state,
+            "directory_id": directory_text(directory_id),
+            "directory_state": state,
+        }
+        for (node_id, coordinator_id), (directory_id, state) in recorded.items()
+        if (node_id, coordinator_id) not in homes and (not coordinator_ids or coordinator_id in coordinator_ids)
+    ]
+    told: list[Row] = [
+        {
+            "coordinator": one.coordinator_id,
+            "node": one.node.node_id,
+            "state": one.state,
+            "epoch": one.epoch,
+            "term": term_text(one.term),
+            "log_end": one.next_offset,
+            "lag": lag(one, group),
+            "written_offset": one.written_offset,
+            "digest": one.digest.hex(),
+            "live_partitions": one.live_partitions,
+            "directory_id": directory_text(homes[one.node.node_id, coordinator_id]),
+            "directory_state": recorded.get((one.node.node_id, coordinator_id), (b"", None))[1],
+        }
+        for coordinator_id, group in sorted(groups.items())
+        if not coordinator_ids or coordinator_id in coordinator_ids
+        for one in group
+    ]
+    return sorted(told + unheard, key=lambda row: cast(int, row["coordinator"]))
+
+
+def node_rows(views: Sequence[NodeView]) -> list[Row]:
+    """One row for each node: where it is and what it leads and follows."""
+    rows: list[Row] = []
+    for view in views:
+        own = replicas([view])
+        leads = [one.coordinator_id for one in own if one.is_leader]
+        rows.append(
+            {
+                "node": view.node.node_id,
+                "address": f"{view.node.host}:{view.node.port}",
+                "rack": view.node.rack,
+                "reachable": not view.error,
+                "leads": leads,
+                "follows": len(own) - len(leads),
+                "error": view.error,
+            }
+        )
+    return rows

@@ -1,0 +1,78 @@
+"""The two places of a migrated topic as commands reach them: the service, and the classic topic on its Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from cli.options import F, kafka_options, kafka_server_option, server_option
+from cli.outcome import Exit, Failed
+
+if TYPE_CHECKING:
+    from cli.kafka.cluster import KafkaPlace
+    from coordinator.adapters.kafka.classic.topic import ClassicTopicFacts, KafkaClassicTopic
+    from coordinator.client.client import DisklessClient
+    from coordinator.object_store import ObjectStore
+
+CLIENT_ID: Final = "diskless-cli"
+
+
+def places(function: F) -> F:
+    """Add the options that say where the service and Kafka are."""
+    options: tuple[Callable[[F], F], ...] = (
+        server_option,
+        kafka_server_option("--kafka-bootstrap-server", name="kafka_bootstrap_server"),
+        kafka_options,
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+async def classic_facts(topic: KafkaClassicTopic) -> ClassicTopicFacts:
+    """Describe a topic of Kafka. Raises `Failed` when there is none, `KafkaException`."""
+    from coordinator.adapters.kafka.classic.leaders import ClassicTopicMissing
+
+    try:
+        return await topic.describe()
+    except ClassicTopicMissing as error:
+        raise Failed(str(error), Exit.NOT_FOUND) from error
+
+
+@asynccontextmanager
+async def open_both(
+    name: str,
+    place: KafkaPlace,
+    bootstrap_server: str,
+    timeout_s: float,
+    *,
+    is_confirmed: bool,
+    keep_readers: bool = False,
+    store: ObjectStore | None = None,
+) -> AsyncIterator[tuple[DisklessClient, KafkaClassicTopic]]:
+    """Open the service and the classic topic. Raises `Failed` when one of them is not there, and for what cannot be done with them."""
+    from cli.kafka.cluster import kafka_errors
+    from cli.service import open_client
+    from coordinator.adapters.kafka.classic.topic import KafkaClassicTopic
+    from coordinator.adapters.kafka.settings import KafkaPropertyRefused
+    from coordinator.client.migration.classic import MigrationRefused
+
+    place.check()
+    try:
+        with kafka_errors():
+            topic = KafkaClassicTopic(
+                name,
+                bootstrap_servers=place.bootstrap_servers,
+                client_id=CLIENT_ID,
+                kafka_properties=place.properties,
+                is_fence_confirmed=is_confirmed,
+                keep_readers=keep_readers,
+                request_timeout_s=timeout_s,
+            )
+            async with open_client(bootstrap_server, timeout_s, object_store=store) as client:
+                yield client, topic
+    except KafkaPropertyRefused as error:
+        raise Failed(str(error), Exit.USAGE) from error
+    except MigrationRefused as error:
+        raise Failed(str(error)) from error

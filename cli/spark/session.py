@@ -1,0 +1,115 @@
+"""The requirements of commands that start Spark: PySpark, a Java, the jars, and their errors as `Failed`."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from cli.outcome import Exit, Failed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from spark_jobs.session import Engine
+
+    F = TypeVar("F", bound=Callable[..., Any])
+
+SCRATCH = "spark"
+ARCHIVES = "spark"
+
+folder_option = click.option(
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="DISKLESS_MONITOR_DIR",
+    show_envvar=True,
+    required=True,
+    help="Folder of the monitor: its database is there.",
+)
+
+
+def outcome_folder_option(what: str) -> Callable[[F], F]:
+    """Return the option of commands that keep what they found, `what`, in a monitor's folder, if one is named."""
+    return click.option(
+        "--dir",
+        "folder",
+        type=click.Path(path_type=Path, file_okay=False),
+        envvar="DISKLESS_MONITOR_DIR",
+        show_envvar=True,
+        help=f"Folder of a monitor: {what} is kept there, for the dashboard.",
+    )
+
+
+def spark_options(function: F) -> F:
+    """Add the options of commands that start Spark."""
+    for option in (
+        click.option(
+            "--spark-property", "spark_properties", multiple=True, metavar="KEY=VALUE", help="One setting of Spark, spark.*. Repeatable."
+        ),
+        click.option("--master", help="Where Spark runs. [default: local[2,3], two tasks at a time in this process's JVM]"),
+    ):
+        function = option(function)
+    return function
+
+
+def find_engine(folder: Path, *, master: str | None = None, spark_properties: tuple[str, ...] = (), log_level: str = "WARNING") -> Engine:
+    """Find everything Spark needs; fetches the jars the first time. Raises `Failed`."""
+    from cli.java.cache import cache_folder
+    from cli.java.jars import JarError, resolve
+    from cli.java.java import NoJavaError, find_java
+    from spark_jobs.class_archive import class_archive
+    from spark_jobs.session import JARS_LOCK, Engine, SparkStartError, find_spark
+    from spark_jobs.settings import LOCAL_MASTER
+
+    try:
+        find_spark()
+        engine = Engine(
+            java=find_java().program,
+            jars=resolve(JARS_LOCK),
+            scratch=folder.absolute() / SCRATCH,
+            master=master or LOCAL_MASTER,
+            settings=_spark_settings(spark_properties),
+            log_level={"WARNING": "WARN"}.get(log_level, log_level),
+        )
+        archive = class_archive(engine, cache_folder() / ARCHIVES)
+        return replace(engine, jvm_options=(f"-XX:SharedArchiveFile={archive}",)) if archive.exists() else engine
+    except (SparkStartError, NoJavaError, JarError) as error:
+        raise Failed(str(error)) from error
+
+
+def prepare_spark() -> Sequence[Path]:
+    """Fetch the jars and make the archive that jobs start quicker with, where they are not there yet. Raises `Failed`.
+
+    Returns the jars.
+    """
+    from cli.java.cache import cache_folder, file_lock
+    from cli.spark.batch import spark_failed
+    from spark_jobs.class_archive import class_archive, make_class_archive
+    from spark_jobs.session import SparkStartError
+
+    folder = cache_folder() / ARCHIVES
+    with file_lock(folder / ".lock"), tempfile.TemporaryDirectory() as scratch:
+        engine = find_engine(Path(scratch))
+        archive = class_archive(engine, folder)
+        if not archive.exists():
+            try:
+                make_class_archive(engine, archive)
+            except SparkStartError as error:
+                raise spark_failed(error) from error
+    return engine.jars
+
+
+def _spark_settings(given: tuple[str, ...]) -> Mapping[str, str]:
+    settings = {}
+    for one in given:
+        key, separator, value = one.partition("=")
+        if not separator or not key.startswith("spark."):
+            raise Failed(f"--spark-property {one}: expected spark.KEY=VALUE", Exit.USAGE)
+        settings[key] = value
+    return settings

@@ -1,0 +1,150 @@
+"""ListOffsets and FindBatches between a connection and the node: each is attempted at once, and gets a task only where one has to wait.
+
+A request is answered exactly once, and lets what stands behind it in its connection go on; one that fails closes its connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
+
+from coordinator.adapters.metrics.registry import Metrics
+from coordinator.adapters.server.contract import IncomingRequest, Respond
+from coordinator.app.requests.fair_reads import FairReads
+from coordinator.app.requests.ordering import ConnectionOrder
+from coordinator.core.commands import FetchPoint, FoundBatches, FoundOffset
+from coordinator.kafka.errors import ErrorCode
+from coordinator.operations.declaration import Operation, bad_timeout
+from coordinator.operations.first_error import first_found_error
+from coordinator.operations.partitions import (
+    FIND_BATCHES,
+    LIST_OFFSETS,
+    find_batches_body,
+    find_batches_points,
+    list_offsets_body,
+    list_offsets_queries,
+)
+from coordinator.protocol.find_batches import FindBatchesBody, decode_find_batches
+from coordinator.protocol.list_offsets import ListOffsetsBody, decode_list_offsets
+from coordinator.runtime.node.node import Node
+from coordinator.runtime.routing.applied import find_applied_batches
+
+LOG = logging.getLogger("coordinator.reads")
+
+W = TypeVar("W", ListOffsetsBody, FindBatchesBody)
+F = TypeVar("F", FoundOffset, FoundBatches)
+Answered: TypeAlias = Callable[[list[F] | Exception], None]
+
+
+class _Answering(NamedTuple, Generic[W, F]):
+    """The differences between ListOffsets and FindBatches."""
+
+    name: str
+    observe: Callable[[float], None]
+    body: Callable[[W, Sequence[F]], bytes]
+
+
+class Reads:
+    """The reads of one process; shares the order of connections and the counts with everything else."""
+
+    def __init__(
+        self,
+        *,
+        node: Node,
+        metrics: Metrics,
+        order: ConnectionOrder,
+        fair_reads: FairReads,
+        answered: Counter[tuple[str, int]],
+        spawn: Callable[[Coroutine[None, None, None]], None],
+    ) -> None:
+        def observe(operation: Operation) -> Callable[[float], None]:
+            return metrics.series("request_seconds", operation.name).observe
+
+        self._node = node
+        self._order = order
+        self._fair_reads = fair_reads
+        self._counts = answered
+        self._spawn = spawn
+        self._loop = asyncio.get_running_loop()
+        self._listing = _Answering(LIST_OFFSETS.name, observe(LIST_OFFSETS), list_offsets_body)
+        self._finding = _Answering(FIND_BATCHES.name, observe(FIND_BATCHES), find_batches_body)
+
+    def list_offsets(self, request: IncomingRequest, respond: Respond) -> None:
+        """Take a ListOffsets request. Raises MalformedMessage."""
+        wanted = decode_list_offsets(request.data, request.body_offset)
+        self._order.start(request.peer.connection_id, LIST_OFFSETS.lane, self._start_list, wanted, request, respond)
+
+    def find_batches(self, request: IncomingRequest, respond: Respond) -> None:
+        """Take a FindBatches request. Raises MalformedMessage."""
+        wanted = decode_find_batches(request.data, request.body_offset)
+        self._order.start(request.peer.connection_id, FIND_BATCHES.lane, self._start_find, wanted, request, respond)
+
+    def _start_list(self, wanted: ListOffsetsBody, request: IncomingRequest, respond: Respond) -> bool:
+        answered = partial(self._answer, self._listing, wanted, request, respond)
+        queries, timeout_ms = list_offsets_queries(wanted), wanted.timeout_ms
+        if timeout_ms <= 0:
+            answered([FoundOffset(bad_timeout(timeout_ms))] * len(queries))
+        elif not self._attempt(partial(self._node.router.list_offsets_here, queries, timeout_ms, answered), answered):
+            self._spawn(self._wait(partial(self._node.router.list_offsets, queries, timeout_ms), answered))
+        return True
+
+    def _start_find(self, wanted: FindBatchesBody, request: IncomingRequest, respond: Respond) -> bool:
+        answered = partial(self._answer, self._finding, wanted, request, respond)
+        points, refusal = find_batches_points(wanted)
+        limits = wanted.fetch_max_bytes, wanted.max_batches_per_partition
+        if refusal is not None:
+            answered([FoundBatches(outcome=refusal, batches=[])] * len(points))
+            return True
+        here = partial(self._find_here, points, limits, answered)
+        if not self._attempt(partial(self._fair_reads.attempt, request.peer.connection_id, here), answered):
+            find = partial(self._node.router.find_batches, points, *limits, wanted.timeout_ms)
+            self._spawn(self._fair_reads.take(request.peer.connection_id, self._wait(find, answered)))
+        return True
+
+    def _find_here(self, points: Sequence[FetchPoint], limits: tuple[int, int], answered: Answered[FoundBatches]) -> bool:
+        """Answer from what the replicas have applied. False when that may have to wait."""
+        found = find_applied_batches(self._node.view, points, *limits)
+        if found is None:
+            return False
+        answered(found)
+        return True
+
+    @staticmethod
+    def _attempt(here: Callable[[], bool], answered: Answered[F]) -> bool:
+        """Answer without a task. False when one has to wait, so that nothing is answered yet."""
+        try:
+            return here()
+        except Exception as error:  # noqa: BLE001 - `_answer` raises it again
+            answered(error)
+            return True
+
+    @staticmethod
+    async def _wait(find: Callable[[], Awaitable[list[F]]], answered: Answered[F]) -> None:
+        """Answer from a task."""
+        try:
+            found: list[F] | Exception = await find()
+        except Exception as error:  # noqa: BLE001 - `_answer` raises it again
+            found = error
+        answered(found)
+
+    def _answer(
+        self, answering: _Answering[W, F], wanted: W, request: IncomingRequest, respond: Respond, found: list[F] | Exception
+    ) -> None:
+        """Answer, or close the connection when that is not possible: no client may wait for ever."""
+        error: int = ErrorCode.UNKNOWN_SERVER_ERROR
+        body: bytes | None = None
+        try:
+            if isinstance(found, Exception):
+                raise found
+            body = answering.body(wanted, found)
+            error = first_found_error(found)
+        except Exception:
+            LOG.exception("request failed api=%s peer=%s", answering.name, request.peer.address)
+        respond(body)
+        self._counts[(answering.name, error)] += 1
+        answering.observe(self._loop.time() - request.received_s)
+        self._order.leave(request.peer.connection_id)

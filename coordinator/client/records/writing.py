@@ -1,0 +1,169 @@
+"""Records are written: packed into one WAL file, uploaded, and committed to the coordinators of all their partitions.
+
+A file is committed under one key, so a commit that is repeated writes nothing twice. A file that is refused as a whole is
+removed from the store on the spot: at once when no node has seen its key, else when every owner has promised never to
+take it, because a commit of it may still be under way. What cannot be removed so is left to the orphan scan.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from coordinator.client.client import DisklessClient
+from coordinator.client.errors import DisklessError, Refusal
+from coordinator.client.model import CommitOutcome
+from coordinator.client.records.ulid import RANDOM_BYTES, new_key
+from coordinator.client.records.wal_commit import commit_batches
+from coordinator.client.records.wal_file import WalFileBuilder, wal_batches
+from coordinator.client.records.wal_manifest import TopicPartition
+from coordinator.client.records.wal_objects import upload
+from coordinator.client.routing.routed_call import HEALING
+from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.object_key import creation_ms
+from coordinator.object_store import ObjectStore
+from coordinator.protocol.messages import CommitBatch
+from records.compression import Compression
+from records.record_batch import Record, parse_headers
+
+_UNDECIDED = HEALING | {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+"""Refusals after which the same commit may be accepted; REQUEST_TIMED_OUT among them may mean that it was."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadedRecords:
+    """Records in the object store, with everything that their commit says; `partitions` and `coordinator_ids` have those of each batch."""
+
+    object_key: str
+    size_bytes: int
+    batches: tuple[CommitBatch, ...]
+    partitions: tuple[TopicPartition, ...]
+    coordinator_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenRecords:
+    """Where records are: the offset of each, by partition and in the order in which they were given."""
+
+    object_key: str
+    offsets: Mapping[TopicPartition, Sequence[int]]
+
+
+class WriteUndecided(DisklessError):
+    """Some records have no final answer. `commit_uploaded(error.uploaded)` commits them, or learns that they were."""
+
+    def __init__(self, code: ErrorCode, message: str, uploaded: UploadedRecords) -> None:
+        super().__init__(code, message)
+        self.uploaded = uploaded
+
+
+class WriteRefused(DisklessError):
+    """Some records were refused for good. `written` has the offsets of the others, `refused` why each other partition was refused."""
+
+    def __init__(self, code: ErrorCode, message: str, written: WrittenRecords, refused: Mapping[TopicPartition, Refusal]) -> None:
+        super().__init__(code, message)
+        self.written = written
+        self.refused = refused
+
+
+async def upload_records(
+    client: DisklessClient,
+    store: ObjectStore,
+    records: Mapping[tuple[str, int], Iterable[Record]],
+    *,
+    prefix: str,
+    compression: Compression | None,
+    max_batch_bytes: int,
+    timeout_ms: int | None,
+) -> UploadedRecords:
+    """Pack and upload records by (topic, partition). Topics are looked up first, so that a wrong name leaves no object behind.
+
+    So is the store, which must be that of the service. Raises WalFileError, NotFound, InvalidRequest, Unavailable, WrongStore, StoreError.
+    An object whose upload failed is left to the orphan scan: removing it could not reach an upload that is still under way.
+    """
+    builder = WalFileBuilder(max_batch_bytes=max_batch_bytes, compression=compression or Compression.NONE)
+    for (topic, partition), given in records.items():
+        for record in given:
+            builder.add(TopicPartition(topic, partition), record)
+    now_ms = time.time_ns() // 1_000_000
+    key = new_key(now_ms, os.urandom(RANDOM_BYTES), prefix=prefix)
+    data, manifest = builder.build(created_ms=now_ms)
+    packed = wal_batches(manifest, parse_headers(data, verify=False))
+    names = sorted({one.topic for one in packed})
+    topics = dict(zip(names, await client.describe_topics(names, timeout_ms=timeout_ms), strict=True))
+    batches, coordinator_ids = commit_batches(key, packed, topics, now_ms)
+    await client.check_store(store, timeout_ms=timeout_ms)
+    await upload(store, key, data, len(data))
+    partitions = tuple(TopicPartition(one.topic, one.partition) for one in packed)
+    return UploadedRecords(
+        object_key=key, size_bytes=len(data), batches=tuple(batches), partitions=partitions, coordinator_ids=tuple(coordinator_ids)
+    )
+
+
+async def commit_uploaded(
+    client: DisklessClient, store: ObjectStore, uploaded: UploadedRecords, *, is_first: bool, timeout_ms: int | None
+) -> WrittenRecords:
+    """Commit uploaded records; repeating it writes nothing twice. `is_first` says that no node was told of the key before.
+
+    Raises WriteUndecided, WriteRefused.
+    """
+    # Of a topic that is deleted meanwhile nobody tells where it was, but its coordinators tell what became of the first attempt.
+    coordinator_ids = None if is_first else uploaded.coordinator_ids
+    outcome = await client.commit_file(
+        uploaded.object_key, uploaded.size_bytes, uploaded.batches, coordinator_ids=coordinator_ids, timeout_ms=timeout_ms
+    )
+    written = _written(uploaded, outcome)
+    if outcome.is_ok:
+        return written
+    refusals = {place: one.refusal for place, one in enumerate(outcome.batches) if one.error}
+    final = {place: refusal for place, refusal in refusals.items() if refusal.code not in _UNDECIDED}
+    # Without a final refusal a repetition may commit everything. With one it cannot, and no other took effect if its outcome is known.
+    if not outcome.is_known or not final:
+        place, refusal = next((place, one) for place, one in refusals.items() if place not in final)
+        text = f"{_name(uploaded, place)}: {refusal.message}; commit the upload {uploaded.object_key} again to learn its outcome"
+        raise WriteUndecided(refusal.code, text, uploaded)
+    if written.offsets:
+        fate = "holds the others"
+    else:
+        # Without owners no node was told of the key.
+        why_not = await _why_not_fenced(client, uploaded.object_key, outcome.owner_ids, timeout_ms)
+        fate = await _give_up(store, uploaded.object_key, why_not)
+    refused = {uploaded.partitions[place]: refusal for place, refusal in reversed(refusals.items())}
+    place, refusal = next(iter(final.items()))
+    text = f"{_name(uploaded, place)}: {refusal.message}; {len(refused)} partitions were refused; object {uploaded.object_key} {fate}"
+    raise WriteRefused(refusal.code, text, written, refused)
+
+
+async def _why_not_fenced(client: DisklessClient, object_key: str, owner_ids: Sequence[int], timeout_ms: int | None) -> str:
+    """Have every owner promise never to take a file; return why the object may not be removed nevertheless, empty if it may."""
+    created_ms = [creation_ms(object_key, -1)]
+    told = await asyncio.gather(*(client.fence_files(owner, [object_key], created_ms, timeout_ms=timeout_ms) for owner in owner_ids))
+    for owner, [fenced] in zip(owner_ids, told, strict=True):
+        if not fenced.standing.is_out:
+            what = f"{fenced.error.name}: {fenced.message}" if fenced.error else f"it is {fenced.standing.name.lower()} there"
+            return f"coordinator {owner} made no promise, {what}"
+    return ""
+
+
+async def _give_up(store: ObjectStore, object_key: str, why_not: str) -> str:
+    """Remove an object of which nothing was accepted, unless something is in the way; return what became of it."""
+    if why_not:
+        return f"is left to the orphan scan: {why_not}"
+    deleted = await store.delete_many([object_key])
+    return "was removed" if deleted.error is None else f"is left to the orphan scan: {deleted.error}"
+
+
+def _written(uploaded: UploadedRecords, outcome: CommitOutcome) -> WrittenRecords:
+    offsets: dict[TopicPartition, list[int]] = {}
+    for partition, batch, result in zip(uploaded.partitions, uploaded.batches, outcome.batches, strict=True):
+        if not result.error:
+            offsets.setdefault(partition, []).extend(range(result.base_offset, result.base_offset + batch.last_offset + 1))
+    return WrittenRecords(object_key=uploaded.object_key, offsets=offsets)
+
+
+def _name(uploaded: UploadedRecords, place: int) -> str:
+    partition = uploaded.partitions[place]
+    return f"{partition.topic}-{partition.partition}"
