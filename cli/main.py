@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from cli.lazy import Lazy, Root
-from cli.program import main
 
 COMMANDS = {
     "init": Lazy("cli.commands.init", "init", "Create the metadata topic, or check the one that exists."),
@@ -64,7 +63,3 @@ def root() -> None:
 
     Start with `diskless init`, then `diskless coordinator run --config FILE`; `diskless doctor` says what is wrong.
     """
-
-
-if __name__ == "__main__":
-    main()

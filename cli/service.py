@@ -87,27 +87,6 @@ def fail_for(what: str, refusals: Iterable[Refusal]) -> None:
     raise Failed(f"{what}: {first.code.name} ({int(first.code)}): {first.message}{more}", status)
 
 
-async def check_coordinators(client: DisklessClient, wanted: Sequence[int], timeout_ms: int) -> None:
-    """Raise `Failed` when no node knows one of the coordinators that a command names.
-
-    Asking for its leader would go on until the time is over, and of what nodes tell nothing would be left: both look like another trouble.
-    """
-    if not wanted:
-        return
-    known = {one.coordinator_id for one in (await client.describe_coordinators(timeout_ms=timeout_ms)).coordinators}
-    if known.issuperset(wanted):
-        return
-    # One node may not have seen yet that the metadata topic has grown: a coordinator exists as soon as any node knows it.
-    from cli.looks.service import look
-
-    for view in await look(client, timeout_ms / 1000):
-        known.update(one.coordinator_id for one in view.coordinators)
-    unknown = sorted(set(wanted) - known)
-    # Nodes that have just started know of no coordinator yet: then the command goes on and finds out for itself.
-    if known and unknown:
-        raise Failed(f"there is no coordinator {unknown[0]}; the service has {len(known)}: 0 to {max(known)}", Exit.NOT_FOUND)
-
-
 async def find_topic(client: DisklessClient, text: str, timeout_s: float) -> TopicDescription:
     """Find a topic by its name, or by its id as text. Raises `Failed`."""
     from coordinator.client.errors import NotFound

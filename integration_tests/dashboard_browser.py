@@ -49,14 +49,14 @@ class DashboardProcess:
         self._lease = lease_ports(1)[0]
         self.address = f"http://127.0.0.1:{self._lease.port}/"
         self.log_file = log_folder / "dashboard.log"
-        self._command = [sys.executable, "-m", "cli.main", "dashboard", "--dir", str(monitor_folder)]
+        self._command = [sys.executable, "-m", "cli.program", "dashboard", "--dir", str(monitor_folder)]
         self._command += ["--listen", f"127.0.0.1:{self._lease.port}", "--coordinators", ",".join(coordinators)]
         self._command += [] if token_file is None else ["--token-file", str(token_file)]
         self._process: ChildProcess | None = None
 
     def start(self) -> DashboardProcess:
         """Start it and wait until it answers."""
-        self._process = process = start_child(self._command, marker="cli.main", log=self.log_file)
+        self._process = process = start_child(self._command, marker="cli.program", log=self.log_file)
         wait_until(lambda: not process.is_running() or self._answers(), "the dashboard to answer", START_TIMEOUT_S)
         assert process.is_running(), self.log_file.read_text()
         return self

@@ -42,12 +42,12 @@ class MonitorProcess:
     def command(self, *options: str) -> list[str]:
         """The command line."""
         where = ["--bootstrap-server", self.bootstrap, "--topic", self.topic, "--dir", str(self.folder)]
-        return [sys.executable, "-m", "cli.main", "monitor", "run", *where, *options]
+        return [sys.executable, "-m", "cli.program", "monitor", "run", *where, *options]
 
     def start(self, *options: str) -> MonitorProcess:
         """Start it without waiting."""
         self._seen = self.log_file.stat().st_size if self.log_file.exists() else 0
-        self._process = start_child(self.command(*options), marker="cli.main", log=self.log_file)
+        self._process = start_child(self.command(*options), marker="cli.program", log=self.log_file)
         return self
 
     def start_ready(self, *options: str) -> MonitorProcess:

@@ -24,7 +24,7 @@ def batches_of(node: CoordinatorProcess) -> float:
 def test_bench_starts_what_it_needs_and_prints_figures() -> None:
     options = ["--batches-per-file", "10,100", "--runs", "1", "--warm-up", "0.5", "--window", "1", "--connections", "2", "--depth", "2"]
     done = subprocess.run(
-        [sys.executable, "-m", "cli.main", "bench", *options, "-o", "json"], capture_output=True, text=True, timeout=280, check=False
+        [sys.executable, "-m", "cli.program", "bench", *options, "-o", "json"], capture_output=True, text=True, timeout=280, check=False
     )
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)
@@ -49,7 +49,7 @@ def test_bench_loads_nodes_that_want_tls_and_a_login(kafka: Kafka, tmp_path: Pat
             encoding="utf-8",
         )
         servers = ("--bootstrap-server", service.addresses[0], "--kafka-bootstrap-server", kafka.bootstrap, "--command-config", str(given))
-        command = [sys.executable, "-m", "cli.main", "bench", *servers, *ONE_SHORT_RUN, "-o", "json"]
+        command = [sys.executable, "-m", "cli.program", "bench", *servers, *ONE_SHORT_RUN, "-o", "json"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
         assert done.returncode == 0, done.stderr
         (row,) = json.loads(done.stdout)
@@ -72,7 +72,7 @@ def test_bench_says_which_failed_when_its_only_node_is_killed(kafka: Kafka, tmp_
         servers = ("--bootstrap-server", node.address, "--kafka-bootstrap-server", kafka.bootstrap, "--metrics-url", f"{node.http}/metrics")
         options = (*ONE_SHORT_RUN[:-6], "--window", "3600")
         bench = subprocess.Popen(
-            [sys.executable, "-m", "cli.main", "bench", *servers, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-m", "cli.program", "bench", *servers, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         wait_until(lambda: batches_of(node) > 0, "the load to begin")
         node.kill()

@@ -77,7 +77,7 @@ class Pods:
     def start(self, key: str, container: Container, changes: Mapping[str, str], *more: str) -> None:
         """Start a container's command; `changes` are texts of its arguments that name addresses."""
         self.processes[key] = start_child(
-            self.command(container, changes, *more), marker="cli.main", log=self.log(key), environment=self.environment(container)
+            self.command(container, changes, *more), marker="cli.program", log=self.log(key), environment=self.environment(container)
         )
 
     def run(self, container: Container, changes: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
@@ -91,7 +91,7 @@ class Pods:
     def command(container: Container, changes: Mapping[str, str], *more: str) -> Sequence[str]:
         words = [changes.get(word, word) for word in container.arguments]
         assert set(changes) <= set(container.arguments), "an address that is to be changed is not there"
-        return [sys.executable, "-m", "cli.main", *words, *more]
+        return [sys.executable, "-m", "cli.program", *words, *more]
 
     @staticmethod
     def environment(container: Container) -> Mapping[str, str]:

@@ -74,7 +74,7 @@ class Installation:
 
     def run_program(self, *args: str | Path, stdin: str = "", status: int | None = Exit.OK) -> Done:
         """Run a command as a process of its own, as people do."""
-        command = [sys.executable, "-m", "cli.main", *map(str, args)]
+        command = [sys.executable, "-m", "cli.program", *map(str, args)]
         ended = subprocess.run(
             command, input=stdin, capture_output=True, text=True, env=self.environment, cwd=HERE, timeout=120, check=False
         )
@@ -105,12 +105,12 @@ def diskless(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     environment = {key: value for key, value in os.environ.items() if not key.startswith("DISKLESS_") or key == "DISKLESS_CACHE_DIR"}
     environment |= {"DISKLESS_BOOTSTRAP_SERVER": f"127.0.0.1:{port}", "PYTHONPATH": str(HERE)}
     created = subprocess.run(
-        [sys.executable, "-m", "cli.main", "init", "--config", str(config)], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "cli.program", "init", "--config", str(config)], env=environment, capture_output=True, text=True, check=False
     )
     assert created.returncode == 0, created.stderr
     log = folder / "node.log"
     process = start_child(
-        [sys.executable, "-m", "cli.main", "coordinator", "run", "--config", str(config)],
+        [sys.executable, "-m", "cli.program", "coordinator", "run", "--config", str(config)],
         marker=str(config),
         log=log,
         environment=environment,

@@ -76,7 +76,7 @@ def ahead_s(node: CoordinatorProcess, others: str) -> float:
 def doctor(*nodes: CoordinatorProcess) -> list[Mapping[str, str]]:
     servers = ",".join(node.address for node in nodes)
     done = subprocess.run(
-        [sys.executable, "-m", "cli.main", "doctor", "--bootstrap-server", servers, "-o", "json"],
+        [sys.executable, "-m", "cli.program", "doctor", "--bootstrap-server", servers, "-o", "json"],
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     found: list[Mapping[str, str]] = json.loads(done.stdout)

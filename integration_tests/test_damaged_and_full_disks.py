@@ -76,7 +76,7 @@ def test_a_write_ahead_log_that_is_truncated_under_a_running_leader_heals(kafka:
 
 def doctor(service: Service) -> str:
     """What `diskless doctor` says of the nodes."""
-    command = [sys.executable, "-m", "cli.main", "doctor", "--bootstrap-server", ",".join(service.addresses), "-o", "jsonl"]
+    command = [sys.executable, "-m", "cli.program", "doctor", "--bootstrap-server", ",".join(service.addresses), "-o", "jsonl"]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False).stdout
 
 

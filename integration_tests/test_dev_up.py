@@ -38,7 +38,7 @@ class Up:
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.out, self.messages = folder / "out.txt", folder / "err.txt"
-        command = [sys.executable, "-m", "cli.main", "dev", "up", *options]
+        command = [sys.executable, "-m", "cli.program", "dev", "up", *options]
         with self.out.open("wb") as out, self.messages.open("wb") as messages:
             self.process = subprocess.Popen(command, stdout=out, stderr=messages, cwd=REPOSITORY, stdin=subprocess.DEVNULL)
 
@@ -81,14 +81,14 @@ def shell(tmp_path: Path) -> dict[str, str]:
     """An environment in which `diskless` is this repository's."""
     script = tmp_path / "bin" / "diskless"
     script.parent.mkdir()
-    script.write_text(f'#!/bin/sh\nPYTHONPATH={REPOSITORY} exec {sys.executable} -m cli.main "$@"\n')
+    script.write_text(f'#!/bin/sh\nPYTHONPATH={REPOSITORY} exec {sys.executable} -m cli.program "$@"\n')
     script.chmod(0o755)
     return {**os.environ, "PATH": f"{script.parent}:{os.environ['PATH']}"}
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "cli.main", *words], cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=STOP_TIMEOUT_S
+        [sys.executable, "-m", "cli.program", *words], cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=STOP_TIMEOUT_S
     )
 
 

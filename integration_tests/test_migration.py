@@ -494,7 +494,7 @@ def test_commands_that_are_killed_are_run_again(place: Place, unique_name: Calla
     for partition in range(partitions):
         place.write(name, 3 + partition, partition)
     words = ["start", name, "--writers-stopped", "--yes", "--still", "1.0", "--bootstrap-server", ",".join(place.service.addresses)]
-    command = [sys.executable, "-m", "cli.main", "migration", *words, "--kafka-bootstrap-server", place.kafka]
+    command = [sys.executable, "-m", "cli.program", "migration", *words, "--kafka-bootstrap-server", place.kafka]
 
     def killed_when(condition: Callable[[], bool], what: str) -> None:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

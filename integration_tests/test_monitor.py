@@ -43,7 +43,9 @@ REPLACED_MAX_S = 60
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "cli.main", *words], capture_output=True, text=True, check=False, timeout=START_TIMEOUT_S)
+    return subprocess.run(
+        [sys.executable, "-m", "cli.program", *words], capture_output=True, text=True, check=False, timeout=START_TIMEOUT_S
+    )
 
 
 # ---- a real service

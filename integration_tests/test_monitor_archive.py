@@ -158,7 +158,7 @@ class Archive:
 
     def command(self, *arguments: str) -> list[str]:
         place = ("--kafka-bootstrap-server", self.log.bootstrap, "--topic", self.log.topic, "--to", str(self.table))
-        return [sys.executable, "-m", "cli.main", "monitor", "archive", *place, *arguments]
+        return [sys.executable, "-m", "cli.program", "monitor", "archive", *place, *arguments]
 
     def once(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -57,7 +57,7 @@ class Scene:
         command = [
             sys.executable,
             "-m",
-            "cli.main",
+            "cli.program",
             "monitor",
             "orphans",
             "--kafka-bootstrap-server",

@@ -65,7 +65,7 @@ class Ended:
 
 def diskless(*arguments: str | Path) -> Ended:
     """Run a command as people do."""
-    command = [sys.executable, "-m", "cli.main", *map(str, arguments)]
+    command = [sys.executable, "-m", "cli.program", *map(str, arguments)]
     done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False)
     return Ended(status=done.returncode, out=done.stdout, err=done.stderr)
 

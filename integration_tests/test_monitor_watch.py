@@ -146,7 +146,7 @@ def on_the_page(address: str) -> tuple[int, int, int, int]:
 
 def status(monitor: MonitorProcess) -> int:
     """How `diskless monitor status` ends."""
-    command = [sys.executable, "-m", "cli.main", "monitor", "status", "--dir", str(monitor.folder)]
+    command = [sys.executable, "-m", "cli.program", "monitor", "status", "--dir", str(monitor.folder)]
     return subprocess.run(command, capture_output=True, check=False, timeout=START_TIMEOUT_S).returncode
 
 

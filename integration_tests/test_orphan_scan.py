@@ -60,7 +60,7 @@ class Scene:
         return DisklessClient(self.service.addresses, object_store=open_store(self.url))
 
     def run(self, *arguments: str, status: int = Exit.OK) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "cli.main", *arguments]
+        command = [sys.executable, "-m", "cli.program", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, timeout=200, check=False)
         assert done.returncode == status, done.stdout + done.stderr
         return done

@@ -38,7 +38,7 @@ ON_DEMAND = {**UNDISTURBED, "metadata.log.max.snapshot.interval.ms": "0"}
 
 def diskless(*args: str, status: int = Exit.OK) -> subprocess.CompletedProcess[str]:
     """Run a command as people do, and see that it ends with `status`."""
-    command = [sys.executable, "-m", "cli.main", *args]
+    command = [sys.executable, "-m", "cli.program", *args]
     done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, cwd=REPOSITORY, timeout=120, check=False)
     assert done.returncode == status, done.stderr
     return done

@@ -27,7 +27,7 @@ REPOSITORY = Path(__file__).parents[1]
 
 def diskless(service: Service, *args: str) -> subprocess.CompletedProcess[str]:
     """Run `diskless coordinator` as people do."""
-    command = [sys.executable, "-m", "cli.main", "coordinator", *args, "--bootstrap-server", ",".join(service.addresses)]
+    command = [sys.executable, "-m", "cli.program", "coordinator", *args, "--bootstrap-server", ",".join(service.addresses)]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("DISKLESS_")}
     return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=REPOSITORY, timeout=60, check=False)
 

@@ -109,7 +109,7 @@ class Upgraded:
     def diskless(self, version: Installation, *words: str) -> subprocess.CompletedProcess[str]:
         """Run `diskless coordinator` of a version as people do."""
         servers = ",".join(node.address for node in self.service.nodes.values())
-        return run_module(version, "cli.main", "coordinator", *words, "--bootstrap-server", servers)
+        return run_module(version, "cli.program", "coordinator", *words, "--bootstrap-server", servers)
 
     def levels(self) -> list[tuple[int, int, int]]:
         """What the newer version's command says: (node, level in force, highest level of the node)."""

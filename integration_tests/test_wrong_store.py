@@ -25,7 +25,7 @@ REPOSITORY = Path(__file__).parents[1]
 
 def diskless(*arguments: str | Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """Run a command as people do."""
-    command = [sys.executable, "-m", "cli.main", *map(str, arguments)]
+    command = [sys.executable, "-m", "cli.program", *map(str, arguments)]
     return subprocess.run(command, input=stdin, capture_output=True, text=True, cwd=REPOSITORY, timeout=120, check=False)
 
 

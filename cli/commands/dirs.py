@@ -63,7 +63,8 @@ def list_(by_replica: bool, coordinator_ids: Sequence[int], bootstrap_server: st
 
 async def _look(bootstrap_server: str, coordinator_ids: Sequence[int], timeout_s: float) -> list[DirsView]:
     from cli.looks.dirs import look_at_dirs
-    from cli.service import check_coordinators, milliseconds, open_client
+    from cli.looks.service import check_coordinators
+    from cli.service import milliseconds, open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
         await check_coordinators(client, coordinator_ids, milliseconds(timeout_s))

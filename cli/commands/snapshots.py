@@ -69,7 +69,8 @@ def take(coordinator_ids: Sequence[int], bootstrap_server: str, timeout_s: float
 
 
 async def _take(coordinator_ids: Sequence[int], bootstrap_server: str, timeout_s: float) -> list[TakenSnapshot]:
-    from cli.service import check_coordinators, milliseconds, open_client
+    from cli.looks.service import check_coordinators
+    from cli.service import milliseconds, open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
         await check_coordinators(client, coordinator_ids, milliseconds(timeout_s))
@@ -222,8 +223,9 @@ def _open_store(url: str | None, options: Sequence[str], config_file: Path | Non
 
 async def look(bootstrap_server: str, timeout_s: float, coordinator_ids: Sequence[int] = ()) -> list[SnapshotView]:
     """Ask every node of its snapshots. Raises `Failed`, also when one of these coordinators does not exist, and `Unavailable`."""
+    from cli.looks.service import check_coordinators
     from cli.looks.snapshots import look_at_snapshots
-    from cli.service import check_coordinators, milliseconds, open_client
+    from cli.service import milliseconds, open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
         await check_coordinators(client, coordinator_ids, milliseconds(timeout_s))

@@ -106,7 +106,7 @@ class Companion(ABC):
         return True
 
     def _start_process(self) -> None:
-        self._process = start_child([sys.executable, "-m", "cli.main", *self._arguments()], marker="cli.main", log=self.log_file)
+        self._process = start_child([sys.executable, "-m", "cli.program", *self._arguments()], marker="cli.program", log=self.log_file)
         self._started_s = time.monotonic()
 
     def _has_ended(self) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from cli.outcome import Exit, Failed
 from cli.output import term_text
 from cli.service import milliseconds
 from coordinator.client.model import RecordedDirectory, ServiceNode
@@ -273,3 +274,22 @@ def node_rows(views: Sequence[NodeView]) -> list[Row]:
             }
         )
     return rows
+
+
+async def check_coordinators(client: DisklessClient, wanted: Sequence[int], timeout_ms: int) -> None:
+    """Raise `Failed` when no node knows one of the coordinators that a command names.
+
+    Asking for its leader would go on until the time is over, and of what nodes tell nothing would be left: both look like another trouble.
+    """
+    if not wanted:
+        return
+    known = {one.coordinator_id for one in (await client.describe_coordinators(timeout_ms=timeout_ms)).coordinators}
+    if known.issuperset(wanted):
+        return
+    # One node may not have seen yet that the metadata topic has grown: a coordinator exists as soon as any node knows it.
+    for view in await look(client, timeout_ms / 1000):
+        known.update(one.coordinator_id for one in view.coordinators)
+    unknown = sorted(set(wanted) - known)
+    # Nodes that have just started know of no coordinator yet: then the command goes on and finds out for itself.
+    if known and unknown:
+        raise Failed(f"there is no coordinator {unknown[0]}; the service has {len(known)}: 0 to {max(known)}", Exit.NOT_FOUND)

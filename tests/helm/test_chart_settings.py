@@ -59,7 +59,15 @@ def nodes(values: Mapping[str, Any] | Path, folder: Path, number: int = 0) -> Co
 @pytest.mark.parametrize("values", CI_VALUES, ids=lambda path: path.name.removesuffix("-values.yaml"))
 def test_the_settings_of_a_node_are_valid(values: Path, tmp_path: Path) -> None:
     node = nodes(values, tmp_path)
-    command = [sys.executable, "-m", "cli.main", "config", "validate", "--config", str(node.path("/etc/diskless/coordinator.properties"))]
+    command = [
+        sys.executable,
+        "-m",
+        "cli.program",
+        "config",
+        "validate",
+        "--config",
+        str(node.path("/etc/diskless/coordinator.properties")),
+    ]
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), **node.environment}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

@@ -52,6 +52,7 @@ class OtherNode:
         return DescribeNodeResponse(
             error_code=0,
             node_id=2,
+            is_store_marked=False,
             incarnation_id=b"2" * 16,
             is_member=self.is_member,
             time_ms=loop_ms() + self.shift_ms,
@@ -162,6 +163,7 @@ async def test_a_node_that_is_off_at_the_start_does_not_join() -> None:
         return DescribeNodeResponse(
             error_code=0,
             node_id=2,
+            is_store_marked=False,
             incarnation_id=b"2" * 16,
             is_member=True,
             time_ms=answer.time_ms - 30 * 24 * HOUR_MS,

@@ -144,7 +144,9 @@ async def test_who_was_replaced_steps_down_and_does_not_register_again() -> None
 async def test_of_two_that_start_together_the_one_registered_later_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither finds the other in the directory, and both join the group."""
     kafka = in_memory()
-    twin = DescribeNodeResponse(error_code=0, node_id=1, incarnation_id=b"t" * 16, is_member=True, time_ms=0, is_kafka_time_known=False)
+    twin = DescribeNodeResponse(
+        error_code=0, node_id=1, incarnation_id=b"t" * 16, is_member=True, time_ms=0, is_kafka_time_known=False, is_store_marked=False
+    )
 
     class Twin:
         async def call(self, host: str, port: int, request: Message, timeout_ms: int) -> Message:

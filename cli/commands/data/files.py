@@ -315,7 +315,8 @@ class Listing:
 
 
 async def _list(wanted: Listing, bootstrap_server: str) -> Sequence[ListedFile]:
-    from cli.service import check_coordinators, milliseconds, open_client
+    from cli.looks.service import check_coordinators
+    from cli.service import milliseconds, open_client
 
     timeout_ms = milliseconds(wanted.timeout_s)
     # A page has the files that were looked at: few of them may be in the states that are wanted.

@@ -74,7 +74,6 @@ def verify(
 async def _verify(name: str, place: KafkaPlace, bootstrap_server: str, store: ObjectStore, timeout_s: float) -> list[PartitionProof]:
     from confluent_kafka import KafkaException
 
-    from cli.kafka.cluster import plain
     from cli.migration.plan import known_logs, known_topic, unmigrated
     from cli.outcome import Exit, Failed
     from cli.service import milliseconds
@@ -84,6 +83,7 @@ async def _verify(name: str, place: KafkaPlace, bootstrap_server: str, store: Ob
     from coordinator.client.migration.hybrid import HybridReader
     from coordinator.client.migration.verify import PartitionProof, prove
     from coordinator.object_store import StoreError
+    from coordinator.printable import plain
 
     async with open_both(name, place, bootstrap_server, timeout_s, is_confirmed=True, store=store) as (client, topic):
         facts = await classic_facts(topic)
@@ -103,7 +103,7 @@ async def _verify(name: str, place: KafkaPlace, bootstrap_server: str, store: Ob
                 try:
                     return await prove(client, reader, witness, partition)
                 except (DisklessError, StoreError, KafkaException) as error:
-                    return PartitionProof(name=partition.name, partition=index, unread=plain(error))
+                    return PartitionProof(name=partition.name, partition=index, unread=plain(str(error)))
 
         return list(await asyncio.gather(*(proof(index) for index in range(len(logs)))))
 

@@ -186,7 +186,7 @@ def _command(job: str, *words: str) -> list[str]:
     from cli.dev import die_with_parent
 
     wrapper = [sys.executable, "-I", "-S", str(die_with_parent.__file__), str(os.getpid())]
-    return [*wrapper, sys.executable, "-m", "cli.main", "monitor", job, *words, "-o", "json"]
+    return [*wrapper, sys.executable, "-m", "cli.program", "monitor", job, *words, "-o", "json"]
 
 
 @contextmanager
