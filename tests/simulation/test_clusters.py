@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from coordinator.testing.simulation.run import simulate
 from coordinator.testing.simulation.scenario import DRAWS, ENTRY_BYTES_MAX, STRAYS, Fault, Scenario
 from records.levels import LEVEL_LATEST
 
+SCENARIOS = Path(__file__).parent / "scenarios"
 FIRST, LAST = map(int, os.environ.get("SIMULATION_SEEDS", "0..39").split(".."))
 
 
@@ -32,7 +34,7 @@ def test_every_promise_is_kept_whatever_goes_wrong(seed: int) -> None:
 
 def test_a_cluster_whose_background_work_never_rests_heals() -> None:
     """Scans, snapshots and their marks are so frequent here that at no moment all replicas of all partitions have written everything."""
-    outcome = simulate(Scenario.random(189, 8.0))
+    outcome = simulate(Scenario.load(SCENARIOS / "background-work-never-rests.json"))
     assert outcome.violation is None
     assert outcome.virtual_s < 60
 
@@ -50,7 +52,7 @@ def test_a_scenario_decides_everything_whatever_the_hash_seed() -> None:
 
 
 def test_the_seeds_draw_every_kind_of_fault() -> None:
-    of_seeds = [Scenario.random(seed, 12.0).faults for seed in range(200)]
+    of_seeds = [Scenario.random(seed, 12.0).faults for seed in range(400)]
     faults = [fault for drawn in of_seeds for fault in drawn]
     assert {fault.kind for drawn in of_seeds[:60] for fault in drawn} == DRAWS.keys()
     assert {fault.detail for fault in faults if fault.kind == "produce"} == {fate.name for fate in Fate} - {"DELIVER"}
