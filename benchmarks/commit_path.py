@@ -29,8 +29,8 @@ from coordinator.core.state.unwritten import Generation
 from coordinator.kafka.batches import partition_key
 from coordinator.operations.commits import read_commits, write_commit
 from coordinator.protocol.framing import read_request_header
-from coordinator.testing.state_store import MemoryStateStore
 from records.log import Fence
+from simulation.fakes.state_store import MemoryStateStore
 
 PARTITIONS = 100
 BATCHES_PER_RUN = 100_000

@@ -31,13 +31,13 @@ from coordinator.core.log_entry import ReadEntry
 from coordinator.core.shard import Shard
 from coordinator.core.state.packing import Packer
 from coordinator.core.state.replica_state import OFFSET_END, ShardState
-from coordinator.testing.state_store import MemoryStateStore
 from records.codec import encode_entry
 from records.committed_files.codec import CommittedBatch, FileCommitted, read_files
 from records.committed_files.lines import BatchVerdict
 from records.entry_key import EntryKey, encode_key
 from records.log import Fence
 from records.model import LeadershipClaimed, PartitionCreated
+from simulation.fakes.state_store import MemoryStateStore
 
 T = TypeVar("T")
 P = ParamSpec("P")

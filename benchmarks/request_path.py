@@ -52,9 +52,9 @@ from coordinator.runtime.node.node import Node
 from coordinator.runtime.node.topic_rules import TopicExpectations
 from coordinator.runtime.ports import LogEntry, LogListener, LogReader, PeerUnavailable, Report
 from coordinator.security.acls import Everything
-from coordinator.testing.directories import FakeDirectory
-from coordinator.testing.kafka import FakeKafka
 from records.model import Endpoint
+from simulation.fakes.directories import FakeDirectory
+from simulation.fakes.kafka import FakeKafka
 
 PARTITIONS = 100
 CONNECTIONS = 16

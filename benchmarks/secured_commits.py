@@ -26,7 +26,7 @@ from cli.bench.targets import create_targets
 from cli.bench.workload import Shape
 from cli.dev.ports import lease_ports
 from coordinator.security.users_file import credentials_of, write_users
-from coordinator.testing.certificates import Authority
+from simulation.fakes.certificates import Authority
 
 PLAIN = "PLAINTEXT"
 LISTENERS = (PLAIN, "SASL_PLAINTEXT", "SSL", "SASL_SSL")

@@ -30,8 +30,8 @@ from confluent_kafka.admin import (
 
 from cli.dev.kafka import BrokerRuntime, KafkaCluster
 from cli.dev.kafka.properties import ExtraListener
-from coordinator.testing.certificates import Authority
 from integration_tests.waiting import WAIT_S
+from simulation.fakes.certificates import Authority
 
 LOGIN: Final = "LOGIN"
 MUTUAL: Final = "MUTUAL"

@@ -19,9 +19,9 @@ from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.place import HERE, Place
 from coordinator.security.client_security import ClientSecurity
 from coordinator.security.users_file import credentials_of, write_users
-from coordinator.testing.certificates import Authority
 from integration_tests.service import Service
 from integration_tests.wire import SECURED
+from simulation.fakes.certificates import Authority
 
 PASSWORDS: Final = {name: f"the secret of {name}" for name in ("admin", "broker", "viewer", "nobody")}
 

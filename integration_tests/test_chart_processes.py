@@ -23,11 +23,11 @@ from coordinator.adapters.objectstore import open_store
 from coordinator.client.client import DisklessClient
 from coordinator.security.client_security import ClientSecurity
 from coordinator.security.users_file import credentials_of, write_users
-from coordinator.testing.certificates import HOSTS, Authority
 from integration_tests.prometheus import Prometheus
 from integration_tests.secured_kafka import LOGIN, SecuredKafka, node_rights
 from integration_tests.waiting import wait_until
 from records.record_batch import Record
+from simulation.fakes.certificates import HOSTS, Authority
 from tests.helm.chart_tools import find, render
 from tests.helm.pods import Container, containers
 from tests.monitoring.prometheus_tools import program

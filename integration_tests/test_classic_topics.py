@@ -17,12 +17,12 @@ from coordinator.adapters.kafka.classic.witness import KafkaClassicWitness
 from coordinator.client.errors import OffsetOutOfRange
 from coordinator.client.migration.classic import ClassicState, MigrationRefused
 from coordinator.runtime.ports import ClassicPlace, KafkaUnavailable
-from coordinator.testing.contracts.classic import CHECKS
 from integration_tests.conftest import KafkaFactory
 from integration_tests.secured_kafka import LOGIN, Right, SecuredKafka
 from integration_tests.test_record_batch import produce_when_led
 from integration_tests.waiting import WAIT_S
 from records.record_batch import Record, StoredRecord, encode_batch, header_name
+from simulation.contracts.classic import CHECKS
 
 LOUD_OFF = {"log_level": 0}
 

@@ -30,13 +30,13 @@ from coordinator.protocol.messages import DescribeTopicsRequest, DescribeTopicsR
 from coordinator.security.client_security import ClientSecurity
 from coordinator.security.scram import ScramClient
 from coordinator.security.users_file import credentials_of, write_users
-from coordinator.testing.certificates import Authority
 from integration_tests.honest_client import Topic, commit_request, create_topic, find_request
 from integration_tests.honest_work import honest_work
 from integration_tests.hostile import damaged_stream, requests_of_every_kind
 from integration_tests.service import UNDISTURBED, Service
 from integration_tests.strangers import ENDS_S, authenticate, client_hello, exchange, handshake, log_in, opened, read_frame, read_to_end
 from integration_tests.waiting import wait_until
+from simulation.fakes.certificates import Authority
 
 SEED = 17
 SCRAM = "SCRAM-SHA-256"

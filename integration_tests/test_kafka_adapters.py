@@ -29,8 +29,8 @@ from coordinator.adapters.kafka.settings import KafkaPropertyRefused
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.runtime.pauses import TICK_S
 from coordinator.runtime.ports import ClusterRefused, KafkaUnavailable, LogBroken, LogEntry, LogListener, Proof, Report, TopicMissing
-from coordinator.testing.contracts.kafka import ALL, CHECKS, PARTITIONS, Assignments, Recorder, entry, key, prove_finally, send, write
-from coordinator.testing.reports import noted_in
+from simulation.contracts.kafka import ALL, CHECKS, PARTITIONS, Assignments, Recorder, entry, key, prove_finally, send, write
+from simulation.fakes.reports import noted_in
 
 WAIT_S = 90.0
 CLOSE_S = 30.0

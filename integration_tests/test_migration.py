@@ -36,12 +36,12 @@ from coordinator.config.values import StoreUrl
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, LATEST, MAX_TIMESTAMP
 from coordinator.protocol.messages import CommitBatch
-from coordinator.testing.contracts.diskless_logs import CHECKS
 from integration_tests.conftest import KafkaFactory
 from integration_tests.secured_kafka import LOGIN, Right, SecuredKafka
 from integration_tests.service import Service
 from integration_tests.waiting import WAIT_S, wait_until
 from records.record_batch import SEQUENCES, BatchHeader, ProducerSequence, Record, encode_batch
+from simulation.contracts.diskless_logs import CHECKS
 from tests.client.migration.steps import Killed, Steps
 
 STILL = ("--still", "0.3")

@@ -17,12 +17,12 @@ from deltalake import DeltaTable
 from cli.outcome import Exit
 from coordinator.adapters.objectstore import open_store
 from coordinator.client.client import DisklessClient
-from coordinator.testing.certificates import Authority
 from integration_tests.monitor_process import START_TIMEOUT_S, MonitorProcess
 from integration_tests.secured_kafka import LOGIN, SecuredKafka, monitor_rights, node_rights, write_properties
 from integration_tests.service import Service
 from integration_tests.waiting import wait_until
 from records.record_batch import Record
+from simulation.fakes.certificates import Authority
 from spark_jobs.monitor.report import open_report
 
 pytestmark = pytest.mark.timeout(900)  # Spark starts several times

@@ -20,10 +20,10 @@ from coordinator.adapters.kafka.reading.control_records import read_control_reco
 from coordinator.adapters.kafka.reading.offsets import read_log_range
 from coordinator.adapters.kafka.reading.reader import KafkaLogReader
 from coordinator.runtime.ports import LogBroken
-from coordinator.testing.contracts.kafka import Recorder
 from integration_tests.service import UNDISTURBED, Service
 from integration_tests.waiting import WAIT_S, wait_until
 from integration_tests.wire import OK, Batch, Wire, connected
+from simulation.contracts.kafka import Recorder
 
 READ_S = 10.0
 

@@ -30,6 +30,7 @@ def test_every_file_of_the_packages_is_in_the_wheel(wheel: zipfile.Path) -> None
         if path.is_file() and path.suffix not in NOT_SOURCES
     }
     assert wanted - packed == set()
+    assert not [name for name in packed if name.startswith("simulation/")], "no node runs the simulator"
     assert {"cli/dev/kafka/jars.lock", "cli/dev/kafka/log4j2.properties", "cli/dev/die_with_parent.py"} <= packed
 
 

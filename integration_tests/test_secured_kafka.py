@@ -25,12 +25,12 @@ from coordinator.app.security.authorization import KafkaRules
 from coordinator.kafka.acls import AclOperation
 from coordinator.runtime.ports import KafkaUnavailable
 from coordinator.security.acls import Binding
-from coordinator.testing.certificates import Authority
 from integration_tests.secured_kafka import LOGIN, MUTUAL, Right, SecuredKafka, node_rights, write_properties
 from integration_tests.service import Service
 from integration_tests.waiting import WAIT_S, wait_until
 from integration_tests.wire import OK, Batch, connected
 from records.levels import LEVEL_LATEST
+from simulation.fakes.certificates import Authority
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,11 @@ from confluent_kafka.admin import AdminClient
 from cli.main import root
 from coordinator.client.client import DisklessClient
 from coordinator.client.routing.connection import ConnectionLost
-from coordinator.testing.certificates import Authority
 from integration_tests.secured_kafka import LOGIN, SecuredKafka, node_rights, write_properties
 from integration_tests.secured_service import SecuredService
 from integration_tests.waiting import WAIT_S, wait_until
 from integration_tests.wire import OK, Batch, connected
+from simulation.fakes.certificates import Authority
 
 CLUSTER_AUTHORIZATION_FAILED = 31
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.testing.contracts.snapshots import CHECKS, failure_of, local_file, upload
 from integration_tests.s3 import RealS3
+from simulation.contracts.snapshots import CHECKS, failure_of, local_file, upload
 from tests.objectstore.snapshot_worlds import StoreWorld
 
 

@@ -27,6 +27,7 @@ COPIED = (
     "codegen",
     "coordinator",
     "records",
+    "simulation",
     "spark_jobs",
     "tests",
     "LICENSE",

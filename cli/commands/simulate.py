@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import time
 from collections.abc import Generator
 from contextlib import closing
@@ -19,8 +20,11 @@ from cli.outcome import Exit, Failed
 from cli.output import say
 
 if TYPE_CHECKING:
-    from coordinator.testing.simulation.run import RunOutcome
-    from coordinator.testing.simulation.scenario import Scenario
+    from simulation.run import RunOutcome
+    from simulation.scenario import Scenario
+
+# The simulator is in no wheel: it stands beside this package in the sources.
+sys.path.append(str(Path(__file__).parents[2]))
 
 PROGRESS_S = 5.0
 SCENARIO_BYTES_MAX = 16 * 1024 * 1024
@@ -87,12 +91,20 @@ def simulate(
 
     Nodes run the real core and runtime over an in-memory Kafka that loses, doubles and delays; clients commit, read, create and
     delete all the while, and every promise made to them is judged. The same seed repeats exactly. A seed that breaks a rule ends
-    with status 5: its story is told, the scenario is made small and written to a file that --scenario lives again.
+    with status 5: its story is told, the scenario is made small and written to a file that --scenario lives again. The simulator
+    is part of the sources, and of no wheel or image.
 
     Examples: `diskless simulate --seeds 0..199 --jobs 2`, `diskless simulate --seed 7 --trace`,
     `diskless simulate --seed 3 --without ack-offset`, `diskless simulate --scenario simulation-3.json`
     """
-    from coordinator.testing.simulation.weakened import PROTECTIONS
+    try:
+        from simulation.protections.weakened import PROTECTIONS
+    except ModuleNotFoundError as error:
+        if error.name != "simulation":
+            raise
+        raise Failed(
+            "the simulator is part of the sources alone: run a checkout of them, installed by `pip install -e .`", Exit.USAGE
+        ) from error
 
     if "help" in weakened:
         for name, protection in PROTECTIONS.items():
@@ -112,8 +124,8 @@ def simulate(
 
 def _draw(seed: int, duration_s: float, weakened: tuple[str, ...]) -> Scenario:
     """The scenario of a seed; without a protection, of the kind of faults that show why it is there."""
-    from coordinator.testing.simulation.scenario import Scenario
-    from coordinator.testing.simulation.weakened import PROTECTIONS
+    from simulation.protections.weakened import PROTECTIONS
+    from simulation.scenario import Scenario
 
     if len(weakened) == 1:
         return PROTECTIONS[weakened[0]].scenario(seed, duration_s, weakened)
@@ -122,7 +134,7 @@ def _draw(seed: int, duration_s: float, weakened: tuple[str, ...]) -> Scenario:
 
 def _read(path: Path) -> Scenario:
     from coordinator.config.sources import read_bounded
-    from coordinator.testing.simulation.scenario import Scenario
+    from simulation.scenario import Scenario
 
     try:
         return Scenario.from_json(read_bounded(path, SCENARIO_BYTES_MAX))
@@ -133,7 +145,7 @@ def _read(path: Path) -> Scenario:
 
 
 def _live_one(scenario: Scenario, trace: bool, shrink: bool, write_to: Path) -> None:
-    from coordinator.testing.simulation.run import simulate as live
+    from simulation.run import simulate as live
 
     outcome = live(scenario, is_detailed=trace)
     if outcome.violation is not None:
@@ -145,7 +157,7 @@ def _live_one(scenario: Scenario, trace: bool, shrink: bool, write_to: Path) -> 
 
 
 def _live_many(seeds: range, ends_s: float, jobs: int, duration_s: float, weakened: tuple[str, ...], shrink: bool, write_to: Path) -> None:
-    from coordinator.testing.simulation.run import simulate as live
+    from simulation.run import simulate as live
 
     started = told = time.monotonic()
     done, answers, virtual_s, failed = 0, 0, 0.0, list[Lived]()
@@ -191,7 +203,7 @@ def _lives(seeds: range, ends_s: float, jobs: int, duration_s: float, weakened: 
 def _live(seed: int, ends_s: float, duration_s: float, weakened: tuple[str, ...]) -> Lived | None:
     if time.time() > ends_s:
         return None
-    from coordinator.testing.simulation.run import simulate as live
+    from simulation.run import simulate as live
 
     outcome = live(_draw(seed, duration_s, weakened))
     violation = None if outcome.violation is None else str(outcome.violation)
@@ -202,8 +214,8 @@ def _tell(outcome: RunOutcome, shrink: bool, write_to: Path) -> None:
     """Make a failing run small, write it to a file, and tell its story. Raises `Failed`."""
     from dataclasses import replace
 
-    from coordinator.testing.simulation.run import simulate as live
-    from coordinator.testing.simulation.shrink import shrink as smaller
+    from simulation.run import simulate as live
+    from simulation.shrink import shrink as smaller
 
     if shrink:
         outcome = smaller(outcome, tell=say)

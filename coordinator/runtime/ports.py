@@ -1,6 +1,6 @@
 """The ports: every call that the runtime makes to the outside world.
 
-Every port calls back on the runtime's event loop, never on a thread of its own. `coordinator.testing` has a small
+Every port calls back on the runtime's event loop, never on a thread of its own. `simulation.fakes` has a small
 real implementation of each, which passes the same contract tests as the adapter.
 """
 

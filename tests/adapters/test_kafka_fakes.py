@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from coordinator.runtime.ports import KafkaUnavailable, LogBroken, LogListener, ProduceRefused, Proof, Report
-from coordinator.testing.contracts.kafka import ALL, CHECKS, PARTITIONS, Assignments, Recorder, entry, key, prove, send
-from coordinator.testing.kafka import FakeKafka, FakeNode
-from coordinator.testing.kafka_cluster import FakeCluster
-from coordinator.testing.kafka_group import FakeMembership
-from coordinator.testing.kafka_log import Fate, Faults
-from coordinator.testing.kafka_producer import FURTHER_ON_MAX, FakeTermProducers
-from coordinator.testing.kafka_reader import FakeLogReader
-from coordinator.testing.reports import noted_in
+from simulation.contracts.kafka import ALL, CHECKS, PARTITIONS, Assignments, Recorder, entry, key, prove, send
+from simulation.fakes.kafka import FakeKafka, FakeNode
+from simulation.fakes.kafka_cluster import FakeCluster
+from simulation.fakes.kafka_group import FakeMembership
+from simulation.fakes.kafka_log import Fate, Faults
+from simulation.fakes.kafka_producer import FURTHER_ON_MAX, FakeTermProducers
+from simulation.fakes.kafka_reader import FakeLogReader
+from simulation.fakes.reports import noted_in
 
 TIMEOUT_S = 60.0  # of the loop's time
 

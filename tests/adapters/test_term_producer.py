@@ -21,8 +21,8 @@ from coordinator.adapters.kafka.producing.producer import KafkaTermProducers
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.core.events import NewEntry
 from coordinator.runtime.ports import ProduceRefused, Report
-from coordinator.testing.reports import noted_in
 from records.entry_key import EntryKey, encode_key
+from simulation.fakes.reports import noted_in
 
 PRODUCE_API_KEY = 0
 ROUND_TRIP_MS = 150

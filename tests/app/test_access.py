@@ -40,7 +40,7 @@ from coordinator.protocol.messages import (
 )
 from coordinator.security.acls import Binding
 from coordinator.security.principal import ANONYMOUS, Principal
-from coordinator.testing.state_store import MemoryStateStores
+from simulation.fakes.state_store import MemoryStateStores
 from tests.runtime.nodes import in_memory, running
 
 REFUSED, NOT_KNOWN = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.COORDINATOR_NOT_AVAILABLE

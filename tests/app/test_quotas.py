@@ -29,7 +29,7 @@ from coordinator.protocol.messages import CommitBatch, CommitFileRequest, Commit
 from coordinator.protocol.wire import MalformedMessage
 from coordinator.security.acls import Everything
 from coordinator.security.principal import Principal
-from coordinator.testing.state_store import MemoryStateStores
+from simulation.fakes.state_store import MemoryStateStores
 from tests.runtime.nodes import in_memory, running
 
 ALICE, BOB, NODE = Principal("alice"), Principal("bob"), Principal("diskless-node", is_node=True)

@@ -15,7 +15,7 @@ from coordinator.core.commands import OK, CommitResult, FoundBatches, Outcome
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.first_error import first_commit_error, first_error, first_found_error
 from coordinator.protocol.messages import ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse, RegisterNodeResponse
-from coordinator.testing.state_store import MemoryStateStores
+from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place
 from tests.runtime.data_directories import over
 from tests.runtime.nodes import in_memory, running

@@ -11,7 +11,7 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.topics import wanted_topics
 from coordinator.protocol.messages import CreatablePartitions, CreatePartitionsRequest
 from coordinator.security.acls import Everything
-from coordinator.testing.state_store import MemoryStateStores
+from simulation.fakes.state_store import MemoryStateStores
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
 
 ONE, SPREAD, NOWHERE = (bytes([number]) * 16 for number in (1, 2, 3))

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from cli.kafka.cluster import KafkaPlace
 from cli.main import root
 from cli.outcome import Exit
-from coordinator.testing.kafka import FakeKafka
+from simulation.fakes.kafka import FakeKafka
 
 
 def findings(monkeypatch: pytest.MonkeyPatch, prepare: Callable[[FakeKafka], None]) -> dict[str, dict[str, str]]:

@@ -18,7 +18,7 @@ from cli.main import root
 from cli.outcome import Exit
 from coordinator.client.records.record_lines import parse_lines
 from coordinator.client.records.wal_file import read_wal_file
-from coordinator.testing.certificates import Authority
+from simulation.fakes.certificates import Authority
 
 PROPERTIES = """
 node.id=1

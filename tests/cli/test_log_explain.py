@@ -10,10 +10,10 @@ from cli.log.entries import EntryJudge, LogMessage
 from cli.log.explain import Explanation, _explain, parse_place
 from cli.log.fold import Bounds, FoldedReplica
 from cli.outcome import Failed
-from coordinator.testing.shard_harness import World
 from records.codec import decode_entry, encode_entry, encode_key
 from records.entry_key import EntryKey
 from records.model import Record, RecordsDeleted, TransactionBegan, TransactionEnded
+from simulation.fakes.shard_harness import World
 from tests.core.build import TOPIC, batch, commit, place
 
 

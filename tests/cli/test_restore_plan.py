@@ -31,9 +31,9 @@ from coordinator.config.values import StoreUrl
 from coordinator.kafka.coordinators import COORDINATORS_MAX
 from coordinator.object_store import ObjectStore
 from coordinator.runtime.snapshots.keys import SnapshotKey
-from coordinator.testing.state_store import MemoryStateStore
 from records.model import Restored
 from records.snapshot import write_snapshot
+from simulation.fakes.state_store import MemoryStateStore
 from tests.core.test_marks import CLUSTER, TOPIC_ID
 from tests.core.test_prefix_splits import history
 

@@ -11,7 +11,7 @@ import pytest
 from cli.doctor.diagnosis import Health
 from cli.doctor.security import diagnose_security, named_files
 from coordinator.config import load_settings
-from coordinator.testing.certificates import Authority
+from simulation.fakes.certificates import Authority
 
 ESSENTIAL = {"node.id": "1", "bootstrap.servers": "k:9092", "data.dirs": "/tmp/d", "object.store.url": "memory://"}
 ACLS = {"authorizer": "acls", "super.users": "User:root"}

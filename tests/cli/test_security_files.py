@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from cli.main import root
 from cli.outcome import Exit
-from coordinator.testing.certificates import Authority
+from simulation.fakes.certificates import Authority
 
 ESSENTIAL = {"node.id": "1", "bootstrap.servers": "127.0.0.1:1", "data.dirs": "/var/lib/diskless", "object.store.url": "s3://bucket"}
 TLS = {"listeners": "SSL://:9192", "ssl.client.auth": "none", "authorizer": "acls"}

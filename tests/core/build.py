@@ -23,7 +23,7 @@ from coordinator.core.reads.queries import FetchBudget, find_batches
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.tables.in_memory import HotState
 from coordinator.kafka.batches import BATCH, BatchArray, partition_key
-from coordinator.testing.shard_harness import HarnessReplica, World
+from simulation.fakes.shard_harness import HarnessReplica, World
 
 TOPIC = bytes([7] * 16)
 OTHER_TOPIC = bytes([8] * 16)

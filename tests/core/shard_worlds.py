@@ -8,10 +8,10 @@ from coordinator.core.commands import Answer, FoundOffset, Outcome
 from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
 from coordinator.kafka.errors import ErrorCode
-from coordinator.testing.shard_harness import HarnessReplica, World
 from records.codec import decode_entry, encode_entry, encode_key
 from records.entry_key import EntryKey
 from records.model import LeadershipClaimed, Record
+from simulation.fakes.shard_harness import HarnessReplica, World
 from tests.core.build import place, result_of
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from coordinator.core.commands import Answer, Command, CommitResult, DeletedTo, FoundBatch, FoundOffset
 from coordinator.core.files.answers import result_of as logged_result
-from coordinator.testing.shard_harness import HarnessReplica, World
 from records.codec import decode_entry
 from records.committed_files.codec import FileCommitted, table_of
+from simulation.fakes.shard_harness import HarnessReplica, World
 from tests.core.build import (
     MASK,
     OTHER_TOPIC,

@@ -18,7 +18,7 @@ from coordinator.core.request import Reply
 from coordinator.core.shard import Shard
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.tables.in_memory import BrokenInvariant
-from coordinator.testing.shard_harness import HarnessReplica, World
+from simulation.fakes.shard_harness import HarnessReplica, World
 from tests.core.build import batch, commit, delete_records, leading, list_offsets, place, result_of, state_of, view_of
 
 

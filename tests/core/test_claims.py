@@ -21,9 +21,9 @@ from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
 from coordinator.core.log_entry import ReadEntry
 from coordinator.kafka.errors import ErrorCode
-from coordinator.testing.shard_harness import World
 from records.codec import encode_key
 from records.entry_key import EntryKey
+from simulation.fakes.shard_harness import World
 from tests.core.build import batch, commit, state_of
 from tests.core.shard_worlds import claim, error_of, own_key, two
 

@@ -13,11 +13,11 @@ from coordinator.core.tables.diskless_log import OFFSETS_MAX
 from coordinator.kafka.batches import BATCH, partition_key, split_partition_key
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.codec import ELEMENTS_MAX
-from coordinator.testing.shard_harness import HarnessReplica, World
 from records.codec import decode_entry
 from records.committed_files.codec import FileCommitted
 from records.committed_files.lines import BatchVerdict
 from records.model import FilesFenced, FilesHandedOver, FilesRemoved, ProducersExpired, Record
+from simulation.fakes.shard_harness import HarnessReplica, World
 from tests.core.build import (
     MASK,
     OTHER_TOPIC,

@@ -12,7 +12,6 @@ from coordinator.core.events import Accused, Contradicted
 from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
 from coordinator.core.log_entry import ContradictoryEntry
-from coordinator.testing.shard_harness import HarnessReplica, World
 from records.codec import decode_entry, encode_entry
 from records.committed_files.codec import FileCommitted
 from records.entry_key import EntryKey, encode_key
@@ -30,6 +29,7 @@ from records.model import (
     TopicDeleted,
     TopicPlaced,
 )
+from simulation.fakes.shard_harness import HarnessReplica, World
 from tests.core.build import TOPIC, batch, commit, place, result_of, state_of
 
 OTHER = b"o" * 16

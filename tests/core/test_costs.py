@@ -25,7 +25,7 @@ from coordinator.core.commands import (
     TopicShare,
 )
 from coordinator.core.state.packing import Packer
-from coordinator.testing.shard_harness import HarnessReplica, World
+from simulation.fakes.shard_harness import HarnessReplica, World
 from tests.core.build import batch, commit
 
 FEW, MANY, PER_TOPIC = 200, 200_000, 100_000

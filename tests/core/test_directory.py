@@ -31,11 +31,11 @@ from coordinator.core.limits import Limits
 from coordinator.core.tables.in_memory import BrokenInvariant, HotState
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import INTERNAL_TOPICS, METADATA_TOPIC, why_classic
-from coordinator.testing.shard_harness import World
 from records.codec import decode_entry
 from records.history import schema_of_header
 from records.levels import LEVEL_LATEST
 from records.model import Endpoint, FeatureLevelSet, NodeRegistered, PlacedRange, Record, TopicDeleting, TopicPlaced
+from simulation.fakes.shard_harness import World
 from tests.core.build import TOPIC, batch, commit, leading, list_offsets, view_of
 
 LIMITS = Limits(partitions_per_topic_max=50)

@@ -12,8 +12,8 @@ from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
 from coordinator.core.request import Reply, Request
 from coordinator.kafka.errors import ErrorCode
-from coordinator.testing.shard_harness import HarnessReplica
 from records.committed_files.codec import FileCommitted
+from simulation.fakes.shard_harness import HarnessReplica
 from tests.core.build import batch, commit, delete_records, list_offsets, place, result_of, state_of
 from tests.core.shard_worlds import claim, error_of, records_in, replay, two
 

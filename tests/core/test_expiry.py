@@ -21,10 +21,10 @@ from coordinator.core.state.expiry import decide_expiry
 from coordinator.core.state.packing import Packer
 from coordinator.core.state.replica_state import ShardState
 from coordinator.kafka.errors import ErrorCode
-from coordinator.testing.shard_harness import EmptyColdStore, HarnessReplica, World
-from coordinator.testing.state_store import MemoryStateStore
 from records.codec import decode_entry
 from records.model import FilesFenced, NoOp, ProducersExpired, Record, TombstonesExpired
+from simulation.fakes.shard_harness import EmptyColdStore, HarnessReplica, World
+from simulation.fakes.state_store import MemoryStateStore
 from tests.core.build import OTHER_TOPIC, TOPIC, batch, commit, place, result_of, view_of
 
 DAY_MS = 86_400_000

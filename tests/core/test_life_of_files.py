@@ -19,10 +19,10 @@ from coordinator.core.deciding.decide_files import RECORD_KEY_BYTES_MAX
 from coordinator.core.events import Delivered, Delivery, SchemaLevel, Unassigned
 from coordinator.core.limits import FILES_PER_REQUEST_MAX, Limits
 from coordinator.kafka.errors import ErrorCode
-from coordinator.testing.shard_harness import HarnessReplica, World
 from records.codec import decode_entry
 from records.levels import LEVEL_LATEST
 from records.model import FilesFenced, FilesHandedOver, FilesRemoved, NoOp, Record
+from simulation.fakes.shard_harness import HarnessReplica, World
 from tests.core.build import TOPIC, batch, commit, place, result_of
 
 S = FileStanding

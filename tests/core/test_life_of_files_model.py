@@ -27,7 +27,7 @@ from coordinator.core.events import Delivered, Delivery
 from coordinator.core.files.requests import check_head
 from coordinator.core.limits import Limits
 from coordinator.kafka.errors import ErrorCode
-from coordinator.testing.shard_harness import START_MS, HarnessReplica, World
+from simulation.fakes.shard_harness import START_MS, HarnessReplica, World
 from tests.core.build import batch, commit, delete_records, place, result_of
 
 KEY = "wal/the-object"

@@ -11,9 +11,9 @@ from coordinator.core.commands import CommitSnapshot, MarkSnapshot, Outcome
 from coordinator.core.state.packing import Packer
 from coordinator.core.state.replica_state import ShardState
 from coordinator.kafka.errors import ErrorCode
-from coordinator.testing.shard_harness import HarnessReplica, World
-from coordinator.testing.state_store import MemoryStateStore
 from records.model import SnapshotCommitted
+from simulation.fakes.shard_harness import HarnessReplica, World
+from simulation.fakes.state_store import MemoryStateStore
 from tests.core.build import batch, commit, delete_records, list_offsets, place, view_of
 from tests.core.shard_worlds import replay, two
 

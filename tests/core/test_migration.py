@@ -30,7 +30,6 @@ from coordinator.core.events import SchemaLevel
 from coordinator.core.reads.queries import list_offset
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL, LATEST, MAX_TIMESTAMP
-from coordinator.testing.shard_harness import HarnessReplica, World
 from records.codec import decode_entry, encode_entry
 from records.entry_key import EntryKey, encode_key
 from records.model import (
@@ -43,6 +42,7 @@ from records.model import (
     RecordsDeleted,
     SeededProducerBatch,
 )
+from simulation.fakes.shard_harness import HarnessReplica, World
 from tests.core.build import TOPIC, batch, commit, delete_records, found, list_offsets, place, result_of, state_of
 
 CLASSIC = b"c" * 16

@@ -17,12 +17,12 @@ from coordinator.core.shard import Shard
 from coordinator.core.state.packing import Packer
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.view import ShardView
-from coordinator.testing.shard_harness import HarnessReplica, World
-from coordinator.testing.state_store import MemoryStateStore
 from records.codec import decode_entry, encode_key
 from records.entry_key import EntryKey
 from records.log import Fence
 from records.model import TransactionBegan
+from simulation.fakes.shard_harness import HarnessReplica, World
+from simulation.fakes.state_store import MemoryStateStore
 from tests.core.build import batch, commit, delete_records, place
 from tests.core.test_marks import CLUSTER, TOPIC_ID, Written, shown
 

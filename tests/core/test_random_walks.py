@@ -15,13 +15,13 @@ from coordinator.core.events import Assigned, Delivered, Delivery, ProduceFailed
 from coordinator.core.files.answers import result_of as logged_result
 from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
-from coordinator.testing.shard_harness import HarnessReplica, World
 from records.codec import decode_entry
 from records.committed_files.codec import FileCommitted, table_of
 from records.committed_files.lines import BatchVerdict
 from records.entry_key import EntryKey, decode_key, encode_key
 from records.errors import UnreadableEntry
 from records.model import LeadershipClaimed
+from simulation.fakes.shard_harness import HarnessReplica, World
 from tests.core.build import TOPIC, batch, commit, delete_records, list_offsets, place, state_of, view_of
 
 WALKS = 140

@@ -16,7 +16,7 @@ from coordinator.core.commands import (
 from coordinator.core.reads.queries import FetchBudget, batch_id, find_batches, past_the_end
 from coordinator.kafka.coordinators import COORDINATORS_MAX
 from coordinator.kafka.errors import ErrorCode
-from coordinator.testing.shard_harness import HarnessReplica
+from simulation.fakes.shard_harness import HarnessReplica
 from tests.core.build import TOPIC, UNKNOWN_TOPIC, batch, commit, delete_records, found, leading, list_offsets, result_of
 
 E = ErrorCode

@@ -13,12 +13,12 @@ from coordinator.core import due_loops
 from coordinator.core.leadership.transaction import Chunk, enclose
 from coordinator.core.log_entry import ReadEntry
 from coordinator.core.state.packing import Packer
-from coordinator.testing.shard_harness import HarnessReplica, World
 from records.codec import HEADER_SIZE_BYTES, encode_entry
 from records.committed_files.codec import FileCommitted
 from records.entry_key import EntryKey, encode_key
 from records.levels import LEVEL_LATEST
 from records.model import FilesFenced, LeadershipClaimed, NoOp, Record, TransactionBegan
+from simulation.fakes.shard_harness import HarnessReplica, World
 from tests.compiled import plain
 from tests.core.build import state_of
 from tests.records.plain_files import varint

@@ -13,8 +13,8 @@ from coordinator.core.events import Delivered, Delivery
 from coordinator.core.leadership.term import PendingEntry, Term, TermOver
 from coordinator.core.log_entry import ReadEntry
 from coordinator.kafka.errors import ErrorCode
-from coordinator.testing.reports import joined, noted_in
-from coordinator.testing.shard_harness import World
+from simulation.fakes.reports import joined, noted_in
+from simulation.fakes.shard_harness import World
 from tests.core.shard_worlds import error_of
 
 CLAIM_OFFSET = 4

@@ -13,13 +13,13 @@ from coordinator.core.shard import Shard
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.view import ShardView
 from coordinator.runtime.loading.restored import moved_head
-from coordinator.testing.shard_harness import HarnessReplica, World
-from coordinator.testing.state_store import MemoryStateStore, MemoryStateStores
 from records.codec import decode_entry, decode_key, encode_entry, encode_key
 from records.entry_key import EntryKey
 from records.errors import UnreadableEntry
 from records.log import RESTORED_KEY, Fence, LogGrammar, Verdict
 from records.model import LeadershipClaimed, Restored
+from simulation.fakes.shard_harness import HarnessReplica, World
+from simulation.fakes.state_store import MemoryStateStore, MemoryStateStores
 from tests.core.test_marks import shown
 from tests.core.test_prefix_splits import LIMITS, history
 from tests.records.examples import RESTORED

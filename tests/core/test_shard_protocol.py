@@ -9,11 +9,11 @@ from coordinator.core.events import Assigned, Unassigned
 from coordinator.core.files.answers import result_of as logged_result
 from coordinator.core.leadership.states import State
 from coordinator.kafka.errors import ErrorCode
-from coordinator.testing.shard_harness import World
 from records.codec import encode_entry
 from records.committed_files.codec import FileCommitted, table_of
 from records.entry_key import EntryKey, decode_key, encode_key
 from records.model import LeadershipClaimed, NoOp
+from simulation.fakes.shard_harness import World
 from tests.core.build import batch, commit, delete_records, place, result_of, state_of, view_of
 from tests.core.shard_worlds import claim, error_of, records_in, replay, two
 

@@ -13,10 +13,10 @@ from coordinator.core.leadership.transaction import RecordTooLarge, cut
 from coordinator.core.limits import Limits
 from coordinator.core.view import ShardView
 from coordinator.kafka.errors import ErrorCode
-from coordinator.testing.shard_harness import HarnessReplica, World
 from records.codec import decode_entry, encode_entry
 from records.entry_key import EntryKey, decode_key, encode_key
 from records.model import NoOp, Record, RecordsDeleted, TransactionAborted, TransactionBegan, TransactionEnded
+from simulation.fakes.shard_harness import HarnessReplica, World
 from tests.core.build import TOPIC, batch, commit, delete_records, list_offsets, place, result_of, state_of, view_of
 
 PARTITIONS = 9

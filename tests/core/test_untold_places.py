@@ -12,9 +12,9 @@ from coordinator.core.events import Delivered, Delivery, SchemaLevel, StateChang
 from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
 from coordinator.kafka.errors import ErrorCode
-from coordinator.testing.shard_harness import HarnessReplica, World
 from records.codec import encode_entry
 from records.model import NoOp, TransactionBegan
+from simulation.fakes.shard_harness import HarnessReplica, World
 from tests.core.build import batch, commit, delete_records, place, result_of, state_of
 from tests.core.shard_worlds import claim, error_of, own_key
 

@@ -12,7 +12,7 @@ from coordinator.core.limits import Limits
 from coordinator.core.reads.queries import FetchBudget
 from coordinator.core.request import Reply
 from coordinator.core.view import ShardView
-from coordinator.testing.shard_harness import World
+from simulation.fakes.shard_harness import World
 from tests.core.build import TOPIC, batch, commit, delete_records, leading, list_offsets, place, result_of, state_of
 
 

@@ -225,7 +225,7 @@ def _certificate(data: bytes) -> None:
 
 
 def _certificates() -> Iterator[bytes]:
-    """Certificates as `coordinator.testing.certificates` makes them, kept because each one it makes is another."""
+    """Certificates as `simulation.fakes.certificates` makes them, kept because each one it makes is another."""
     return map(bytes.fromhex, json.loads(Path(__file__).with_name("certificates.json").read_text("ascii")))
 
 

@@ -17,7 +17,7 @@ import yaml
 
 from cli.main import root as diskless
 from coordinator.config import load_settings
-from coordinator.testing.certificates import Authority
+from simulation.fakes.certificates import Authority
 from tests.helm.chart_tools import CI_VALUES, changed, find, render
 from tests.helm.pods import Container, containers
 

@@ -17,7 +17,7 @@ from coordinator.app.security.http import HttpSecurity
 from coordinator.config.load import load_settings
 from coordinator.config.values import HttpAddress
 from coordinator.runtime.failures import FatalError
-from coordinator.testing.certificates import Authority
+from simulation.fakes.certificates import Authority
 
 TOKEN = "0123456789abcdef"
 ESSENTIAL = {"node.id": "1", "bootstrap.servers": "k:9092", "data.dirs": "/tmp/d", "object.store.url": "memory://"}

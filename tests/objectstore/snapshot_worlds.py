@@ -7,7 +7,7 @@ from pathlib import Path
 from coordinator.adapters.objectstore.snapshots import ObjectStoreSnapshots
 from coordinator.object_store import ObjectStore
 from coordinator.runtime.ports import DurableSnapshots
-from coordinator.testing.snapshots import FakeDurableSnapshots, FakeObjects
+from simulation.fakes.snapshots import FakeDurableSnapshots, FakeObjects
 
 
 class StoreWorld:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from coordinator.adapters.objectstore import open_store
-from coordinator.testing.contracts.snapshots import CHECKS, CLUSTER, TOPIC_ID, SnapshotWorld, failure_of, local_file, upload
-from coordinator.testing.snapshots import SnapshotFault
+from simulation.contracts.snapshots import CHECKS, CLUSTER, TOPIC_ID, SnapshotWorld, failure_of, local_file, upload
+from simulation.fakes.snapshots import SnapshotFault
 from tests.objectstore.snapshot_worlds import FakeWorld, StoreWorld
 
 

@@ -16,8 +16,8 @@ from coordinator.adapters.objectstore import open_store
 from coordinator.adapters.objectstore.snapshots import ObjectStoreSnapshots
 from coordinator.object_store import ObjectStore
 from coordinator.runtime.ports import SnapshotStoreFailed
-from coordinator.testing.contracts.snapshots import CLUSTER, TOPIC_ID, failure_of, local_file, upload
 from records.snapshot import SnapshotFile
+from simulation.contracts.snapshots import CLUSTER, TOPIC_ID, failure_of, local_file, upload
 from tests.objectstore.failing_store import FailingStore, PutFault, ReadFault, UnlistableStore
 from tests.objectstore.hostile_s3 import Break, HostileS3
 

@@ -27,8 +27,8 @@ from coordinator.object_store import (
     StoreUnavailable,
     is_key,
 )
-from coordinator.testing.objects import FakeObjectStore
-from coordinator.testing.snapshots import FakeObjects
+from simulation.fakes.objects import FakeObjectStore
+from simulation.fakes.snapshots import FakeObjects
 
 S3_URL = os.environ.get("DISKLESS_TEST_S3_URL")
 S3_OPTIONS = dict(pair.split("=", 1) for pair in os.environ.get("DISKLESS_TEST_S3_OPTIONS", "").split(",") if pair)

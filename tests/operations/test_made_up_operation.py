@@ -17,7 +17,7 @@ from coordinator.operations.table import OPERATIONS, ApiTable
 from coordinator.protocol import messages
 from coordinator.protocol.codec import decode, encode
 from coordinator.security.acls import Everything
-from coordinator.testing.state_store import MemoryStateStores
+from simulation.fakes.state_store import MemoryStateStores
 from tests.runtime.nodes import TIMEOUT_MS, in_memory, running
 from tests.server.lines import REMAINS_S
 from tests.server.lines import serving as listening

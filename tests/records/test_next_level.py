@@ -79,7 +79,7 @@ STORIES = {
         from coordinator.core.deciding import group
         from coordinator.core.events import SchemaLevel, Unassigned
         from coordinator.core.files.requests import read_lines
-        from coordinator.testing.shard_harness import HarnessReplica, World
+        from simulation.fakes.shard_harness import HarnessReplica, World
         from tests.core.build import batch, commit, place, result_of, state_of
 
         def commits(name):

@@ -15,8 +15,8 @@ from coordinator.config.directories import open_directories
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.directories.port import OpenDirectories
 from coordinator.runtime.pauses import Pauses
-from coordinator.testing.kafka import FakeKafka
-from coordinator.testing.state_store import MemoryStateStores
+from simulation.fakes.kafka import FakeKafka
+from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import batch, commit, result_of
 from tests.runtime.nodes import Running, running
 

@@ -25,9 +25,9 @@ from coordinator.runtime.node.node import Node
 from coordinator.runtime.node.topic_rules import TopicExpectations
 from coordinator.runtime.ports import ClassicLogs, DurableSnapshots, Peers, PeerUnavailable, StateStores
 from coordinator.runtime.telemetry import NoTelemetry, Telemetry
-from coordinator.testing.directories import FakeDirectory
-from coordinator.testing.kafka import FakeKafka
 from records.model import Endpoint
+from simulation.fakes.directories import FakeDirectory
+from simulation.fakes.kafka import FakeKafka
 from tests.core.build import TOPIC
 from tests.patient_loop import loop_ms
 

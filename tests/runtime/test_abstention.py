@@ -10,13 +10,13 @@ import pytest
 from coordinator.app.main import readiness
 from coordinator.core.leadership.states import State
 from coordinator.runtime.pauses import Pauses
-from coordinator.testing.kafka import FakeKafka
-from coordinator.testing.kafka_cluster import FakeCluster
-from coordinator.testing.state_store import MemoryStateStores
 from records.codec import encode_entry
 from records.entry_key import EntryKey, encode_key
 from records.levels import LEVEL_LATEST
 from records.model import Endpoint, FeatureLevelSet, LeadershipClaimed, NoOp, Record
+from simulation.fakes.kafka import FakeKafka
+from simulation.fakes.kafka_cluster import FakeCluster
+from simulation.fakes.state_store import MemoryStateStores
 from tests.runtime.nodes import Running, in_memory, running
 
 EVERYTHING = frozenset({0, 1})

@@ -12,12 +12,12 @@ from coordinator.core.leadership.states import State
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import group_client_id
 from coordinator.runtime.replica.replica import Replica
-from coordinator.testing.kafka import FakeKafka
-from coordinator.testing.kafka_group import FakeMembership
-from coordinator.testing.state_store import MemoryStateStores
 from records.codec import encode_entry, encode_key
 from records.entry_key import EntryKey
 from records.model import LeadershipClaimed
+from simulation.fakes.kafka import FakeKafka
+from simulation.fakes.kafka_group import FakeMembership
+from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place, result_of
 from tests.runtime.nodes import Running, in_memory, running
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from coordinator.core.commands import Answer
 from coordinator.runtime.pauses import Pauses
-from coordinator.testing.state_store import MemoryStateStores
+from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place, result_of
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
 

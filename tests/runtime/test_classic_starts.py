@@ -13,10 +13,10 @@ from coordinator.core.commands import FoundOffset, ListOffsets, LogInit, Migrate
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL
 from coordinator.runtime.retention.rules import RetentionRules
-from coordinator.testing.classic import InMemoryClassicLogs, InMemoryClassicPartition
-from coordinator.testing.state_store import MemoryStateStores
 from records.codec import decode_entry
 from records.model import PrefixStartReported
+from simulation.fakes.classic import InMemoryClassicLogs, InMemoryClassicPartition
+from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import TOPIC
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
 

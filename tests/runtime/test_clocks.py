@@ -10,12 +10,12 @@ from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import DescribeNodeResponse
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import PeerUnavailable
-from coordinator.testing.kafka import FakeKafka
-from coordinator.testing.kafka_log import Fate
-from coordinator.testing.state_store import MemoryStateStores
 from records.codec import decode_entry
 from records.committed_files.codec import FileCommitted
 from records.model import Endpoint, NodeRegistered
+from simulation.fakes.kafka import FakeKafka
+from simulation.fakes.kafka_log import Fate
+from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place, result_of
 from tests.patient_loop import loop_ms
 from tests.runtime.nodes import Running, in_memory, running

@@ -12,7 +12,7 @@ from coordinator.core.reads.queries import list_offset
 from coordinator.core.state.replica_state import ShardState
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.ports import LogBroken
-from coordinator.testing.state_store import MemoryStateStores
+from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import TOPIC, batch, commit, place, result_of
 from tests.runtime.nodes import TIMEOUT_MS, in_memory, running
 

@@ -12,8 +12,8 @@ import pytest
 
 from coordinator.core.state.damage import StateLocked
 from coordinator.runtime.directories.port import DirectoryUse, OpenDirectories
-from coordinator.testing.directories import FakeDirectory
-from coordinator.testing.state_store import MemoryStateStores
+from simulation.fakes.directories import FakeDirectory
+from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import place
 from tests.runtime.data_directories import QUICK, commits, databases, delete, homes, over
 from tests.runtime.failing_stores import TroubledStores

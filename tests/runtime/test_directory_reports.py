@@ -23,8 +23,8 @@ from coordinator.runtime.directories.port import DirectoryStatus, ReplicaPlace
 from coordinator.runtime.directories.reporting import DirectoryReports, LogDirs, log_dirs
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import Peers, PeerUnavailable
-from coordinator.testing.state_store import MemoryStateStores
 from records.model import Endpoint
+from simulation.fakes.state_store import MemoryStateStores
 from tests.runtime.data_directories import over
 from tests.runtime.nodes import NO_PEERS, Running, in_memory, running
 

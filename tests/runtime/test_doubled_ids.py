@@ -14,11 +14,11 @@ from coordinator.runtime.directories.reporting import log_dirs
 from coordinator.runtime.node.registration import Registration
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import PeerGone, PeerUnavailable, group_client_id
-from coordinator.testing.kafka import FakeKafka
-from coordinator.testing.kafka_group import FakeMembership
-from coordinator.testing.state_store import MemoryStateStores
 from records.codec import decode_entry
 from records.model import NodeRegistered
+from simulation.fakes.kafka import FakeKafka
+from simulation.fakes.kafka_group import FakeMembership
+from simulation.fakes.state_store import MemoryStateStores
 from tests.runtime.nodes import Running, in_memory, running
 
 QUICK = Pauses(registration_check_s=0.005, registration_group_s=0.005)

@@ -13,12 +13,12 @@ from coordinator.core.commands import Answer, Outcome
 from coordinator.core.events import NewEntry
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.ports import Report
-from coordinator.testing.kafka_cluster import FakeCluster
-from coordinator.testing.kafka_producer import FakeTermProducer, FakeTermProducers
-from coordinator.testing.state_store import MemoryStateStores
 from records.codec import encode_entry
 from records.entry_key import EntryKey, encode_key
 from records.model import LeadershipClaimed
+from simulation.fakes.kafka_cluster import FakeCluster
+from simulation.fakes.kafka_producer import FakeTermProducer, FakeTermProducers
+from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import TOPIC, place
 from tests.runtime.nodes import in_memory, running
 

@@ -13,7 +13,7 @@ from coordinator.operations.files import FENCE_FILES
 from coordinator.protocol.commit_file import BATCH, CommitFileBody, encode_commit_file
 from coordinator.protocol.messages import FenceFilesFile, FenceFilesRequest, FenceFilesResponse
 from coordinator.runtime.answers.serving import serve
-from coordinator.testing.state_store import MemoryStateStores
+from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import batch, batch_array, commit, delete_records, place, result_of
 from tests.patient_loop import loop_ms
 from tests.runtime.nodes import Running, in_memory, running

@@ -12,8 +12,8 @@ from coordinator.runtime.files.rules import FileRules
 from coordinator.runtime.ports import KafkaUnavailable
 from coordinator.runtime.replica.freshness import ASKED_MAX, Freshness
 from coordinator.runtime.routing.applied import find_applied_batches
-from coordinator.testing.kafka_cluster import FakeCluster
-from coordinator.testing.state_store import MemoryStateStores
+from simulation.fakes.kafka_cluster import FakeCluster
+from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import TOPIC
 from tests.runtime.nodes import Running, in_memory, running
 

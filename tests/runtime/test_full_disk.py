@@ -7,7 +7,7 @@ from pathlib import Path
 
 from coordinator.adapters.sqlite import StateDatabases
 from coordinator.kafka.errors import ErrorCode
-from coordinator.testing.state_store import MemoryStateStores
+from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place, result_of
 from tests.runtime.data_directories import homes, over
 from tests.runtime.nodes import Running, in_memory, running

@@ -18,7 +18,7 @@ from coordinator.runtime.answers.serving import serve
 from coordinator.runtime.node.kafka_brokers import KEPT_S, WAIT_S, KafkaBrokers
 from coordinator.runtime.ports import KafkaBroker, KafkaUnavailable
 from coordinator.runtime.routing.cluster_view import KnownLeader
-from coordinator.testing.state_store import MemoryStateStores
+from simulation.fakes.state_store import MemoryStateStores
 from tests.adapters.test_kafka_fakes import VirtualLoop
 from tests.runtime.nodes import Running, in_memory, running
 

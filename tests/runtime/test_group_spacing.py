@@ -11,7 +11,7 @@ from coordinator.core.commands import Answer
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.replica.grouping import GROUP_BYTES_MIN, Grouping
 from coordinator.runtime.telemetry import NoTelemetry
-from coordinator.testing.state_store import MemoryStateStores
+from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place, result_of
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from coordinator.runtime.directories.homes import Homes
-from coordinator.testing.directories import FakeDirectory
-from coordinator.testing.state_store import MemoryStateStores
+from simulation.fakes.directories import FakeDirectory
+from simulation.fakes.state_store import MemoryStateStores
 
 CLUSTER, TOPIC = "cluster", bytes(range(16))
 

@@ -15,7 +15,7 @@ from coordinator.runtime.answers import maintenance
 from coordinator.runtime.answers.file_listing import FILE_STATES, TOMBSTONE_STATES, FileListing, FilePage
 from coordinator.runtime.answers.maintenance import list_files
 from coordinator.runtime.failures import NotReadable
-from coordinator.testing.state_store import MemoryStateStores
+from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import batch, commit, delete_records, place, result_of
 from tests.patient_loop import loop_ms
 from tests.runtime.nodes import Running, in_memory, running

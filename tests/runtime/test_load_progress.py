@@ -8,9 +8,9 @@ from pathlib import Path
 from coordinator.adapters.sqlite.stores import StateDatabases
 from coordinator.app.main import readiness
 from coordinator.runtime.loading.progress import LOG_EVERY_S, LoadLog, LoadProgress, LoadStatus, LoadStep
-from coordinator.testing.snapshots import FakeDurableSnapshots, FakeObjects
-from coordinator.testing.state_store import MemoryStateStores
 from records.snapshot import SnapshotFile
+from simulation.fakes.snapshots import FakeDurableSnapshots, FakeObjects
+from simulation.fakes.state_store import MemoryStateStores
 from tests.patient_loop import loop_ms
 from tests.runtime.nodes import TIMEOUT_MS, in_memory, running
 

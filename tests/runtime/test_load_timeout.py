@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from coordinator.runtime.ports import KafkaUnavailable
-from coordinator.testing.kafka_cluster import FakeCluster
-from coordinator.testing.state_store import MemoryStateStores
+from simulation.fakes.kafka_cluster import FakeCluster
+from simulation.fakes.state_store import MemoryStateStores
 from tests.runtime.nodes import in_memory, running
 
 LOAD_TIMEOUT_MS = 300

@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.adapters.sqlite.stores import StateDatabases
 from coordinator.runtime.ports import KafkaUnavailable
-from coordinator.testing.kafka_cluster import FakeCluster
+from simulation.fakes.kafka_cluster import FakeCluster
 from tests.runtime.nodes import in_memory, running
 
 

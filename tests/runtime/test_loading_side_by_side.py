@@ -6,9 +6,9 @@ import pytest
 
 from coordinator.app.main import readiness
 from coordinator.runtime.ports import LogEntry
-from coordinator.testing.kafka import FakeKafka
-from coordinator.testing.kafka_cluster import FakeCluster
-from coordinator.testing.state_store import MemoryStateStores
+from simulation.fakes.kafka import FakeKafka
+from simulation.fakes.kafka_cluster import FakeCluster
+from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place, result_of
 from tests.runtime.nodes import Running, in_memory, running
 

@@ -13,7 +13,7 @@ from coordinator.core.commands import CommitResult
 from coordinator.core.leader import Leader
 from coordinator.runtime.node.topic_rules import TopicExpectations
 from coordinator.runtime.pauses import Pauses
-from coordinator.testing.state_store import MemoryStateStore, MemoryStateStores
+from simulation.fakes.state_store import MemoryStateStore, MemoryStateStores
 from tests.core.build import batch, commit, place, result_of
 from tests.runtime.failing_stores import FailingStores
 from tests.runtime.nodes import Running, in_memory, running

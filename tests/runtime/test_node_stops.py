@@ -9,8 +9,8 @@ import pytest
 from coordinator.runtime.node.metadata_topic import MISSING_CHECKS_MAX
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import TopicFacts, TopicMissing
-from coordinator.testing.kafka_cluster import FakeCluster
-from coordinator.testing.state_store import MemoryStateStores
+from simulation.fakes.kafka_cluster import FakeCluster
+from simulation.fakes.state_store import MemoryStateStores
 from tests.runtime.nodes import in_memory, running
 
 HAND_OVER_MS = 600_000

@@ -13,7 +13,7 @@ from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.messages import ScanOrphansRequest, ScanOrphansResponse
 from coordinator.runtime.answers.serving import serve
 from coordinator.runtime.files.rules import ScanRules
-from coordinator.testing.state_store import MemoryStateStores
+from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place, result_of
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
 

@@ -13,7 +13,7 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.object_store import StoredObject, StoreUnavailable
 from coordinator.runtime.files.orphan_scan import OrphanScan
 from coordinator.runtime.files.rules import ScanRules
-from coordinator.testing.simulation.loop import VirtualTime
+from simulation.loop import VirtualTime
 from tests.runtime.made_coordinators import MadeCoordinators
 from tests.runtime.test_orphan_scan import AGE_MS, PREFIX, MadeStore, World, obj, restored, ulid
 

@@ -10,8 +10,8 @@ import pytest
 from coordinator.core.commands import WantedTopic
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.pauses import Pauses
-from coordinator.testing.kafka_cluster import FakeCluster
-from coordinator.testing.state_store import MemoryStateStores
+from simulation.fakes.kafka_cluster import FakeCluster
+from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import TOPIC
 from tests.runtime.nodes import Running, in_memory, running
 

@@ -24,13 +24,13 @@ from coordinator.runtime.ports import StateStores
 from coordinator.runtime.replica_config import ReplicaIdentity
 from coordinator.runtime.snapshots.keys import parse_snapshot_key
 from coordinator.runtime.telemetry import NoTelemetry
-from coordinator.testing.kafka import FakeKafka
-from coordinator.testing.snapshots import FakeDurableSnapshots, FakeObject, FakeObjects
-from coordinator.testing.state_store import MemoryStateStores
 from records.codec import encode_entry, encode_key
 from records.log import RESTORED_KEY
 from records.model import Restored
 from records.snapshot import SnapshotHead, SnapshotReader
+from simulation.fakes.kafka import FakeKafka
+from simulation.fakes.snapshots import FakeDurableSnapshots, FakeObject, FakeObjects
+from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import TOPIC, batch, commit, place, result_of
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
 from tests.runtime.test_snapshots import ON_DEMAND, objects_of, taken

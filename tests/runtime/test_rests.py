@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator.runtime.telemetry import NoTelemetry
-from coordinator.testing.state_store import MemoryStateStores
+from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place, result_of
 from tests.runtime.nodes import in_memory, running
 

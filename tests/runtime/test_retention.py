@@ -25,7 +25,7 @@ from coordinator.kafka.timestamps import AFTER_MAX_MS
 from coordinator.kafka.topic_configs import ConfigOperation, Retention
 from coordinator.runtime.retention.enforcer import Expired
 from coordinator.runtime.retention.rules import RetentionRules
-from coordinator.testing.state_store import MemoryStateStores
+from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import TOPIC, batch, commit
 from tests.patient_loop import loop_ms
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running

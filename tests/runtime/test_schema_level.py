@@ -14,13 +14,13 @@ from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import group_client_id
 from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.routing import directory_worker
-from coordinator.testing.kafka import FakeKafka
-from coordinator.testing.kafka_group import FakeMembership
-from coordinator.testing.state_store import MemoryStateStores
 from records.codec import decode_entry
 from records.history import schema_of_header
 from records.levels import LEVEL_LATEST
 from records.model import Endpoint, FeatureLevelSet, NodeRegistered
+from simulation.fakes.kafka import FakeKafka
+from simulation.fakes.kafka_group import FakeMembership
+from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place, result_of
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
 

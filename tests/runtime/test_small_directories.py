@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.core.commands import OK
-from coordinator.testing.snapshots import FakeDurableSnapshots, FakeObjects
+from simulation.fakes.snapshots import FakeDurableSnapshots, FakeObjects
 from tests.core.build import batch, commit, place, result_of
 from tests.patient_loop import loop_ms
 from tests.runtime.data_directories import databases, homes, over

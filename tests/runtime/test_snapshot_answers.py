@@ -23,8 +23,8 @@ from coordinator.protocol.messages import (
 from coordinator.runtime.answers.serving import serve
 from coordinator.runtime.snapshots.keeper import STEPS
 from coordinator.runtime.snapshots.rules import SnapshotRules
-from coordinator.testing.snapshots import FakeDurableSnapshots, FakeObjects, SnapshotFault
-from coordinator.testing.state_store import MemoryStateStores
+from simulation.fakes.snapshots import FakeDurableSnapshots, FakeObjects, SnapshotFault
+from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place, result_of
 from tests.patient_loop import loop_ms
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running

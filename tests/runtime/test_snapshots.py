@@ -14,10 +14,10 @@ from coordinator.app.main import readiness
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.pauses import Pauses, doubled
 from coordinator.runtime.snapshots.rules import SnapshotRules
-from coordinator.testing.kafka import FakeKafka
-from coordinator.testing.snapshots import FakeDurableSnapshots, FakeObject, FakeObjects, SnapshotFault
-from coordinator.testing.state_store import MemoryStateStores
 from records.snapshot import SnapshotHead, SnapshotReader, write_snapshot
+from simulation.fakes.kafka import FakeKafka
+from simulation.fakes.snapshots import FakeDurableSnapshots, FakeObject, FakeObjects, SnapshotFault
+from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place, result_of
 from tests.patient_loop import loop_ms
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running

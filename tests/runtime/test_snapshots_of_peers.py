@@ -27,8 +27,8 @@ from coordinator.operations.table import operation_of
 from coordinator.protocol.codec import Message
 from coordinator.runtime.answers.serving import serve
 from coordinator.runtime.ports import PeerAddress, PeerUnavailable
-from coordinator.testing.kafka import FakeKafka
-from coordinator.testing.snapshots import FakeDurableSnapshots, FakeObjects
+from simulation.fakes.kafka import FakeKafka
+from simulation.fakes.snapshots import FakeDurableSnapshots, FakeObjects
 from tests.patient_loop import loop_ms
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
 

@@ -17,11 +17,11 @@ from coordinator.protocol.messages import DescribeNodeResponse
 from coordinator.runtime.files.store_marking import MISSING_S, REST_S, StoreMarking
 from coordinator.runtime.ports import PeerUnavailable
 from coordinator.store_mark import Service, is_marked, mark_key
-from coordinator.testing.objects import FakeObjectStore, StoreFault
-from coordinator.testing.simulation.loop import VirtualTime
-from coordinator.testing.snapshots import FakeObjects
-from coordinator.testing.state_store import MemoryStateStores
 from records.model import Endpoint, NodeRegistered
+from simulation.fakes.objects import FakeObjectStore, StoreFault
+from simulation.fakes.snapshots import FakeObjects
+from simulation.fakes.state_store import MemoryStateStores
+from simulation.loop import VirtualTime
 from tests.runtime.nodes import in_memory, running
 
 SERVICE = Service(cluster_id="kafka", topic_id="AAAAAAAAAAAAAAAAAAAAAQ")

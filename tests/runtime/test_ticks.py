@@ -7,7 +7,7 @@ import time
 import pytest
 
 from coordinator.runtime.telemetry import NoTelemetry
-from coordinator.testing.state_store import MemoryStateStores
+from simulation.fakes.state_store import MemoryStateStores
 from tests.runtime.nodes import in_memory, running
 
 BLOCK_S = 0.15

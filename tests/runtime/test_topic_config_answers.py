@@ -15,8 +15,8 @@ from coordinator.protocol.codec import Message
 from coordinator.runtime.answers.serving import serve
 from coordinator.runtime.ports import PeerUnavailable
 from coordinator.runtime.retention.rules import RetentionRules
-from coordinator.testing.state_store import MemoryStateStores
 from records.model import Endpoint
+from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import TOPIC
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
 

@@ -14,7 +14,7 @@ import pytest
 from coordinator.security.login import LoginFailed
 from coordinator.security.token_keys import TokenKeys, parse_keys
 from coordinator.security.tokens import TOKEN_BYTES_MAX, TokenCheck, TokenLogin, TokenRules
-from coordinator.testing.certificates import Authority
+from simulation.fakes.certificates import Authority
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from coordinator.config import load_settings
 from coordinator.security.client_security import ClientSecurity
 from coordinator.security.scram import NoUsers
 from coordinator.security.users_file import credentials_of, write_users
-from coordinator.testing.certificates import Authority
+from simulation.fakes.certificates import Authority
 from tests.config.test_config_load import ESSENTIAL
 
 PASSWORD: Final = "alice's secret, with commas, = and é"

@@ -23,7 +23,7 @@ from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.framing import request_frame
 from coordinator.security.client_security import ClientSecurity
 from coordinator.security.users_file import credentials_of, write_users
-from coordinator.testing.certificates import Authority
+from simulation.fakes.certificates import Authority
 from tests.server.lines import KEY, REMAINS_S, Echo, Held, read_frame, read_to_end, serving, until
 from tests.server.secured import PASSWORD, Place
 

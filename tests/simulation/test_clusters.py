@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.testing.kafka_log import Fate
-from coordinator.testing.simulation.run import simulate
-from coordinator.testing.simulation.scenario import DRAWS, ENTRY_BYTES_MAX, STRAYS, Fault, Scenario
 from records.levels import LEVEL_LATEST
+from simulation.fakes.kafka_log import Fate
+from simulation.run import simulate
+from simulation.scenario import DRAWS, ENTRY_BYTES_MAX, STRAYS, Fault, Scenario
 
 SCENARIOS = Path(__file__).parent / "scenarios"
 FIRST, LAST = map(int, os.environ.get("SIMULATION_SEEDS", "0..39").split(".."))
@@ -40,7 +40,7 @@ def test_a_cluster_whose_background_work_never_rests_heals() -> None:
 
 
 def test_a_scenario_decides_everything_whatever_the_hash_seed() -> None:
-    program = "from coordinator.testing.simulation import run, scenario; print(run.simulate(scenario.Scenario.random(3, 8.0)).trace_hash)"
+    program = "from simulation import run, scenario; print(run.simulate(scenario.Scenario.random(3, 8.0)).trace_hash)"
     hashes = [
         subprocess.run(
             [sys.executable, "-c", program], env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True, text=True

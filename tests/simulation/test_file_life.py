@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.testing.simulation.run import simulate
-from coordinator.testing.simulation.scenario import Scenario, SimulatedFiles
+from simulation.run import simulate
+from simulation.scenario import Scenario, SimulatedFiles
 
 LIFE = SimulatedFiles(
     commit_age_s=1.0, grace_s=0.5, fence_kept_s=7.0, pausing=0.2, dying=0.1, giving_up=0.2, scan_s=2.0, pruners=2, finders=2

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from coordinator.core.state.damage import StateCorrupt
-from coordinator.testing import state_store
-from coordinator.testing.simulation.run import simulate
-from coordinator.testing.simulation.scenario import Scenario
+from simulation.fakes import state_store
+from simulation.run import simulate
+from simulation.scenario import Scenario
 
 
 @pytest.mark.parametrize("seed", range(3))

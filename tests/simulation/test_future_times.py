@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.testing.simulation.loop import START_MS
-from coordinator.testing.simulation.run import Run
-from coordinator.testing.simulation.scenario import Scenario
+from simulation.loop import START_MS
+from simulation.run import Run
+from simulation.scenario import Scenario
 
 
 @pytest.mark.parametrize("seed", range(3))

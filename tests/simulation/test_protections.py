@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.testing.simulation.run import RunOutcome, simulate
-from coordinator.testing.simulation.scenario import Scenario
-from coordinator.testing.simulation.shrink import shrink
-from coordinator.testing.simulation.weakened import PROTECTIONS, without
+from simulation.protections.weakened import PROTECTIONS, without
+from simulation.run import RunOutcome, simulate
+from simulation.scenario import Scenario
+from simulation.shrink import shrink
 
 DURATION_S = 15.0
 

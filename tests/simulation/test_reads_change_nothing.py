@@ -18,8 +18,8 @@ from coordinator.runtime.answers.file_listing import FileListing
 from coordinator.runtime.failures import NotReadable
 from coordinator.runtime.node.node import Node
 from coordinator.runtime.routing.applied import find_applied_batches
-from coordinator.testing.simulation.run import Run
-from coordinator.testing.simulation.scenario import Scenario
+from simulation.run import Run
+from simulation.scenario import Scenario
 
 KINDS = ("lag", "expire", "pause", "produce", "slow", "lose_all")
 """Faults that damage no database: a read that finds damage fails its replica, as it must."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from coordinator.testing.simulation.run import simulate
-from coordinator.testing.simulation.scenario import Scenario, SimulatedFiles, SimulatedRestore, SimulatedRetention
+from simulation.run import simulate
+from simulation.scenario import Scenario, SimulatedFiles, SimulatedRestore, SimulatedRetention
 
 LIFE = SimulatedFiles(commit_age_s=1.0, grace_s=0.5, fence_kept_s=7.0, pausing=0.0, dying=0.0, giving_up=0.0, scan_s=1.0, pruners=2)
 KEPT = SimulatedRetention(default_ms=500, check_s=0.2, keepers=0)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.testing.simulation.run import simulate
-from coordinator.testing.simulation.scenario import Scenario, SimulatedFiles, SimulatedRetention
+from simulation.run import simulate
+from simulation.scenario import Scenario, SimulatedFiles, SimulatedRetention
 
 BY_TIME = SimulatedRetention(default_ms=600, check_s=0.2)
 BY_SIZE = SimulatedRetention(default_bytes=20, check_s=0.2, keepers=0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.testing.simulation.rival_migrations import rival_migrations
-from coordinator.testing.simulation.weakened_migrations import MIGRATION_RULES, without_rule
+from simulation.protections.weakened_migrations import MIGRATION_RULES, without_rule
+from simulation.rival_migrations import rival_migrations
 
 SEEDS = 20
 SEEDS_LONG = 5_000

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.testing.simulation.run import simulate
-from coordinator.testing.simulation.scenario import Scenario
+from simulation.run import simulate
+from simulation.scenario import Scenario
 
 FILES = sorted((Path(__file__).parent / "scenarios").glob("*.json"))
 

@@ -16,7 +16,6 @@ import pyarrow as pa
 from coordinator.core.commands import CommitFile, RemoveTopics, TopicRemoval
 from coordinator.core.events import Assigned, Unassigned
 from coordinator.core.limits import Limits
-from coordinator.testing.shard_harness import START_MS, HarnessReplica, World
 from records.codec import InvalidRecord, encode_entry, encode_key
 from records.committed_files.codec import CommittedBatch, FileCommitted
 from records.entry_key import EntryKey
@@ -36,6 +35,7 @@ from records.model import (
     TransactionBegan,
     TransactionEnded,
 )
+from simulation.fakes.shard_harness import START_MS, HarnessReplica, World
 from spark_jobs.scan import SUMMARY_SCHEMA, scan_function
 from spark_jobs.scan.head import Head
 from spark_jobs.store.judging import merge_judged

@@ -12,7 +12,7 @@ from threading import Thread
 
 import pytest
 
-from coordinator.testing.certificates import Authority
+from simulation.fakes.certificates import Authority
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.scraping import Scraping
 from spark_jobs.dashboard.service_metrics import Scrape, ServiceMetrics, bucket_quantile, grown_buckets, parse_scrape, standby_lags

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli.log.entries import EntryJudge, LogMessage
-from coordinator.testing.shard_harness import World
 from records.codec import decode_entry, decode_key, encode_entry, encode_key
 from records.committed_files.codec import FileCommitted
 from records.entry_key import EntryKey
@@ -29,6 +28,7 @@ from records.model import (
     TransactionBegan,
     TransactionEnded,
 )
+from simulation.fakes.shard_harness import World
 from spark_jobs.scan.summary import CountRow, HeadRow, rows_of
 from tests.records.examples import RESTORED
 from tests.spark.scan_logs import Entry, scan

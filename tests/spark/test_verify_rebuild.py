@@ -15,7 +15,6 @@ from cli.log.replica_state import DatabaseReplica, ToldReplica, database_replica
 from coordinator.core.directory.content import content_of, items_of
 from coordinator.core.directory.directory import Directory as ServiceDirectory
 from coordinator.core.directory.directory import apply_directory, date_deletions
-from coordinator.testing.shard_harness import HarnessReplica, World
 from records.codec import encode_entry, encode_key
 from records.committed_files.codec import begins_like_a_file, read_files
 from records.entry_key import EntryKey
@@ -43,6 +42,7 @@ from records.model import (
     TransactionEnded,
 )
 from records.state_digest import Digest, hash_record
+from simulation.fakes.shard_harness import HarnessReplica, World
 from spark_jobs.verify.compare import compare, find_differences
 from spark_jobs.verify.directory import RebuiltDirectory, directory_from
 from spark_jobs.verify.job import Rebuilt

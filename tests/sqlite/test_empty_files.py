@@ -10,8 +10,8 @@ import pytest
 
 from coordinator.adapters.sqlite import StateDatabases
 from coordinator.core.tables.stored_rows import FileRow
-from coordinator.testing.state_store import MemoryStateStores
 from records.model import FilesRemoved
+from simulation.fakes.state_store import MemoryStateStores
 from tests.sqlite.random_log import LogModel
 from tests.sqlite.replicas import CLUSTER_ID, PARTITION, TOPIC_ID, Replica, Store
 from tests.sqlite.small_records import deleted, file, started

@@ -14,9 +14,9 @@ from coordinator.adapters.sqlite import StateDatabases
 from coordinator.adapters.sqlite.schema import VERSION
 from coordinator.core.state.damage import StateFailed
 from coordinator.runtime.ports import PinnedState, StateStore, StateStores
-from coordinator.testing.state_store import MemoryStateStores
 from records.model import FilesFenced
 from records.snapshot import BadSnapshot, SnapshotHead, TableRows
+from simulation.fakes.state_store import MemoryStateStores
 from tests.sqlite.random_log import LogModel
 from tests.sqlite.replicas import CLUSTER_ID, NODE, PARTITION, TOPIC_ID, Replica, answers
 from tests.sqlite.small_records import TOPIC, created, deleted, file, started

@@ -12,8 +12,8 @@ import pytest
 from coordinator.adapters.sqlite import StateDatabases
 from coordinator.core.reads.retention import RUNS_A_LOOK, Bound, Known, look_at
 from coordinator.kafka.topic_configs import Retention
-from coordinator.testing.state_store import MemoryStateStores
 from records.committed_files.codec import CommittedBatch, FileCommitted
+from simulation.fakes.state_store import MemoryStateStores
 from tests.sqlite.replicas import CLUSTER_ID, PARTITION, TOPIC_ID, Store
 from tests.sqlite.small_records import OTHER_TOPIC, TOPIC, deleted, started
 

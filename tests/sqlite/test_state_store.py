@@ -15,8 +15,8 @@ from coordinator.adapters.sqlite import reader as reader_module
 from coordinator.core.commands import OK, OffsetQuery
 from coordinator.core.reads.queries import list_offset
 from coordinator.core.state.replica_state import ShardState
-from coordinator.testing.state_store import MemoryStateStore, MemoryStateStores
 from records.model import FilesFenced, TombstonesExpired, TopicDeleted
+from simulation.fakes.state_store import MemoryStateStore, MemoryStateStores
 from tests.sqlite.random_log import LogModel
 from tests.sqlite.replicas import CLUSTER_ID, PARTITION, TOPIC_ID, Replica, Store, answers, header
 from tests.sqlite.small_records import OTHER_TOPIC, TOPIC, base_of, covered, created, deleted, file, live, started

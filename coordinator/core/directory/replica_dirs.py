@@ -16,7 +16,7 @@ ASSIGNMENTS_MAX = 2250
 _EPOCH_MASK = (1 << 63) - 1
 
 
-class RecordedDirectory(NamedTuple):
+class KnownDirectory(NamedTuple):
     """A data directory of a node, whether the node has it online, and its replicas there; the id may be one that names no directory."""
 
     directory_id: bytes
@@ -41,7 +41,7 @@ def assigning(node_id: int, epoch: int, replicas: Iterable[tuple[bytes, int]]) -
     return AssignReplicasToDirs(node_id=node_id, node_epoch=epoch, assignments=assignments)
 
 
-def recorded_directories(directory: Directory, node: NodeRegistered, partitions: Iterable[int]) -> list[RecordedDirectory]:
+def recorded_directories(directory: Directory, node: NodeRegistered, partitions: Iterable[int]) -> list[KnownDirectory]:
     """Return the directories that a node has online, and those with its replicas of partitions; replicas in another are offline.
 
     UNASSIGNED has those that were not recorded yet.
@@ -49,7 +49,7 @@ def recorded_directories(directory: Directory, node: NodeRegistered, partitions:
     found: dict[bytes, list[int]] = {one: [] for one in node.log_dirs}
     for partition in partitions:
         found.setdefault(directory.replica_dirs.get((node.node_id, partition), UNASSIGNED), []).append(partition)
-    return [RecordedDirectory(one, is_online(one, node.log_dirs), replicas) for one, replicas in found.items()]
+    return [KnownDirectory(one, is_online(one, node.log_dirs), replicas) for one, replicas in found.items()]
 
 
 def decide_assign(directory: Directory, command: AssignReplicasToDirs) -> tuple[list[Record], Outcome]:

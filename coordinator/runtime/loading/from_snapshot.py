@@ -38,7 +38,7 @@ class NoGoodSnapshot(Exception):
         self.is_certain = is_certain
 
 
-class StoredObject(NamedTuple):
+class SnapshotObject(NamedTuple):
     """A snapshot in the object store."""
 
     location: str
@@ -51,7 +51,7 @@ class FoundSnapshots(NamedTuple):
     A source that is None is the file in the data directory.
     """
 
-    sources: dict[SnapshotId, list[StoredObject | None]]
+    sources: dict[SnapshotId, list[SnapshotObject | None]]
     refused: list[str]
     is_certain: bool
     log_start: int
@@ -89,7 +89,7 @@ class SnapshotLoader:
         refused: list[str] = []
         local = await in_thread(self._executor, self._local.ids)
         stored, is_certain = await self._stored(refused)
-        sources: dict[SnapshotId, list[StoredObject | None]] = {}
+        sources: dict[SnapshotId, list[SnapshotObject | None]] = {}
         for snapshot_id in sorted({*local, *stored}, reverse=True):
             if log_start <= snapshot_id.end_offset <= log_end:
                 sources[snapshot_id] = [*([None] if snapshot_id in local else []), *stored.get(snapshot_id, ())]
@@ -118,16 +118,16 @@ class SnapshotLoader:
         reasons = "; ".join(refused) if refused else "there is none"
         raise NoGoodSnapshot(f"no snapshot of coordinator {self._identity.partition} can be loaded: {reasons}", is_certain=is_certain)
 
-    async def _stored(self, refused: list[str]) -> tuple[dict[SnapshotId, list[StoredObject]], bool]:
+    async def _stored(self, refused: list[str]) -> tuple[dict[SnapshotId, list[SnapshotObject]], bool]:
         """The stored snapshots, and whether the store could be looked at."""
-        found: dict[SnapshotId, list[StoredObject]] = {}
+        found: dict[SnapshotId, list[SnapshotObject]] = {}
         if self._durable is None:
             refused.append("this node has no object store that keeps them")
             return found, True
         identity = self._identity
         try:
             for one in await self._durable.list(identity.cluster_id, identity.topic_id, identity.partition):
-                found.setdefault(SnapshotId(one.end_offset, one.epoch), []).append(StoredObject(one.location, one.size_bytes))
+                found.setdefault(SnapshotId(one.end_offset, one.epoch), []).append(SnapshotObject(one.location, one.size_bytes))
         except SnapshotStoreFailed as failed:
             refused.append(str(failed))
             return found, False
@@ -163,7 +163,7 @@ class SnapshotLoader:
                 break
         return is_certain
 
-    async def _download(self, snapshot_id: SnapshotId, stored: StoredObject) -> None:
+    async def _download(self, snapshot_id: SnapshotId, stored: SnapshotObject) -> None:
         """Bring an object of the store into the data directory. Raises `SnapshotStoreFailed`, `StateFailed`."""
         assert self._durable is not None
         self._progress.fetches(stored.location)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.testing.classic import InMemoryClassicPartition
-from coordinator.testing.contracts.classic import CHECKS
 from records.record_batch import ProducerSequence
+from simulation.contracts.classic import CHECKS
+from simulation.fakes.classic import InMemoryClassicPartition
 
 
 def _producer(producer_id: int, sequence: int) -> ProducerSequence:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.testing.contracts.diskless_logs import CHECKS
-from coordinator.testing.diskless_logs import InMemoryDisklessLogs
+from simulation.contracts.diskless_logs import CHECKS
+from simulation.fakes.diskless_logs import InMemoryDisklessLogs
 
 
 class LogsInMemory:

@@ -10,9 +10,9 @@ import pytest
 
 from coordinator.client.migration.classic import ClassicState, MigrationRefused, WrittenPastBoundary
 from coordinator.client.migration.driver import INITS_AT_ONCE, MigrationDriver
-from coordinator.testing.classic import ClassicWriteRefused, InMemoryClassicPartition
-from coordinator.testing.diskless_logs import InMemoryDisklessLogs
 from records.record_batch import ProducerSequence
+from simulation.fakes.classic import ClassicWriteRefused, InMemoryClassicPartition
+from simulation.fakes.diskless_logs import InMemoryDisklessLogs
 from tests.client.migration.steps import Killed, Steps
 
 TOPIC = b"classic-topic-id"

@@ -12,9 +12,9 @@ from coordinator.client.migration.hybrid import HybridOffset
 from coordinator.client.migration.verify import PartitionProof, prove
 from coordinator.kafka.errors import ErrorCode
 from coordinator.object_store import ObjectMissing, StoreDenied, StoreError, StoreUnavailable
-from coordinator.testing.classic import InMemoryClassicPartition
-from coordinator.testing.diskless_logs import InMemoryDisklessLogs
 from records.record_batch import StoredRecord
+from simulation.fakes.classic import InMemoryClassicPartition
+from simulation.fakes.diskless_logs import InMemoryDisklessLogs
 
 TOPIC = b"classic-topic-id"
 FIRST, START, END = 2, 8, 12

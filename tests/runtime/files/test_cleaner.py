@@ -31,7 +31,7 @@ from coordinator.runtime.files.empty_files import ROWS_PER_PIECE
 from coordinator.runtime.files.pace import BackgroundPace
 from coordinator.runtime.files.rules import FileRules
 from coordinator.runtime.ports import PeerUnavailable
-from coordinator.testing.kafka import FakeKafka
+from simulation.fakes.kafka import FakeKafka
 from tests.core.build import TOPIC, batch, commit, delete_records, result_of
 from tests.objectstore.moody_store import MoodyStore
 from tests.runtime.files.rounds import calls_in_a_round

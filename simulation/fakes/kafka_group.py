@@ -1,0 +1,272 @@
+"""The consumer group of the fakes: members, assignments, generations, the watchdog.
+
+Automatic balance is sticky and cooperative: partitions that move are revoked first and assigned a rebalance later, so
+there is a hole as with the real protocol. A test may also switch it off and move partitions by hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+
+from coordinator.runtime.ports import MembershipListener, Proof
+from simulation.fakes.kafka_log import Faults
+
+
+class FakeGroup:
+    """The group coordinator: who is a member, in which generation, and who owns which partition."""
+
+    def __init__(self, *, loop: asyncio.AbstractEventLoop, rng: random.Random, faults: Faults, partitions: int) -> None:
+        self.loop = loop
+        self.rng = rng
+        self.faults = faults
+        self.partition_count = partitions
+        self.is_automatic = True
+        self.is_available = True
+        self.generation = 0
+        self._members: dict[str, FakeMembership] = {}
+        self._owners: dict[int, str] = {}
+        self._pending: asyncio.TimerHandle | None = None
+
+    # ---- for tests
+
+    def owner(self, partition: int) -> str | None:
+        """Return who owns a partition, if anybody."""
+        return self._owners.get(partition)
+
+    def members(self) -> tuple[str, ...]:
+        """Return the members in the order they joined."""
+        return tuple(self._members)
+
+    def client_ids(self) -> frozenset[str]:
+        """Return what the members call themselves; a process that was started again does as it did before."""
+        return frozenset(member.client_id for member in self._members.values())
+
+    def assign(self, owners: Mapping[int, str]) -> None:
+        """Set the whole assignment by hand and switch automatic balance off; every owner must be a member."""
+        strangers = sorted(set(owners.values()) - set(self._members))
+        if strangers:
+            raise ValueError(f"{', '.join(strangers)} are not members of the group")
+        self.is_automatic = False
+        self._owners = dict(owners)
+        self._new_generation()
+
+    def lose_all(self) -> None:
+        """A crash of the group coordinator: every member loses everything at once; the balance gives it back later."""
+        self._owners.clear()
+        self._new_generation()
+        self._schedule()
+
+    def expire(self, node: str) -> None:
+        """The session of a member ends: its partitions go to others, and it learns of it."""
+        member = self._members.get(node)
+        self.remove(node)
+        if member is not None:
+            member.hear(frozenset())
+
+    def grow(self, partitions: int) -> None:
+        """The topic has so many partitions now; the next rebalance assigns the new ones."""
+        self.partition_count = partitions
+        self._schedule()
+
+    def tell_all(self) -> None:
+        """Begin a new generation with the same assignment: every member hears the truth again."""
+        self._new_generation()
+
+    # ---- for members
+
+    def add(self, member: FakeMembership) -> None:
+        """Take a member in; it is assigned something at the next rebalance."""
+        self._members[member.node] = member
+        self._schedule()
+
+    def remove(self, node: str) -> None:
+        """Take a member out; its partitions are free at once and assigned at the next rebalance."""
+        if self._members.pop(node, None) is None:
+            return
+        self._owners = {partition: owner for partition, owner in self._owners.items() if owner != node}
+        self._schedule()
+
+    def is_member(self, node: str) -> bool:
+        """Whether the node is a member now."""
+        return node in self._members
+
+    def is_rebalancing(self) -> bool:
+        """Whether a rebalance is under way, during which commits fail with ILLEGAL_GENERATION."""
+        return self._pending is not None
+
+    def delay_s(self, range_ms: tuple[float, float]) -> float:
+        """Draw a delay."""
+        return self.rng.uniform(*range_ms) / 1000
+
+    # ---- balance
+
+    def _schedule(self) -> None:
+        if self._pending is None and self.is_automatic:
+            self._pending = self.loop.call_later(self.delay_s(self.faults.rebalance_ms), self._rebalance)
+
+    def _rebalance(self) -> None:
+        self._pending = None
+        if not self.is_automatic:
+            return
+        if not self.is_available:
+            self._schedule()
+            return
+        wanted = self._balanced()
+        kept = {partition: node for partition, node in self._owners.items() if wanted.get(partition) == node}
+        if kept != self._owners:
+            # Cooperative: first everybody gives up what moves, and the next round hands it out.
+            self._owners = kept
+            self._new_generation()
+            self._schedule()
+            return
+        self._owners = wanted
+        self._new_generation()
+
+    def _balanced(self) -> dict[int, str]:
+        """Give every partition an owner, moving as few as possible; loads differ by one at most."""
+        nodes = list(self._members)
+        if not nodes:
+            return {}
+        least, extra = divmod(self.partition_count, len(nodes))
+        owners: dict[int, str] = {}
+        loads = dict.fromkeys(nodes, 0)
+        with_extra = 0
+        for partition in range(self.partition_count):
+            node = self._owners.get(partition)
+            if node not in loads:
+                continue
+            if loads[node] < least or (loads[node] == least and with_extra < extra):
+                with_extra += loads[node] == least
+                loads[node] += 1
+                owners[partition] = node
+        for partition in range(self.partition_count):
+            if partition not in owners:
+                node = min(nodes, key=lambda name: loads[name])
+                loads[node] += 1
+                owners[partition] = node
+        return owners
+
+    def _new_generation(self) -> None:
+        self.generation += 1
+        for node, member in self._members.items():
+            member.hear(frozenset(partition for partition, owner in self._owners.items() if owner == node))
+
+
+class FakeMembership:
+    """`Membership` of one node in a `FakeGroup`."""
+
+    def __init__(self, *, group: FakeGroup, node: str, client_id: str | None = None, session_timeout_ms: int = 6_000) -> None:
+        self.node = node
+        self.client_id = f"diskless-{node}" if client_id is None else client_id
+        self.watchdog_leaves = 0
+        self._group = group
+        self._loop = group.loop
+        self._silence_max_s = session_timeout_ms / 2000
+        self._listener: MembershipListener | None = None
+        self._assigned: frozenset[int] = frozenset()
+        self._is_wanted = False
+        self._is_joined = False
+        self._is_up = True
+        self._epoch = 0  # counts joins and leaves: what is under way for an older one is not heard any more
+        self._alive_at_s = self._loop.time()
+        self._watchdog: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Do nothing; the pair of `close`."""
+
+    async def close(self, timeout_s: float = 5.0) -> bool:
+        """Leave the group."""
+        self.leave()
+        return True
+
+    def join(self, listener: MembershipListener) -> None:
+        """Join the group; the listener hears the whole assignment after every rebalance."""
+        self._listener = listener
+        self._is_wanted = True
+        self.alive()
+        self._enter()
+
+    def leave(self) -> None:
+        """Leave at once (idempotent); the listener hears an empty assignment."""
+        if not self._is_wanted:
+            return
+        self._is_wanted = False
+        self._exit()
+
+    def prove(self, partition: int, callback: Callable[[Proof], None]) -> None:
+        """Answer after a network delay, as the group stands then, and only for the generation that asked."""
+        group, generation, epoch = self._group, self._group.generation, self._epoch
+
+        def answer() -> None:
+            if not self._is_up:
+                return
+            if not self._is_joined or epoch != self._epoch or not group.is_member(self.node) or partition not in self._assigned:
+                callback(Proof.NOT_A_MEMBER)
+            elif not group.is_available or group.generation != generation or group.is_rebalancing():
+                callback(Proof.ASK_AGAIN)
+            else:
+                callback(Proof.MEMBER)
+
+        self._loop.call_later(group.delay_s(group.faults.network_ms), answer)
+
+    def alive(self) -> None:
+        """Postpone the watchdog; after it left the group, join again."""
+        self._alive_at_s = self._loop.time()
+        if self._is_wanted and not self._is_joined and self._is_up:
+            self._enter()
+
+    def stop(self) -> None:
+        """The process dies: it hears nothing more, and the group notices when the session ends."""
+        self._is_up = False
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+        self._loop.call_later(self._silence_max_s * 2, self._group.remove, self.node)
+
+    def hear(self, partitions: frozenset[int]) -> None:
+        """The group coordinator tells the member its whole assignment."""
+        epoch = self._epoch
+
+        def tell() -> None:
+            if self._is_up and epoch == self._epoch and self._listener is not None:
+                self._assigned = partitions
+                self._listener.on_assignment(partitions)
+
+        self._loop.call_soon(tell)
+
+    def _enter(self) -> None:
+        if self._is_joined:
+            return
+        self._is_joined = True
+        self._epoch += 1
+        epoch = self._epoch
+        self._watch()
+
+        def enter() -> None:
+            if self._is_up and epoch == self._epoch:
+                self._group.add(self)
+
+        self._loop.call_later(self._group.delay_s(self._group.faults.network_ms), enter)
+
+    def _exit(self) -> None:
+        self._is_joined = False
+        self._epoch += 1
+        self._assigned = frozenset()
+        self.hear(frozenset())
+        self._group.remove(self.node)
+
+    def _watch(self) -> None:
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+        rest_s = self._alive_at_s + self._silence_max_s - self._loop.time()
+        self._watchdog = self._loop.call_later(max(0.0, rest_s) + 0.001, self._look)
+
+    def _look(self) -> None:
+        if not self._is_joined or not self._is_up:
+            return
+        if self._loop.time() - self._alive_at_s > self._silence_max_s:
+            self.watchdog_leaves += 1
+            self._exit()
+        else:
+            self._watch()

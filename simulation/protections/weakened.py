@@ -1,0 +1,709 @@
+"""Protections of the design that a simulated run can do without, to show that the simulator notices each.
+
+A protection is taken out of the product by patches for the time of one run; the product itself has no switches. What
+is left is the design as somebody might have written it: every weaker version here was broken by a model or an
+experiment before it was broken by a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import TypeVar
+
+from coordinator.core import follower, view
+from coordinator.core.commands import CommitFile, DescribeFiles, ListOffsets
+from coordinator.core.committed import Committed
+from coordinator.core.deciding import decide, group
+from coordinator.core.deciding.group import GroupBuilder
+from coordinator.core.directory import decisions
+from coordinator.core.events import Delivered, Delivery, Event, Unassigned
+from coordinator.core.files.answers import unknown_result
+from coordinator.core.files.apply import ApplyResult
+from coordinator.core.files.decide import decide as decide_files
+from coordinator.core.files.logged import LoggedFiles
+from coordinator.core.files.requests import RequestLines, read_lines
+from coordinator.core.follower import Follower
+from coordinator.core.leader import Leader
+from coordinator.core.leadership import clock_votes
+from coordinator.core.leadership.states import State, Trigger
+from coordinator.core.leadership.term import PendingEntry, Term, TermCause, TermOver, Waiter
+from coordinator.core.log_entry import ReadEntry
+from coordinator.core.reads import queries
+from coordinator.core.reads.queries import describe_file, list_offset, past_the_end
+from coordinator.core.request import Reply, Request
+from coordinator.core.shard import Shard
+from coordinator.core.state.damage import StateBusy, StateFailed
+from coordinator.core.tables.in_memory import BrokenInvariant, HotState
+from coordinator.core.tables.stored_rows import Header
+from coordinator.runtime.directories.keeper import DirectoryKeeper
+from coordinator.runtime.directories.moving import ReplicaMove
+from coordinator.runtime.directories.port import StateDirectory
+from coordinator.runtime.loading.opening import Loaded, StateLoader
+from coordinator.runtime.node.clocks import NodeClocks
+from coordinator.runtime.node.repairs import ReplicaRepairs
+from coordinator.runtime.ports import Proof
+from coordinator.runtime.replica.recovery import Recovery
+from coordinator.runtime.replica.state_writer import StateWriter
+from coordinator.runtime.routing.directory_worker import DirectoryWorker
+from coordinator.runtime.routing.router import Router
+from coordinator.runtime.snapshots import pruning
+from coordinator.runtime.snapshots.policy import Prune
+from coordinator.runtime.threads import in_thread
+from records.codec import decode_entry
+from records.entry_key import EntryKey, decode_key
+from records.levels import LEVEL_LATEST
+from records.log import Fence, Verdict
+from records.model import LeadershipClaimed, SnapshotCommitted, TransactionBegan, TransactionEnded
+from simulation.protections.protection import Patch, Protection
+from simulation.protections.weakened_files import FILE_PROTECTIONS
+from simulation.protections.weakened_restores import RESTORE_PROTECTIONS
+from simulation.protections.weakened_retention import RETENTION_PROTECTIONS
+
+NODES_MAX = 10
+TIMEOUT_MS = 1_000
+T = TypeVar("T")
+
+
+@contextmanager
+def without(names: Iterable[str]) -> Iterator[None]:
+    """Take protections out for a while. Raises KeyError for a name that is not in `PROTECTIONS`."""
+    with ExitStack() as undo:
+        for name in names:
+            for owner, attribute, replacement in PROTECTIONS[name].patches():
+                undo.callback(setattr, owner, attribute, getattr(owner, attribute))
+                setattr(owner, attribute, replacement)
+        yield
+
+
+# ---- which entries count
+
+
+def _any_later_epoch() -> list[Patch]:
+    judged = Fence.judge
+
+    def judge(fence: Fence, key: EntryKey | None) -> Verdict:
+        if key is not None and key.seq == 0 and key.epoch > fence.epoch:
+            return Verdict.CLAIM
+        return judged(fence, key)
+
+    return [(Fence, "judge", judge)]
+
+
+def _claims_by_epoch() -> list[Patch]:
+    judged, taken = Fence.judge, Shard._take_claim
+
+    def judge(fence: Fence, key: EntryKey | None) -> Verdict:
+        return judged(fence, key if key is None else key._replace(term=fence.term))
+
+    def take_claim(shard: Shard, claim: LeadershipClaimed, entry: ReadEntry) -> None:
+        term = shard.leader.term
+        taken(shard, replace(claim, term=term.term_id) if term is not None and claim.epoch == term.epoch else claim, entry)
+
+    return [(Fence, "judge", judge), (Shard, "_take_claim", take_claim)]
+
+
+def _last_claim_of_an_epoch() -> list[Patch]:
+    judged = Fence.judge
+
+    def judge(fence: Fence, key: EntryKey | None) -> Verdict:
+        is_rival = key is not None and key.seq == 0 and 0 < key.epoch == fence.epoch and key.term != fence.term
+        return Verdict.CLAIM if is_rival else judged(fence, key)
+
+    return [(Fence, "judge", judge)]
+
+
+def _any_claim_body() -> list[Patch]:
+    return [(follower, "claim_in", lambda _key, records: records[0] if isinstance(records[0], LeadershipClaimed) else None)]
+
+
+def _stop_at_strangers() -> list[Patch]:
+    def decode(key: bytes | None) -> EntryKey | None:
+        decoded = decode_key(key)
+        if decoded is None:
+            raise BrokenInvariant("a message without a key of ours")
+        return decoded
+
+    return [(follower, "decode_key", decode)]
+
+
+def _any_seq() -> list[Patch]:
+    judged = Fence.judge
+
+    def judge(fence: Fence, key: EntryKey | None) -> Verdict:
+        verdict = judged(fence, key)
+        return Verdict.APPLY if verdict in (Verdict.VOID_GAP, Verdict.VOID_DUPLICATE) else verdict
+
+    return [(Fence, "judge", judge)]
+
+
+def _no_contradictions() -> list[Patch]:
+    apply_files = Committed.apply_files
+
+    def apply(committed: Committed, files: LoggedFiles, first: int, stop: int) -> ApplyResult:
+        applied = apply_files(committed, files, first, stop)
+        if applied.contradiction is not None:
+            raise BrokenInvariant(applied.contradiction)
+        return applied
+
+    return [(follower, "check_records", lambda _state, _records: None), (Committed, "apply_files", apply)]
+
+
+def _ended_terms_count() -> list[Patch]:
+    judged = Fence.judge
+
+    def judge(fence: Fence, key: EntryKey | None) -> Verdict:
+        if key is not None and key.seq > 0 and key.epoch < fence.epoch:
+            return Verdict.APPLY
+        return judged(fence, key)
+
+    return [(Fence, "judge", judge)]
+
+
+# ---- who leads, and what is acknowledged
+
+
+def _any_offset() -> list[Patch]:
+    def drain(term: Term) -> Iterator[tuple[PendingEntry, int]]:
+        while term.held:
+            run = term.held.popleft()
+            for place, seq in enumerate(range(run.first_seq, run.last_seq + 1)):
+                entry = term.in_flight[0]
+                entry.offsets.append(term.claim_offset + seq if run.offset is None else run.offset + place)
+                if seq == entry.seq:
+                    yield entry, entry.offsets[-1]
+                    term._acknowledged()
+
+    return [(Term, "_drain", drain)]
+
+
+def _errors_are_deliveries() -> list[Patch]:
+    reported = Term.reported
+
+    def report(term: Term, reports: Sequence[Delivery]) -> Iterator[tuple[PendingEntry, int]]:
+        shift = term.claim_offset + term.void_shift
+        believed = [item if item.error is None else item._replace(offset=shift + item.seq, error=None) for item in reports]
+        return reported(term, believed)
+
+    return [(Term, "reported", report)]
+
+
+def _values_not_compared() -> list[Patch]:
+    return [(Term, "_count_own", lambda _term, _first_seq, entries: len(entries))]
+
+
+def _offsets_demanded() -> list[Patch]:
+    reported = Term.reported
+
+    def report(term: Term, reports: Sequence[Delivery]) -> Iterator[tuple[PendingEntry, int]]:
+        return reported(term, [item._replace(error="no offset") if item.offset is None else item for item in reports])
+
+    return [(Term, "reported", report)]
+
+
+def _no_holes() -> list[Patch]:
+    drained = Term._drain
+
+    def drain(term: Term) -> Iterator[tuple[PendingEntry, int]]:
+        yield from drained(term)
+        if term.held:
+            raise TermOver(TermCause.MISPLACED, "an entry stands further on than it must")
+
+    return [(Term, "_drain", drain)]
+
+
+def _keep_speculation() -> list[Patch]:
+    abandon, lead = Leader.abandon_term, Leader.lead
+    kept: dict[int, HotState] = {}
+
+    def abandon_term(leader: Leader, cause: TermCause, reason: str) -> None:
+        if leader.overlay is not None:
+            kept[id(leader)] = leader.overlay
+        abandon(leader, cause, reason)
+
+    def lead_on(leader: Leader, term: Term, claim_offset: int) -> None:
+        lead(leader, term, claim_offset)
+        leader.overlay = kept.pop(id(leader), leader.overlay)
+
+    return [(Leader, "abandon_term", abandon_term), (Leader, "lead", lead_on)]
+
+
+def _leave_when_unassigned() -> list[Patch]:
+    take = Shard._take
+
+    def take_event(shard: Shard, event: Event, now_ms: int) -> None:
+        take(shard, event, now_ms)
+        if isinstance(event, Unassigned) and shard.phase is State.LEADING:
+            shard._end_term(TermCause.STOPPING, "not assigned any more", Trigger.TERM_BROKEN, read_again=True)
+
+    return [(Shard, "_take", take_event)]
+
+
+def _lead_at_once() -> list[Patch]:
+    delivered = Shard._delivered
+
+    def lead(shard: Shard, event: Delivered, now_ms: int) -> None:
+        term = shard.leader.term
+        if term is not None and term.term_id == event.term_id and shard.phase is State.FENCING:
+            for report in event.reports:
+                if report.seq == 0 and report.offset is not None:
+                    shard.committed.fence = Fence(term.epoch, term.term_id, 0)
+                    shard._lead(term, report.offset)
+        delivered(shard, event, now_ms)
+
+    return [(Shard, "_delivered", lead)]
+
+
+def _no_stepping_down() -> list[Patch]:
+    read = Shard._read_as_leader
+
+    def read_as_leader(shard: Shard, entry: ReadEntry) -> bool:
+        key = entry.key
+        return False if key is not None and key.endswith(bytes(8)) else read(shard, entry)
+
+    return [(Shard, "_read_as_leader", read_as_leader)]
+
+
+def _always_a_member() -> list[Patch]:
+    async def prove(_: Recovery) -> Proof:
+        return Proof.MEMBER
+
+    return [(Recovery, "_prove", prove)]
+
+
+def _no_deadline() -> list[Patch]:
+    return [(Term, "oldest_age_ms", lambda _term, _now_ms: 0)]
+
+
+def _wait_forever() -> list[Patch]:
+    return [(Leader, "expire", lambda _leader, _now_ms: None)]
+
+
+# ---- transactions and schema levels
+
+
+def _chunks_at_once() -> list[Patch]:
+    def apply(follower: Follower, entry: ReadEntry) -> None:
+        key, value = entry.key or b"", entry.value or b""
+        chunk = [one for one in decode_entry(value) if not isinstance(one, TransactionBegan | TransactionEnded)]
+        follower._committed.apply(chunk, entry.offset)
+        follower._committed.last_entry = (key, value)
+
+    return [(Follower, "_apply_read", apply)]
+
+
+def _written_inside() -> list[Patch]:
+    header = Shard.header
+
+    def header_of(shard: Shard, cluster_id: str, topic_id: bytes) -> Header:
+        fence = shard.committed.fence
+        given = header(shard, cluster_id, topic_id)
+        return replace(given, applied_offset=shard.follower.next_offset - 1, epoch=fence.epoch, term=fence.term, seq=fence.seq)
+
+    return [(Shard, "header", header_of)]
+
+
+def _claims_end_nothing() -> list[Patch]:
+    take = Shard._take_claim
+
+    def take_claim(shard: Shard, claim: LeadershipClaimed, entry: ReadEntry) -> None:
+        opened = shard.committed.transaction
+        take(shard, claim, entry)
+        shard.committed.transaction = opened
+
+    return [(Shard, "_take_claim", take_claim), (GroupBuilder, "note_aborted", lambda _builder, _name: None)]
+
+
+def _wait_for_an_end() -> list[Patch]:
+    return [(Follower, "next_offset", property(lambda follower: follower._committed.state.applied_offset + 1))]
+
+
+def _newest_level() -> list[Patch]:
+    build = Leader._builder
+
+    def builder(leader: Leader, term: Term, overlay: HotState, now_ms: int) -> GroupBuilder:
+        leader.schema_level = LEVEL_LATEST
+        return build(leader, term, overlay, now_ms)
+
+    return [(Leader, "_builder", builder)]
+
+
+def _raise_for_some() -> list[Patch]:
+    return [(DirectoryWorker, "_raise_schema_level", _raise_at_once)]
+
+
+async def _raise_at_once(worker: DirectoryWorker) -> None:
+    await worker.raise_schema_level(LEVEL_LATEST, frozenset(range(-1, NODES_MAX)), TIMEOUT_MS)
+
+
+# ---- what is a function of the log alone
+
+
+def _own_clock() -> list[Patch]:
+    build = Leader._builder
+
+    def builder(leader: Leader, term: Term, overlay: HotState, now_ms: int) -> GroupBuilder:
+        group = build(leader, term, overlay, now_ms)
+        overlay.log_time_ms = 0
+        return group
+
+    return [(Leader, "_builder", builder)]
+
+
+def _trust_own_clock() -> list[Patch]:
+    return [
+        (NodeClocks, "log_ahead_ms", lambda _clocks, _now_ms: 0),
+        (NodeClocks, "verdict", lambda _clocks, _share=1.0: clock_votes.ClockVerdict(None, ())),
+    ]
+
+
+def _forget_by_own_clock() -> list[Patch]:
+    def forget(leader: Leader, now_ms: int) -> None:
+        before_ms = now_ms - leader._limits.producer_id_expiration_ms
+        for hot in filter(None, (leader._committed.state.hot, leader.overlay)):
+            hot._drop_producers(hot.producers.idle_since(before_ms))
+
+    return [(Leader, "forget_old", forget)]
+
+
+# ---- reads
+
+
+def _read_committed_state() -> list[Patch]:
+    take = GroupBuilder.take
+
+    def take_read(builder: GroupBuilder, request: Request) -> None:
+        if isinstance(request.command, ListOffsets):
+            answer = [list_offset(builder._state, query) for query in request.command.queries]
+            builder.replies.append(Reply(request.token, answer))
+        else:
+            take(builder, request)
+
+    return [(GroupBuilder, "take", take_read)]
+
+
+def _describe_committed_state() -> list[Patch]:
+    take = GroupBuilder.take
+
+    def take_read(builder: GroupBuilder, request: Request) -> None:
+        if isinstance(request.command, DescribeFiles):
+            answer = [describe_file(builder._state, key) for key in request.command.object_keys]
+            builder.replies.append(Reply(request.token, answer))
+        else:
+            take(builder, request)
+
+    return [(GroupBuilder, "take", take_read)]
+
+
+def _trim_later() -> list[Patch]:
+    def answer(leader: Leader, waiter: Waiter) -> None:
+        if not waiter.is_answered:
+            waiter.is_answered = True
+            leader._committed.settle()
+            given = queries.answer_read(leader._committed.state, waiter.command) if waiter.answer is None else waiter.answer
+            leader._effects.append(Reply(waiter.token, given))
+
+    return [(Leader, "_answer", answer)]
+
+
+def _times_of_deleted_batches() -> list[Patch]:
+    return [(queries, "_recompute_max_timestamp", lambda _state, _row, _log_start: None)]
+
+
+def _out_of_range_anywhere() -> list[Patch]:
+    return [(view, "past_the_end", lambda state, point, *, is_certain: past_the_end(state, point, is_certain=True))]
+
+
+def _stale_directory() -> list[Patch]:
+    async def settle(_router: Router, _keys: Iterable[bytes], _timeout_ms: int) -> None:
+        return None
+
+    return [(Router, "settle", settle)]
+
+
+# ---- retries
+
+
+def _no_stored_results() -> list[Patch]:
+    return [(GroupBuilder, "_answer_known", lambda _builder, _command, _hashed: None)]
+
+
+def _no_joining() -> list[Patch]:
+    def join(builder: GroupBuilder, request: Request, command: CommitFile, _entry: PendingEntry, _file: int, _hashed: bytes) -> None:
+        read = read_lines(command.batches.tobytes(), [command])
+        outcomes, files = decide_files(builder._overlay, [command], read, builder._overlay.log_time_ms, builder._level)
+        if files is None:
+            builder.replies.append(Reply(request.token, unknown_result(builder._overlay, command)))
+        else:
+            builder._append_files(files, [(request, command)], outcomes)
+
+    return [(GroupBuilder, "_join", join)]
+
+
+def _any_content() -> list[Patch]:
+    def read(raw: bytes, commands: Sequence[CommitFile]) -> RequestLines:
+        return replace(read_lines(raw, commands), hashes=[bytes(16)] * len(commands))
+
+    return [(group, "read_lines", read)]
+
+
+# ---- topics and disks
+
+
+def _forget_deletions() -> list[Patch]:
+    return [(decide, "_is_gone", lambda _hot, _share, _limits: False)]
+
+
+def _forget_deleted_ids() -> list[Patch]:
+    return [(decisions, "is_deleted", lambda _directory, _topic_id, _log_time_ms, _limits: False)]
+
+
+def _prune_to_the_mark() -> list[Patch]:
+    def prune_to(snapshots: Sequence[SnapshotCommitted], **_: object) -> Prune:
+        if len(snapshots) < 2:
+            return Prune(-1, "too few")
+        return Prune(2 * snapshots[-1].end_offset - snapshots[-2].end_offset, "another one will be there soon")
+
+    return [(pruning, "prune_to", prune_to)]
+
+
+def _trust_disks() -> list[Patch]:
+    async def verify(_loader: StateLoader, _header: object) -> int:
+        return 0
+
+    return [(StateLoader, "_verify_position", verify)]
+
+
+async def _do_nothing(*_: object) -> None:
+    pass
+
+
+def _keep_the_last_directory() -> list[Patch]:
+    fail = DirectoryKeeper._fail
+
+    def fail_all_but_the_last(self: DirectoryKeeper, directory: StateDirectory, reason: str) -> None:
+        if sum(one.offline_reason is None for one in self.directories()) > 1:
+            fail(self, directory, reason)
+
+    return [(DirectoryKeeper, "_fail", fail_all_but_the_last)]
+
+
+def _locks_are_failures() -> list[Patch]:
+    async def once(writer: StateWriter, work: Callable[[], T]) -> T:
+        try:
+            return await in_thread(writer._executor, work)
+        except StateBusy as busy:
+            raise StateFailed(str(busy)) from busy
+
+    return [(StateWriter, "_unlocked", once)]
+
+
+def _locks_end_starts() -> list[Patch]:
+    load = StateLoader.load
+
+    async def once(loader: StateLoader) -> Loaded:
+        try:
+            return await load(loader)
+        except StateBusy as busy:
+            raise StateFailed(str(busy)) from busy
+
+    return [(StateLoader, "load", once)]
+
+
+PROTECTIONS: dict[str, Protection] = {
+    "epoch-successor": Protection(
+        rule="a claim counts only with the epoch after the one in force", patches=_any_later_epoch, kinds=("stray",)
+    ),
+    "term-id": Protection(
+        rule="a claim is recognised by its term id, not by its epoch", patches=_claims_by_epoch, kinds=("stray", "ghost")
+    ),
+    "first-claim": Protection(
+        rule="of two claims of an epoch the first in the log is in force", patches=_last_claim_of_an_epoch, kinds=("ghost", "expire")
+    ),
+    "claim-body": Protection(
+        rule="a claim whose body is of another term is void", patches=_any_claim_body, kinds=("stray",), details=("false claim",)
+    ),
+    "strangers-void": Protection(
+        rule="a message without a key of ours is void and stops nobody", patches=_stop_at_strangers, kinds=("stray",)
+    ),
+    "seq": Protection(rule="an entry counts only as the next of its term", patches=_any_seq, kinds=("produce", "replay")),
+    "term-in-force": Protection(
+        rule="entries of an ended term count for nobody", patches=_ended_terms_count, kinds=("pause", "hold", "replay"), seed_first=4
+    ),
+    "ack-offset": Protection(
+        rule="an entry is acknowledged only where the claim says it must stand",
+        patches=_any_offset,
+        kinds=("lag", "expire", "pause"),
+        seed_first=3,
+    ),
+    "delivery-error": Protection(
+        rule="an entry whose report is an error is not acknowledged: the term ends",
+        patches=_errors_are_deliveries,
+        kinds=("produce",),
+        details=("DROP", "FAIL_AFTER_LANDING"),
+    ),
+    "own-value": Protection(
+        rule="an entry that the reader saw is acknowledged only when it has the value that was written",
+        patches=_values_not_compared,
+        kinds=("forge", "unavailable"),
+        seed_first=1,
+    ),
+    "reader-tells-place": Protection(
+        rule="a report that does not say where its entry stands ends no term: the reader tells",
+        patches=_offsets_demanded,
+        kinds=("produce",),
+        details=("NO_OFFSET", "FURTHER_ON"),
+    ),
+    "void-hole": Protection(rule="a hole that holds only void entries throws no leader out", patches=_no_holes, kinds=("stray", "replay")),
+    "dropped-overlay": Protection(
+        rule="what was in flight when a term ended is forgotten until the log tells it",
+        patches=_keep_speculation,
+        kinds=("produce",),
+        details=("DROP", "DROP_SILENTLY"),
+    ),
+    "lead-on": Protection(
+        rule="a leader that loses its assignment leads on until it reads a foreign claim",
+        patches=_leave_when_unassigned,
+        kinds=("lose_all",),
+    ),
+    "own-claim-read": Protection(
+        rule="lead only after reading everything up to the own claim",
+        patches=_lead_at_once,
+        kinds=("expire", "ghost", "slow"),
+        seed_first=4,
+    ),
+    "foreign-claim": Protection(
+        rule="a leader that reads a foreign claim steps down", patches=_no_stepping_down, kinds=("expire", "ghost")
+    ),
+    "membership-proof": Protection(
+        rule="who was overtaken claims again only with a new proof of membership", patches=_always_a_member, kinds=("expire",)
+    ),
+    "term-deadline": Protection(
+        rule="a term whose entries are not acknowledged in time ends",
+        patches=_no_deadline,
+        kinds=("produce",),
+        details=("LOSE_REPORT", "DROP_SILENTLY"),
+    ),
+    "request-deadline": Protection(
+        rule="a request is answered within its timeout, though its entry stays pending",
+        patches=_wait_forever,
+        kinds=("unavailable", "hold"),
+    ),
+    "transaction-held": Protection(
+        rule="nothing of a transaction takes effect before its end",
+        patches=_chunks_at_once,
+        kinds=("tear",),
+        has_transactions=True,
+        seed_first=3,
+    ),
+    "transaction-written": Protection(
+        rule="a state database stays before a transaction until its end",
+        patches=_written_inside,
+        kinds=("tear",),
+        has_transactions=True,
+        seed_first=3,
+    ),
+    "transaction-cut-off": Protection(
+        rule="a claim in force ends an open transaction", patches=_claims_end_nothing, kinds=("tear",), has_transactions=True
+    ),
+    "transaction-recovery": Protection(
+        rule="who recovers waits for the end of the log, not for that of a transaction",
+        patches=_wait_for_an_end,
+        kinds=("tear",),
+        has_transactions=True,
+    ),
+    "contradiction": Protection(
+        rule="an entry that contradicts the log is void and breaks no replica", patches=_no_contradictions, kinds=("forge",)
+    ),
+    "lock": Protection(rule="a lock of another connection on a state database is waited for", patches=_locks_are_failures, kinds=("lock",)),
+    "lock-at-start": Protection(
+        rule="a start waits for the end of a lock on a state database", patches=_locks_end_starts, kinds=("lock_start",)
+    ),
+    "schema-level": Protection(rule="entries are written at the level in force", patches=_newest_level, kinds=("upgrade",)),
+    "schema-level-agreed": Protection(
+        rule="the schema level rises only when every node and every member supports it", patches=_raise_for_some, kinds=("upgrade",)
+    ),
+    "log-time": Protection(rule="append times are the log's time, which never goes back", patches=_own_clock, kinds=("clock", "expire")),
+    "clocks-compared": Protection(
+        rule="who knows that its clock is off does not lead, and no leader writes times far ahead of its brokers",
+        patches=_trust_own_clock,
+        kinds=("clock", "restart"),
+        seed_first=1,
+    ),
+    "logged-expiry": Protection(
+        rule="forgetting is an entry of the leader: no replica forgets on its own",
+        patches=_forget_by_own_clock,
+        kinds=("expire", "crash"),
+        producers_kept_s=1.0,
+    ),
+    "read-barrier": Protection(
+        rule="a strict read waits for an own entry produced after it",
+        patches=_read_committed_state,
+        kinds=("lag", "expire", "pause"),
+        seed_first=22,
+    ),
+    "describe-barrier": Protection(
+        rule="DescribeFiles waits for an own entry produced after it", patches=_describe_committed_state, kinds=("lag", "expire", "pause")
+    ),
+    "describe-trimmed": Protection(
+        rule="DescribeFiles waits until deleted batches are counted out of their files", patches=_trim_later, kinds=("slow",)
+    ),
+    "live-times": Protection(
+        rule="the greatest timestamp is that of a batch that was not deleted",
+        patches=_times_of_deleted_batches,
+        kinds=("lag",),
+        seed_first=1,
+    ),
+    "out-of-range-barrier": Protection(
+        rule="only a leader behind a barrier says that an offset is out of range",
+        patches=_out_of_range_anywhere,
+        kinds=("slow",),
+        seed_first=3,
+    ),
+    "directory-read": Protection(
+        rule="'no such topic' is said only by who has read the directory to its end", patches=_stale_directory, kinds=("lag",), seed_first=3
+    ),
+    "stored-results": Protection(rule="a retry gets the stored answer", patches=_no_stored_results, kinds=("network",)),
+    "joined-retries": Protection(
+        rule="a retry of a commit in flight waits with it", patches=_no_joining, kinds=("slow", "hold"), seed_first=4
+    ),
+    "content-hash": Protection(rule="a key stands for one content", patches=_any_content, kinds=("network",), seed_first=2),
+    "deletion-order": Protection(
+        rule="an owner remembers deletions: a create that was delayed finds them",
+        patches=_forget_deletions,
+        kinds=("network",),
+        details=("double",),
+        seeds_max=40,
+        seed_first=2,
+    ),
+    "deleted-ids": Protection(
+        rule="the directory never places a deleted topic id again",
+        patches=_forget_deleted_ids,
+        kinds=("network",),
+        details=("double",),
+        seeds_max=40,
+        seed_first=8,
+    ),
+    "prune-behind-snapshot": Protection(
+        rule="the log is pruned only to where a committed snapshot ends", patches=_prune_to_the_mark, kinds=("snapshot",), seed_first=2
+    ),
+    "resign-first": Protection(
+        rule="leaders in a data directory that has failed lead on until another node has claimed",
+        patches=lambda: [(ReplicaRepairs, "_resign", _do_nothing)],
+        kinds=("directory",),
+    ),
+    "assignment-first": Protection(
+        rule="a replica that moves changes its data directory when partition 0 knows the new one",
+        patches=lambda: [(ReplicaMove, "wait_recorded", _do_nothing)],
+        kinds=("move", "cut"),
+        details=("",),
+    ),
+    "last-directory": Protection(
+        rule="the last data directory that fails ends the process", patches=_keep_the_last_directory, kinds=("directory",)
+    ),
+    "disk-identity": Protection(rule="a database whose last entry is not the log's is set aside", patches=_trust_disks, kinds=("crash",)),
+    **FILE_PROTECTIONS,
+    **RETENTION_PROTECTIONS,
+    **RESTORE_PROTECTIONS,
+}

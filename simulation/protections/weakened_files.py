@@ -1,0 +1,211 @@
+"""Protections of the life of files, each with the way to leave it out: see `weakened`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from coordinator.core.commands import OK, CommitFile, CommitResult, FencedFile, FenceFiles, FileStanding, Outcome
+from coordinator.core.deciding import group
+from coordinator.core.deciding.decide_files import fences
+from coordinator.core.deciding.group import GroupBuilder
+from coordinator.core.files import requests
+from coordinator.core.files.requests import CommitContext, check_head
+from coordinator.core.leadership.term import Term
+from coordinator.core.limits import Limits
+from coordinator.core.reads import file_life
+from coordinator.core.reads.standings import standings_of
+from coordinator.core.request import Reply, Request
+from coordinator.core.state.expiry import Expiry, decide_expiry
+from coordinator.core.state.replica_state import ShardState
+from coordinator.core.state.tombstone_ages import TombstoneAges
+from coordinator.core.tables.in_memory import HotState
+from coordinator.core.tables.stored_rows import EmptyFilesPage, FileRow
+from coordinator.runtime.files import cleaner, empty_files
+from coordinator.runtime.files.asking import OwnersAsked
+from coordinator.runtime.files.empty_files import EmptyFiles
+from coordinator.runtime.files.orphan_pages import OrphanPages
+from coordinator.runtime.files.turns import Step, next_step
+from coordinator.runtime.files.walk import Position
+from records.model import Record
+from simulation.protections.protection import Patch, Protection
+
+# ---- which keys are taken
+
+
+def _any_key() -> list[Patch]:
+    return [(requests, "key_fault", lambda _key: "")]
+
+
+# ---- who is asked
+
+
+def _later_owners_not_asked() -> list[Patch]:
+    def step(owner_ids: Sequence[int], own_id: int, known: Mapping[int, FileStanding]) -> Step:
+        return next_step(owner_ids[: owner_ids.index(own_id) + 1], own_id, known)
+
+    return [(empty_files, "next_step", step)]
+
+
+def _earlier_owners_not_asked() -> list[Patch]:
+    def step(owner_ids: Sequence[int], own_id: int, known: Mapping[int, FileStanding]) -> Step:
+        return next_step(owner_ids[owner_ids.index(own_id) :], own_id, known)
+
+    return [(empty_files, "next_step", step)]
+
+
+def _ask_without_fencing() -> list[Patch]:
+    ask = OwnersAsked.ask
+
+    async def only_tell(
+        asked: OwnersAsked, coordinator_id: int, keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool = False
+    ) -> list[FileStanding] | Outcome:
+        return await ask(asked, coordinator_id, keys, created_ms, only_tell=True)
+
+    return [(OwnersAsked, "ask", only_tell)]
+
+
+# ---- what a fence is worth
+
+
+def _fences_of_commits_under_way() -> list[Patch]:
+    def fence_all(state: ShardState, term: Term, command: FenceFiles, entry_bytes_max: int) -> list[Record]:
+        return fences(state, replace(term, by_key={}), command, entry_bytes_max)
+
+    return [(group, "fences", fence_all)]
+
+
+def _commits_of_fences_under_way() -> list[Patch]:
+    known = GroupBuilder._answer_known
+
+    def answer(builder: GroupBuilder, command: CommitFile, hashed: bytes) -> CommitResult | None:
+        ruled_out, builder._term.ruled_out = builder._term.ruled_out, {}
+        result = known(builder, command, hashed)
+        builder._term.ruled_out = ruled_out
+        return result
+
+    return [(GroupBuilder, "_answer_known", answer)]
+
+
+def _any_age() -> list[Patch]:
+    def check(command: CommitFile, context: CommitContext) -> Outcome | None:
+        return check_head(command._replace(created_ms=-1), context)
+
+    return [(group, "check_head", check)]
+
+
+def _forget_fences() -> list[Patch]:
+    def expire(hot: HotState, ages: TombstoneAges[int], limits: Limits) -> Expiry:
+        return decide_expiry(hot, ages, replace(limits, file_fence_retention_ms=0))
+
+    return [(group, "decide_expiry", expire)]
+
+
+def _answers_before_fences_are_logged() -> list[Patch]:
+    take = GroupBuilder.take
+
+    def take_question(builder: GroupBuilder, request: Request) -> None:
+        command = request.command
+        if not isinstance(command, FenceFiles) or not command.is_fencing:
+            take(builder, request)
+            return
+        builder._decide_commits()
+        records = fences(builder._state, builder._term, command, builder._limits.entry_bytes_max)
+        if records:
+            builder._append(records, None)
+        standings = standings_of(builder._state, command.object_keys)
+        promised = (FileStanding.FENCED if one is FileStanding.UNKNOWN else one for one in standings)
+        builder.replies.append(Reply(request.token, [FencedFile(outcome=OK, standing=one) for one in promised]))
+
+    return [(GroupBuilder, "take", take_question)]
+
+
+# ---- when an object goes
+
+
+def _orphans_deleted_at_once() -> list[Patch]:
+    ask = OrphanPages._ask
+
+    async def only_tell(pages: OrphanPages, keys: Sequence[str], *, only_tell: bool) -> list[tuple[FileStanding, ...]]:
+        standings = await ask(pages, keys, only_tell=True)
+        if only_tell:
+            return standings
+        return [tuple(FileStanding.FENCED if one is FileStanding.UNKNOWN else one for one in found) for found in standings]
+
+    return [(OrphanPages, "_ask", only_tell)]
+
+
+def _any_file_age() -> list[Patch]:
+    def make(**given: Any) -> EmptyFiles:
+        return EmptyFiles(**{**given, "rules": replace(given["rules"], commit_max_age_ms=0)})
+
+    return [(cleaner, "EmptyFiles", make)]
+
+
+def _no_grace() -> list[Patch]:
+    read = EmptyFiles._read
+
+    def read_all(files: EmptyFiles, after: Position, limit: int, before_ms: int) -> EmptyFilesPage:
+        return read(files, after, limit, before_ms + files._rules.delete_grace_ms)
+
+    def ends_ms(empty: FileRow, commit_max_age_ms: int, _: int) -> int:
+        return file_life.ends_ms(empty, commit_max_age_ms, 0)
+
+    return [(EmptyFiles, "_read", read_all), (empty_files, "ends_ms", ends_ms)]
+
+
+FILE_PROTECTIONS: dict[str, Protection] = {
+    "plain-keys": Protection(rule="only keys that an object can have are committed", patches=_any_key, kinds=("slow",), files={}),
+    "later-owners": Protection(
+        rule="an object is deleted only when later owners are out", patches=_later_owners_not_asked, kinds=("slow",), files={}
+    ),
+    "earlier-owners": Protection(
+        rule="an object is deleted only when earlier owners are out", patches=_earlier_owners_not_asked, kinds=("slow",), files={}
+    ),
+    "owners-fenced": Protection(
+        rule="an owner that never got a file promises not to take it, or its object stays for ever",
+        patches=_ask_without_fencing,
+        kinds=("slow",),
+        files={"dying": 0.3},
+    ),
+    "fence-durable": Protection(
+        rule="a fence is promised when it is in the log",
+        patches=_answers_before_fences_are_logged,
+        kinds=("produce", "expire"),
+        files={"giving_up": 0.5},
+        seed_first=16,
+    ),
+    "orphans-fenced": Protection(
+        rule="an orphan is deleted when every coordinator has fenced it",
+        patches=_orphans_deleted_at_once,
+        kinds=("slow",),
+        files={"pausing": 0.5, "scan_s": 0.7, "commit_age_s": 2.5, "fence_kept_s": 6.0, "giving_up": 0.0},
+        seed_first=33,
+    ),
+    "fence-sees-commits": Protection(
+        rule="a fence sees commits under way", patches=_fences_of_commits_under_way, kinds=("slow",), files={"giving_up": 0.5}
+    ),
+    "commit-sees-fences": Protection(
+        rule="a commit sees fences under way", patches=_commits_of_fences_under_way, kinds=("slow",), files={"giving_up": 0.5}, seed_first=2
+    ),
+    "commit-age": Protection(
+        rule="old files are not committed", patches=_any_age, kinds=("network",), files={"pausing": 0.4}, seed_first=15
+    ),
+    "fence-retention": Protection(
+        rule="fences are kept until the age limit refuses all commits of their files", patches=_forget_fences, kinds=("slow",), files={}
+    ),
+    "file-age": Protection(
+        rule="no file is fenced that may still be committed",
+        patches=_any_file_age,
+        kinds=("slow",),
+        files={"pausing": 0.4, "grace_s": 0.3, "dying": 0.0, "giving_up": 0.0, "pruners": 3},
+        seed_first=2,
+    ),
+    "delete-grace": Protection(
+        rule="an object stays as long as readers use what they were told",
+        patches=_no_grace,
+        kinds=("slow",),
+        files={"grace_s": 2.0},
+    ),
+}
