@@ -12,6 +12,7 @@ import pytest
 from coordinator.adapters.objectstore import open_store
 from coordinator.app.main import readiness
 from coordinator.core.directory.directory import Directory
+from coordinator.core.endpoints import endpoint_of
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import DescribeNodeResponse
 from coordinator.runtime.files.store_marking import MISSING_S, REST_S, StoreMarking
@@ -24,6 +25,8 @@ from simulation.fakes.state_store import MemoryStateStores
 from simulation.loop import VirtualTime
 from tests.runtime.nodes import in_memory, running
 
+OTHER_LISTENER = 0
+"""The port of a listener at which no other node is reached."""
 SERVICE = Service(cluster_id="kafka", topic_id="AAAAAAAAAAAAAAAAAAAAAQ")
 
 
@@ -37,7 +40,7 @@ class World:
         self.leader = 0
         self.service: Service | None = SERVICE
         self.nodes: dict[int, StoreMarking] = {}
-        self.unreachable: set[int] = set()
+        self.unreachable = {OTHER_LISTENER}
         self.directory = Directory()
 
     def node(self, objects: FakeObjects | None = None, *, files: Sequence[str] = ()) -> StoreMarking:
@@ -46,7 +49,7 @@ class World:
         self.directory.nodes[node_id] = NodeRegistered(
             node_id=node_id,
             rack="",
-            endpoints=[Endpoint(listener="", host="h", port=node_id)],
+            endpoints=[Endpoint(listener="OTHER", host="h", port=OTHER_LISTENER), Endpoint(listener="NODES", host="h", port=node_id)],
             schema_level_max=1,
             incarnation_id=bytes(16),
             log_dirs=[],
@@ -83,6 +86,9 @@ class _View:
     @property
     def directory(self) -> Directory:
         return self.world.directory
+
+    def node_endpoint(self, endpoints: Sequence[Endpoint]) -> Endpoint:
+        return endpoint_of(endpoints, "NODES")
 
     def is_leading(self, _partition: int) -> bool:
         return self.world.leader == self.node_id

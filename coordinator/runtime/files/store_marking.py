@@ -144,8 +144,9 @@ class StoreMarking:
         nodes = [] if directory is None else [one for one in directory.nodes.values() if one.node_id != self._node_id and one.endpoints]
         request = DescribeNodeRequest(node_id=self._node_id, timeout_ms=ASK_TIMEOUT_MS)
         for node in nodes:
+            endpoint = self._view.node_endpoint(node.endpoints)
             try:
-                answer = await self._peers.call(node.endpoints[0].host, node.endpoints[0].port, request, ASK_TIMEOUT_MS)
+                answer = await self._peers.call(endpoint.host, endpoint.port, request, ASK_TIMEOUT_MS)
             except PeerUnavailable:
                 continue
             if isinstance(answer, DescribeNodeResponse) and answer.is_store_marked:
