@@ -101,7 +101,7 @@ def test_findings_are_shown_with_detail_and_survive_a_reload(browser: Browser, d
 def test_findings_that_are_drawn_before_the_first_news_can_be_acknowledged(browser: Browser, store: StoreMaker, tmp_path: Path) -> None:
     store.finding(1, 7, "offset-gap", message="offset 7 is missing")
     token_file = tmp_path / "token"
-    token_file.write_text("correct-horse\n")
+    token_file.write_text("correct-horse-battery\n")
     dashboard = DashboardProcess(tmp_path / "monitor", tmp_path, token_file=token_file).start()
     held: list[Route] = []
     try:
@@ -123,7 +123,7 @@ def test_a_finding_is_acknowledged_on_the_page_with_the_token_alone(browser: Bro
     for offset in (7, 9):
         store.finding(1, offset, "offset-gap", message=f"offset {offset} is missing")
     token_file = tmp_path / "token"
-    token_file.write_text("correct-horse\n")
+    token_file.write_text("correct-horse-battery\n")
     dashboard = DashboardProcess(tmp_path / "monitor", tmp_path, token_file=token_file).start()
     try:
         with looked_at(browser) as watched:
@@ -136,7 +136,7 @@ def test_a_finding_is_acknowledged_on_the_page_with_the_token_alone(browser: Bro
                 page.fill(f"#acknowledge [name={name}]", value)
             page.keyboard.press("Enter")
             watched.wait_text("#acknowledge .failure", "the token is missing or wrong")
-            page.fill("#acknowledge [name=token]", "correct-horse")
+            page.fill("#acknowledge [name=token]", "correct-horse-battery")
             page.keyboard.press("Enter")
             watched.wait_text("#sentence", "1 finding, the newest at 1@7 (offset gap)")
             assert page.locator("#acknowledge").count() == 0

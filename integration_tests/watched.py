@@ -18,6 +18,7 @@ from integration_tests.load import Load
 from integration_tests.metadata_log import read_log
 from integration_tests.routes import Address, expect
 from integration_tests.service import Service
+from integration_tests.unusual_keys import is_plain
 
 M = TypeVar("M", bound=Message)
 
@@ -87,9 +88,9 @@ class Watched:
         return self._load.history.attempts
 
     def errors_since(self, start_s: float) -> set[int]:
-        """The error codes of commits answered since a moment."""
-        attempts = list(self.attempts)
-        return {answer.error_code for one in attempts if one.answered_s > start_s for answer in one.answers} - {0}
+        """The error codes of commits answered since a moment; those of unusual keys, which must be refused, left out."""
+        attempts = [one for one in list(self.attempts) if one.answered_s > start_s and is_plain(one.object_key)]
+        return {answer.error_code for one in attempts for answer in one.answers} - {0}
 
     def moved_terms(self) -> float:
         """Terms of all nodes that ended by a successor's claim."""
