@@ -246,7 +246,7 @@ class Bench:
 
     async def ready(self) -> None:
         """Lead, and have a topic."""
-        while not self.node.view.led():
+        while not self.node.replicas.led():
             if self.fatal is not None:
                 raise self.fatal
             await asyncio.sleep(0.005)

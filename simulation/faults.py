@@ -156,7 +156,7 @@ class FaultMaker:
             return
         for process in self._processes.values():
             node = process.node
-            if node is not None and process.loop is not None and node.view.is_leading(fault.partition):
+            if node is not None and process.loop is not None and node.replicas.is_leading(fault.partition):
                 process.loop.call_soon(process.spawn, partial(self._take, node, fault.partition))
         self._kill_at(fault, self._world.time() + STEP_WAIT_S)
 

@@ -439,14 +439,15 @@ def readiness(node: Node) -> tuple[bool, Mapping[str, object]]:
 
     A node whose object store is not that of the service is not ready either, which stops a rollout of a wrong URL.
     """
-    waiting = [p for p in sorted(node.assignment) if (shard := node.view.shard(p)) is None or shard.phase is not State.LEADING]
-    failed = {p: reason for p, replica in node.replicas.items() if (reason := replica.failure) is not None}
-    loading = [p for p, replica in node.replicas.items() if replica.view is None and p not in failed]
+    waiting = [p for p in sorted(node.assignment) if (shard := node.replicas.shard(p)) is None or shard.phase is not State.LEADING]
+    followed = node.replicas.followed()
+    failed = {one.partition: reason for one in followed if (reason := one.failure) is not None}
+    loading = [one.partition for one in followed if one.view is None and one.partition not in failed]
     detail = {
         "version": installed_version(),
         "joined": node.is_joined,
         "assigned": sorted(node.assignment),
-        "leading": node.view.led(),
+        "leading": node.replicas.led(),
         "assigned_not_leading": waiting,
         "loading": loading,
         "progress": {partition: status.text for partition, status in node.loading().items()},

@@ -76,8 +76,8 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
     """Levels and counters of a node's replicas."""
     states = dict.fromkeys((state.value for state in State), 0)
     ends: dict[str, int] = {}
-    for partition, replica in node.replicas.items():
-        shard = replica.view
+    for replica in node.replicas.followed():
+        partition, shard = replica.partition, replica.view
         yield Sample("replica_failures_total", (partition,), replica.failures.count)
         yield Sample("state_locked_seconds", (partition,), replica.state_lock.age_ms / 1000)
         if shard is None:
@@ -108,7 +108,7 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
         yield Sample("duplicate_batches_total", (partition,), counts.duplicates)
         for error, count in counts.rejected.items():
             yield Sample("rejected_batches_total", (partition, _error_name(error)), count)
-    for partition in node.replicas:
+    for partition in (one.partition for one in node.replicas.followed()):
         for kind in CONTRADICTION_KINDS:
             yield Sample("contradictions_total", (partition, kind), node.accusations.counts[(partition, kind)])
     yield from _snapshot_samples(node)
@@ -116,9 +116,9 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
     yield from _retention_samples(node)
     yield from _file_samples(node, clock_ms())
     yield from _orphan_samples(node)
-    directory = node.replicas.get(DIRECTORY_PARTITION)
-    if directory is not None and directory.view is not None:
-        yield Sample("restore_unfinished", (), directory.view.is_restore_open)
+    directory = node.replicas.shard(DIRECTORY_PARTITION)
+    if directory is not None:
+        yield Sample("restore_unfinished", (), directory.is_restore_open)
     config = node.config
     yield Sample("node_info", (config.node_id, config.rack, installed_version()), 1)
     yield Sample("schema_level", (), node.schema_level)
@@ -142,7 +142,7 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
 
 def _snapshot_samples(node: Node) -> Iterable[Sample]:
     """Snapshots of each replica that is loaded, and their failures; an unknown figure has no sample."""
-    for partition in node.replicas:
+    for partition in (one.partition for one in node.replicas.followed()):
         for step in STEPS:
             yield Sample("snapshot_failures_total", (partition, step), node.snapshots.failures[partition, step])
         yield Sample("snapshot_digest_mismatches_total", (partition,), node.snapshots.digest_mismatches[partition])
@@ -160,7 +160,7 @@ def _snapshot_samples(node: Node) -> Iterable[Sample]:
 
 def _retention_samples(node: Node) -> Iterable[Sample]:
     """Batches that retention deleted, the time that its looks take, and what timestamps keep from it, where this node leads."""
-    for partition in node.replicas:
+    for partition in (one.partition for one in node.replicas.followed()):
         yield Sample("retention_deleted_batches_total", (partition,), node.retention.deleted_batches[partition])
         if partition in node.retention.last_run_s:
             yield Sample("retention_last_run_seconds", (partition,), node.retention.last_run_s[partition])
@@ -183,7 +183,8 @@ def _directory_samples(node: Node) -> Iterable[Sample]:
 
 def _file_samples(node: Node, now_ms: int) -> Iterable[Sample]:
     """Files of each coordinator, and the work for those without batches; the state of the cleaner only where this node leads."""
-    for partition, replica in node.replicas.items():
+    for replica in node.replicas.followed():
+        partition = replica.partition
         done = node.files.counts(partition)
         yield Sample("files_deleted_total", (partition,), done.deleted)
         yield Sample("files_handed_over_total", (partition,), done.handed_over)

@@ -208,7 +208,7 @@ def describing(judge: Judge, keys: list[str], node_id: int) -> Callable[[Node], 
     """The request whether files have live batches."""
 
     async def work(node: Node) -> None:
-        floors, led = judge.file_floors(keys), node.view.led()
+        floors, led = judge.file_floors(keys), node.replicas.led()
         judge.described(node_id, keys, led, floors, await ask(node, DESCRIBE_FILES, keys, TIMEOUT_MS))
 
     return work

@@ -33,7 +33,7 @@ class KeepingClient(Asker):
         command = AlterTopicConfigs(alterations=[TopicAlteration(topic=topic.name, changes=(change,))])
 
         async def work(node: Node) -> None:
-            if node.view.is_leading(DIRECTORY_PARTITION):
+            if node.replicas.is_leading(DIRECTORY_PARTITION):
                 [outcome] = cast(list[Outcome], await node.replicas[DIRECTORY_PARTITION].ask(command, TIMEOUT_MS))
                 if judged is not None and not outcome.error:
                     judged.altered(topic.topic_id, name, value)

@@ -151,7 +151,7 @@ async def test_an_answer_that_cannot_be_written_closes_its_connection_alone(monk
             patched.setattr(partitions_api, "encode_list_offsets_response", lambda _: encode_list_offsets_response([(b"short", [])]))
             assert await send(dispatcher, ApiKey.LIST_OFFSETS, encode(asked((ONE, [0])))) is None
         assert await found(send(dispatcher, ApiKey.LIST_OFFSETS, encode(asked((ONE, [0]))))) == [(ONE, [(0, 0)])]
-        assert started.node.view.led() == [0, 1]
+        assert started.node.replicas.led() == [0, 1]
 
 
 async def test_damaged_bytes_are_refused_before_anything_is_asked() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -24,6 +24,7 @@ from coordinator.runtime.node.config import NodeConfig, NodePorts
 from coordinator.runtime.node.node import Node
 from coordinator.runtime.node.topic_rules import TopicExpectations
 from coordinator.runtime.ports import ClassicLogs, DurableSnapshots, Peers, PeerUnavailable, StateStores
+from coordinator.runtime.routing.replicas import Replicas
 from coordinator.runtime.telemetry import NoTelemetry, Telemetry
 from records.model import Endpoint
 from simulation.fakes.directories import FakeDirectory
@@ -45,6 +46,14 @@ class NoPeers:
 
 NO_PEERS = NoPeers()
 NO_TELEMETRY = NoTelemetry()
+
+
+def replicas_of(made: Iterable[Any]) -> Replicas:
+    """The replicas of a node that has no process, from what stands in for each."""
+    replicas = Replicas()
+    for replica in made:
+        replicas.follow(replica)
+    return replicas
 
 
 def _config(kafka: FakeKafka) -> NodeConfig:
@@ -90,7 +99,7 @@ class Running:
 
     async def leads(self) -> None:
         """Wait until the node leads everything."""
-        await self.until(lambda: len(self.node.view.led()) == len(self.kafka.logs), "leadership of all partitions")
+        await self.until(lambda: len(self.node.replicas.led()) == len(self.kafka.logs), "leadership of all partitions")
 
     async def ask(self, partition: int, command: CommitFile | PlacePartitions | ListOffsets) -> Answer:
         """Ask a replica."""

@@ -53,7 +53,7 @@ async def unable(value: bytes) -> AsyncIterator[tuple[Running, FakeKafka, int]]:
     stores = MemoryStateStores()
     async with running(kafka, stores, pauses=SHORT_LOOKS) as started:
         node = started.node
-        await started.until(lambda: node.assignment == EVERYTHING and node.view.led() == [0], "leadership of partition 0")
+        await started.until(lambda: node.assignment == EVERYTHING and node.replicas.led() == [0], "leadership of partition 0")
         await started.until(lambda: node.withheld_reason is not None, "the reason")
         yield started, kafka, end
     assert started.fatal == []
@@ -85,10 +85,10 @@ async def test_a_log_of_a_newer_version_is_given_to_another_member_and_no_epoch_
         member.join(other)
         # It is given partition 1 by the balance, or by this node's leaving; what is led here is led on unless another node claims it.
         await started.until(lambda: bool(other.assignments) and 1 in other.assignments[-1], "the other member's turn")
-        assert node.view.led() == [0]
+        assert node.replicas.led() == [0]
         member.leave()
         await started.until(lambda: node.assignment == EVERYTHING, "the return when nobody else is left")
-        await started.until(lambda: node.view.led() == [0], "leadership of partition 0")
+        await started.until(lambda: node.replicas.led() == [0], "leadership of partition 0")
         assert kafka.logs[1].end_offset == end
         assert node.replicas[1].view is shard
 
@@ -114,7 +114,7 @@ async def test_who_is_not_fit_stays_out_while_others_are_there_and_comes_back_wh
         await started.until(lambda: len(looked) > looks + 3, "some looks at who else is there")
         assert not started.node.is_joined
         assert abstaining.left["unsupported"] == 1
-        assert started.node.view.led() == [0, 1]
+        assert started.node.replicas.led() == [0, 1]
         abstaining.release("unsupported")
         await started.until(lambda: len(started.node.assignment) == 1, "the return")
         assert started.node.withheld_reason is None

@@ -20,6 +20,7 @@ from coordinator.runtime.node.accusations import Accusations
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import PeerUnavailable
 from coordinator.runtime.routing.cluster_view import ClusterView
+from coordinator.runtime.routing.replicas import Replicas
 from records.codec import encode_entry
 from records.entry_key import EntryKey, encode_key
 from records.model import Endpoint, LeadershipClaimed, RecordsDeleted
@@ -51,7 +52,7 @@ class Peer:
 
 
 async def told_by(found: Contradicted, its_claim: LeadershipClaimed | None, peer: Peer) -> Accusations:
-    accusations = Accusations(node_id=1, view=ClusterView({}, "PLAINTEXT"), peers=peer, pauses=SOON)
+    accusations = Accusations(node_id=1, view=ClusterView(Replicas(), "PLAINTEXT"), peers=peer, pauses=SOON)
     accusations.contradicted(4, found, its_claim)
     await accusations.finished()
     return accusations
@@ -86,7 +87,7 @@ async def with_a_file(started: Running) -> None:
 async def heals(started: Running, failed: Callable[[], int]) -> None:
     """The replica failed once, leads again and gives out the next offset."""
     await started.until(lambda: failed() == 1, "the failure")
-    await started.until(lambda: started.node.view.is_leading(0), "leadership")
+    await started.until(lambda: started.node.replicas.is_leading(0), "leadership")
     assert result_of(await started.ask(0, commit("b", [batch(0, 1)]))).base_offsets == [3]
     assert not started.fatal
 

@@ -38,7 +38,7 @@ async def test_a_topic_created_anew_ends_the_node_and_nothing_is_acknowledged_in
         refused = result_of(await started.ask(1, commit("c", [batch(0, 3)], owner_ids=[1])))
         assert refused.errors == [16]
         await started.until(lambda: bool(started.fatal), "the end")
-        assert not started.node.view.led()
+        assert not started.node.replicas.led()
     assert "was deleted and created anew while the service was running" in str(started.fatal[0])
 
 
@@ -73,7 +73,7 @@ async def test_a_log_that_starts_behind_the_state_fails_the_replica_and_names_bo
     kafka.delete_records(1, applied_offset + 3)
     async with running(kafka, stores) as started:
         await started.until(lambda: started.node.is_joined, "the group")
-        await started.until(lambda: started.node.view.led() == [0], "leadership of the other")
+        await started.until(lambda: started.node.replicas.led() == [0], "leadership of the other")
         # Until the directory is loaded other nodes may have a snapshot.
         await started.until(lambda: started.node.replicas[1].unloadable is not None, "the replica to be given up")
         is_ready, detail = readiness(started.node)
@@ -90,9 +90,9 @@ async def test_a_hole_in_the_log_stops_the_replica() -> None:
         await commit_some(started, "a")
         hole = kafka.append_hole(1)
         kafka.append(1, None, b"?")
-        await started.until(lambda: (shard := started.node.view.shard(1)) is not None and shard.phase is State.FAILED, "the failure")
+        await started.until(lambda: (shard := started.node.replicas.shard(1)) is not None and shard.phase is State.FAILED, "the failure")
         assert f"expected offset {hole}, read {hole + 1}" in str(started.node.replicas[1].failure)
-        assert started.node.view.led() == [0]
+        assert started.node.replicas.led() == [0]
 
 
 def grow_again(kafka: FakeKafka, end_offset: int) -> None:
@@ -125,7 +125,7 @@ async def test_a_log_that_was_cut_under_a_replica_is_compared_with_its_state(gro
             kafka.group.assign({0: "1", 1: "2"})
             claim = LeadershipClaimed(epoch=2, term=9, node_id=2, rack="", endpoints=[])
             kafka.append(1, encode_key(EntryKey(2, 9, 0)), encode_entry([claim]))
-            await started.until(lambda: not started.node.view.is_leading(1), "the end of its own leadership")
+            await started.until(lambda: not started.node.replicas.is_leading(1), "the end of its own leadership")
         view = replica.view
         assert view is not None
         await started.until(lambda: view.next_offset == kafka.logs[1].end_offset, "the end of the log")
@@ -141,7 +141,7 @@ async def test_a_log_that_was_cut_under_a_replica_is_compared_with_its_state(gro
             refused = f"has applied offset {lost_end - 1}, but the log ends at {end_of_a}. Acknowledged data is missing from the log"
             assert refused in str(started.node.replicas[1].failure)
             assert refused in str(started.node.withheld_reason)
-            assert not started.node.view.is_leading(1)
+            assert not started.node.replicas.is_leading(1)
             return
         await started.until(lambda: watermark(started.node.replicas[1]) == 3, "the new one")
         assert "is not the one the state database has applied" in started.node.keeper.failures[1].last_reason
@@ -166,7 +166,7 @@ async def test_a_running_node_and_a_restarted_one_say_the_same_of_a_log_that_is_
     async with running(kafka, stores) as started:
         await started.until(lambda: started.node.is_prepared.is_set(), "the start")
         assert started.node.replicas[1].unloadable == told
-        await started.until(lambda: started.node.view.led() == [0], "leadership of the other")
+        await started.until(lambda: started.node.replicas.led() == [0], "leadership of the other")
     kafka.append(1, lost.key, lost.value)
     async with running(kafka, stores) as started:
         await started.leads()

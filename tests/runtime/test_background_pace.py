@@ -26,7 +26,7 @@ from coordinator.runtime.files.pace import (
     BackgroundPace,
 )
 from tests.core.build import TOPIC, batch, commit, delete_records
-from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
+from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, replicas_of, running
 
 BATCHES_PER_FILE = 10
 
@@ -36,11 +36,8 @@ class Committing:
 
     def __init__(self) -> None:
         self.counts = [(CommitCounts(), AppliedCounts()), (CommitCounts(), AppliedCounts())]
-        self.replicas: dict[int, Any] = {
-            at: SimpleNamespace(view=SimpleNamespace(commit_counts=led, applied_counts=applied))
-            for at, (led, applied) in enumerate(self.counts)
-        }
-        self.replicas[2] = SimpleNamespace(view=None)
+        views = [SimpleNamespace(commit_counts=led, applied_counts=applied) for led, applied in self.counts]
+        self.replicas = replicas_of(SimpleNamespace(partition=at, view=view) for at, view in enumerate([*views, None]))
         self.pace = BackgroundPace(self.replicas)
         self.now_s = 0.0
 

@@ -102,7 +102,7 @@ async def test_a_leader_whose_clock_jumps_leaves_the_group_leads_on_and_comes_ba
         assert "the clock of this node is 7200." in str(detail["withheld"])
         assert "ahead of Kafka and node 2" in str(detail["withheld"])
         # The other member does not claim: what is led is led on.
-        assert started.node.view.led() == [0, 1]
+        assert started.node.replicas.led() == [0, 1]
         clock.ms = 0
         await started.until(lambda: started.node.is_joined, "the return")
         assert started.node.withheld_reason is None
@@ -183,7 +183,7 @@ async def test_a_node_that_is_off_at_the_start_does_not_join() -> None:
         assert "1" not in kafka.group.members()
         # Nobody else is left: a coordinator without any member has no leader.
         kafka.group.remove("2")
-        await started.until(lambda: started.node.view.led() == [0, 1], "the return of the last one")
+        await started.until(lambda: started.node.replicas.led() == [0, 1], "the return of the last one")
 
 
 def _register(node: NodeRegistered) -> RegisterNode:
@@ -207,7 +207,7 @@ async def test_a_node_whose_claims_are_refused_gives_the_partition_back() -> Non
         assert "Kafka refused what this node wrote to metadata partition" in str(started.node.withheld_reason)
         assert sum(log.end_offset for log in kafka.logs) == 0
         kafka.faults.fate_of = lambda _node, _partition, _seq, _value: Fate.DELIVER
-        await started.until(lambda: bool(started.node.view.led()), "the return")
+        await started.until(lambda: bool(started.node.replicas.led()), "the return")
         assert started.node.withheld_reason is None
     assert started.fatal == []
 

@@ -74,7 +74,7 @@ async def test_a_second_process_is_refused_before_it_joins_the_group_while_the_f
         message = str(second.fatal[0])
         assert "node.id 1 is in use: the process at one:9192 is registered under it and answers" in message
         assert "change node.id" in message
-        assert first.node.view.led() == [0, 1]
+        assert first.node.replicas.led() == [0, 1]
     assert first.fatal == []
     assert [one.incarnation_id for one in registrations(kafka)] == [first.node.config.incarnation_id]
 

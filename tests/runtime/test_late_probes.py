@@ -13,9 +13,8 @@ from coordinator.core.log_entry import ReadEntry
 from coordinator.runtime.node.clocks import NodeClocks
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.replica.broker_time import BrokerTime
-from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.routing.cluster_view import ClusterView
-from tests.runtime.nodes import NO_PEERS
+from tests.runtime.nodes import NO_PEERS, replicas_of
 
 SKEW_MAX_MS = 5_000
 BROKER_MS = 1_700_000_000_000
@@ -31,7 +30,7 @@ class Probed:
         self._probe = BrokerTime(lambda: self._monotonic_ms)
         self._clocks = NodeClocks(
             node_id=1,
-            replicas={0: cast(Replica, SimpleNamespace(broker_time=self._probe))},
+            replicas=replicas_of([SimpleNamespace(partition=0, broker_time=self._probe)]),
             view=cast(ClusterView, SimpleNamespace(directory=None)),
             peers=NO_PEERS,
             wall_ms=self._wall_ms,

@@ -87,7 +87,7 @@ async def test_the_given_coordinators_are_listed_once_and_led_or_not() -> None:
         assert not page.more
         started.node.replicas[2].set_assigned(False)
         started.node.replicas[2].invalidate("injected")
-        assert started.node.view.led() == [0, 1]
+        assert started.node.replicas.led() == [0, 1]
         assert {one.coordinator_id for one in FileListing(started.node, []).after("", 10, FILE_STATES).files} == {0, 1}
         # One that has failed cannot be believed.
         assert FileListing(started.node, [0, 2, 7]).unreadable() == [2, 7]

@@ -101,7 +101,7 @@ async def test_readiness_has_the_progress_of_what_is_not_loaded() -> None:
     kafka = in_memory()
     kafka.set_unanswered(1)
     async with running(kafka, MemoryStateStores()) as started:
-        await started.until(lambda: 0 in started.node.view.led(), "the partition that answers")
+        await started.until(lambda: 0 in started.node.replicas.led(), "the partition that answers")
         _, detail = readiness(started.node)
         assert detail["progress"] == {1: "opening the state database"}
         assert detail["offline_directories"] == {}

@@ -41,10 +41,10 @@ async def test_who_cannot_lead_leaves_the_group_for_a_while(monkeypatch: pytest.
         await started.until(lambda: started.node.assignment == EVERYTHING, "the assignment")
         kafka.node("2").membership.join(other)
         await started.until(lambda: EVERYTHING in other.assignments, "the other member's turn")
-        assert not started.node.view.led()
+        assert not started.node.replicas.led()
         is_told.set()
-        await started.until(lambda: bool(started.node.view.led()), "the return")
-        assert len(started.node.view.led()) == 1
+        await started.until(lambda: bool(started.node.replicas.led()), "the return")
+        assert len(started.node.replicas.led()) == 1
     assert started.fatal == []
 
 

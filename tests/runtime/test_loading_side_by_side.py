@@ -38,7 +38,7 @@ async def test_a_partition_that_kafka_tells_nothing_of_holds_up_no_other(partiti
     kafka.set_unanswered(partition)
     others = [number for number in range(PARTITIONS) if number != partition]
     async with running(kafka, stores) as started:
-        await started.until(lambda: started.node.view.led() == others, "leadership of the others")
+        await started.until(lambda: started.node.replicas.led() == others, "leadership of the others")
         is_ready, detail = readiness(started.node)
         assert (is_ready, detail["loading"], detail["failed"]) == (False, [partition], {})
         kafka.set_unanswered()
@@ -52,9 +52,7 @@ async def test_nothing_is_served_without_the_directory() -> None:
     kafka, stores = await kafka_with_states()
     kafka.set_unanswered(0)
     async with running(kafka, stores) as started:
-        await started.until(
-            lambda: sum(replica.view is not None for replica in started.node.replicas.values()) == PARTITIONS - 1, "the others"
-        )
+        await started.until(lambda: len(started.node.replicas.loaded()) == PARTITIONS - 1, "the others")
         assert not started.node.is_prepared.is_set()
         kafka.set_unanswered()
         await started.leads()
@@ -67,7 +65,7 @@ async def test_a_topic_that_grows_while_a_replica_waits_for_kafka_is_known_to_it
     async with running(kafka, stores) as started:
         await started.until(lambda: started.node.is_prepared.is_set(), "the others")
         kafka.grow(PARTITIONS + 2)
-        await started.until(lambda: len(started.node.replicas) == PARTITIONS + 2, "the new partitions")
+        await started.until(lambda: started.node.replicas.count == PARTITIONS + 2, "the new partitions")
         kafka.set_unanswered()
         await started.leads()
         assert await started.high_watermark(1) == 3

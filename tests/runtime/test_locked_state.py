@@ -145,7 +145,7 @@ async def test_a_follower_reads_no_further_once_memory_is_full(tmp_path: Path) -
         await leader.leads()
         await leader.ask(0, place())
         async with running(kafka, StateDatabases(tmp_path / "follower"), name="2", node_id=2, flush_backlog_max=10) as follower:
-            await follower.until(lambda: follower.node.replicas.get(0) is not None, "the replica")
+            await follower.until(lambda: follower.node.replicas.follows(0), "the replica")
             await written(follower)
             lock = follower.node.replicas[0].state_lock
             with locked(database(tmp_path / "follower")):
@@ -176,7 +176,7 @@ async def test_a_start_waits_for_the_end_of_an_exclusive_lock(tmp_path: Path, pa
         assert await commit_one(started, "a") == {0}
     with locked(database(tmp_path, partition), "PRAGMA locking_mode = EXCLUSIVE", "BEGIN EXCLUSIVE"):
         async with running(kafka, StateDatabases(tmp_path)) as started:
-            await started.until(lambda: partition in started.node.replicas, "the replica")
+            await started.until(lambda: started.node.replicas.follows(partition), "the replica")
             await started.until(lambda: started.node.replicas[partition].state_lock.is_held, "the lock to be met")
             await asyncio.sleep(LONGER_THAN_A_WAIT_S)
             assert not started.fatal
@@ -195,7 +195,7 @@ async def test_a_start_goes_on_when_the_exclusive_lock_ends(tmp_path: Path) -> N
     with locked(database(tmp_path), "PRAGMA locking_mode = EXCLUSIVE", "BEGIN EXCLUSIVE"):
         unlocked = running(kafka, StateDatabases(tmp_path))
         started = await unlocked.__aenter__()
-        await started.until(lambda: 0 in started.node.replicas and started.node.replicas[0].state_lock.is_held, "the lock to be met")
+        await started.until(lambda: started.node.replicas.follows(0) and started.node.replicas[0].state_lock.is_held, "the lock to be met")
     try:
         await started.leads()
         assert await started.high_watermark(0) == 1
@@ -216,7 +216,7 @@ async def test_a_start_with_several_databases_of_a_partition_waits_for_a_locked_
         both = over(kafka, tmp_path / "one", tmp_path / "two")
         started = await both.__aenter__()
         await asyncio.sleep(LONGER_THAN_A_WAIT_S)
-        assert not started.node.replicas
+        assert not started.node.replicas.count
         assert not started.fatal
     try:
         await started.leads()

@@ -48,7 +48,7 @@ async def test_a_replica_moves_while_commits_go_on(tmp_path: Path) -> None:
         started.node.keeper.directories.move(0, str(b))
         assert place_of(started, 0).moving_to == started.node.keeper.directories.directories()[1].directory_id
         number = 20
-        while started.node.replicas[0] is former or homes(started)[0] != "b" or not started.node.view.led():
+        while started.node.replicas[0] is former or homes(started)[0] != "b" or not started.node.replicas.led():
             await commits(started, 0, f"file-{number}")
             number += 1
         await started.until(lambda: place_of(started, 0).moving_to is None, "the end of the move")

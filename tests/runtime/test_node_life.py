@@ -74,7 +74,7 @@ async def test_a_refusal_while_serving_is_counted_and_survived() -> None:
         assert {"tick", "topic-guard"} <= set(started.node.loop_rounds_s), "the age of a loop that never succeeds grows too"
         samples = {(one.name, one.labels): one.value for one in node_samples(started.node, lambda: 0)}
         assert samples[("topic_check_failures_total", ("refused",))] >= 5
-        assert started.node.view.led() == [0, 1]
+        assert started.node.replicas.led() == [0, 1]
         assert await started.ask(1, place(count=1)) is not None
         assert result_of(await started.ask(1, commit("a", [batch(0, 3)], owner_ids=[1]))).errors == [0]
         kafka.refusal = None
@@ -93,10 +93,10 @@ async def test_a_leader_that_has_to_claim_again_under_a_refusal_does_so_when_it_
         kafka.faults.refuse_produce = lambda _node, _partition, _seq: "injected"
         answer = await started.ask(0, place(count=1))
         assert answer is not None
-        await started.until(lambda: not started.node.view.led(), "the end of the term")
+        await started.until(lambda: not started.node.replicas.led(), "the end of the term")
         kafka.faults.refuse_produce = lambda _node, _partition, _seq: None
         await started.until(lambda: started.node.topic.failed_checks["refused"] >= 3, "several refused checks")
-        assert started.node.view.led() == []
+        assert started.node.replicas.led() == []
         kafka.refusal = None
         await started.leads()
     assert started.fatal == []
@@ -166,7 +166,7 @@ async def test_nothing_is_read_from_a_database_that_is_being_set_aside() -> None
         replica = started.node.replicas[0]
         await replica.close(keep_evidence=True)
         assert replica.view is None
-        assert started.node.view.led() == []
+        assert started.node.replicas.led() == []
 
 
 # ---- what /ready says
@@ -194,7 +194,7 @@ async def test_a_replica_ahead_of_its_log_makes_the_node_not_ready_and_says_why(
     kafka.logs[1].cut(0)
     async with running(kafka, stores) as started:
         await started.until(lambda: started.node.is_joined, "the group")
-        await started.until(lambda: started.node.view.led() == [0], "leadership of the other")
+        await started.until(lambda: started.node.replicas.led() == [0], "leadership of the other")
         is_ready, detail = readiness(started.node)
         assert not is_ready
         assert detail["loading"] == []
@@ -217,5 +217,5 @@ async def test_a_bug_of_the_core_stops_the_replica_which_is_rebuilt(monkeypatch:
         monkeypatch.setattr(Leader, "pump", broken)
         refused = result_of(await started.ask(0, commit("a", [batch(0, 3)])))
         assert refused.errors == [16]
-        await started.until(lambda: started.node.replicas[0] is not replica and started.node.view.is_leading(0), "the rebuilt replica")
+        await started.until(lambda: started.node.replicas[0] is not replica and started.node.replicas.is_leading(0), "the rebuilt replica")
         assert result_of(await started.ask(0, commit("a", [batch(0, 3)]))).errors == [0]

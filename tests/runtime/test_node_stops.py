@@ -29,7 +29,7 @@ async def test_a_new_topic_that_some_brokers_do_not_know_yet_is_waited_for(monke
 
     monkeypatch.setattr(FakeCluster, "log_range", late)
     async with running(in_memory(topic_exists=False), MemoryStateStores()) as started:
-        await started.until(lambda: len(started.node.view.led()) == 2 or bool(started.fatal), "leadership, or the end")
+        await started.until(lambda: len(started.node.replicas.led()) == 2 or bool(started.fatal), "leadership, or the end")
     assert started.fatal == []
     assert asked > 3
 
@@ -56,7 +56,7 @@ async def test_a_node_with_state_waits_for_a_topic_that_a_broker_does_not_know_y
 
     monkeypatch.setattr(FakeCluster, "describe_topic", late)
     async with running(in_memory(), MemoryStateStores(), state_found_in="/data", pauses=Pauses(kafka_retry_s=(0.001, 0.002))) as started:
-        await started.until(lambda: len(started.node.view.led()) == 2 or bool(started.fatal), "leadership, or the end")
+        await started.until(lambda: len(started.node.replicas.led()) == 2 or bool(started.fatal), "leadership, or the end")
     assert started.fatal == []
 
 
@@ -73,7 +73,7 @@ async def test_a_clean_stop_leads_on_for_its_successors() -> None:
         stopping = asyncio.create_task(started.node.stop())
         await started.until(lambda: started.node.assignment == frozenset(), "the group to take the assignment away")
         assert not stopping.done()
-        assert len(started.node.view.led()) == 2
+        assert len(started.node.replicas.led()) == 2
         stopping.cancel()
         await asyncio.gather(stopping, return_exceptions=True)
 
@@ -83,4 +83,4 @@ async def test_a_stopped_node_shows_no_state_whose_database_is_closed() -> None:
     async with running(in_memory(), MemoryStateStores()) as started:
         await started.leads()
         await started.node.stop(hand_over=False)
-        assert [started.node.view.shard(partition) for partition in (0, 1)] == [None, None]
+        assert [started.node.replicas.shard(partition) for partition in (0, 1)] == [None, None]

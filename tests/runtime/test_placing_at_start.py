@@ -44,7 +44,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
 async def test_a_topic_waits_for_the_first_claims_and_lives_on_all_coordinators(held: asyncio.Event) -> None:
     kafka = in_memory(partitions=4)
     async with running(kafka, MemoryStateStores()) as started:
-        await started.until(lambda: started.node.view.led() == [0], "the directory's leader")
+        await started.until(lambda: started.node.replicas.led() == [0], "the directory's leader")
         creating = asyncio.ensure_future(started.node.directory.create_topics([WIDE], 20_000))
         await asyncio.sleep(0)
         assert TOPIC not in started.node.view.directory.placements  # type: ignore[union-attr]
@@ -57,7 +57,7 @@ async def test_a_topic_waits_for_the_first_claims_and_lives_on_all_coordinators(
 async def test_a_topic_that_waited_in_vain_is_placed_on_those_that_lead_and_tells(held: asyncio.Event) -> None:
     kafka = in_memory(partitions=4)
     async with running(kafka, MemoryStateStores(), pauses=Pauses(claims_s=0.05)) as started:
-        await started.until(lambda: started.node.view.led() == [0], "the directory's leader")
+        await started.until(lambda: started.node.replicas.led() == [0], "the directory's leader")
         [outcome] = await started.node.directory.create_topics([WIDE], 20_000)
         assert outcome.error is ErrorCode.NONE
         assert "live on 1 of 4 coordinators" in str(outcome.message)

@@ -255,7 +255,7 @@ async def test_a_partition_that_is_not_restored_yet_is_not_served_as_an_empty_on
     whole = restored_from(objects, location, partition_count=2)
     write(kafka, 0, whole)
     async with running(kafka, MemoryStateStores(), durable=FakeDurableSnapshots(objects), snapshots=ON_DEMAND) as started:
-        await started.until(lambda: started.node.view.led() == [0, 2], "leadership of partition 0 and of one beyond the restore")
+        await started.until(lambda: started.node.replicas.led() == [0, 2], "leadership of partition 0 and of one beyond the restore")
         assert started.node.replicas[1].view is None
         assert "partition=1" in caplog.text
         assert "`diskless restore start` again" in caplog.text
@@ -275,7 +275,7 @@ async def test_a_partition_of_another_restore_is_refused(caplog: pytest.LogCaptu
     write(kafka, 0, whole)
     write(kafka, 1, replace(whole, metadata_partition=1, location="", restore_id=bytes(16)))
     async with running(kafka, MemoryStateStores(), durable=FakeDurableSnapshots(objects), snapshots=ON_DEMAND) as started:
-        await started.until(lambda: started.node.view.led() == [0], "leadership of what is there")
+        await started.until(lambda: started.node.replicas.led() == [0], "leadership of what is there")
         assert started.node.replicas[1].view is None
     assert "does not begin with the restore that partition 0 begins with" in caplog.text
 

@@ -45,7 +45,7 @@ class Service:
 
     def bounds(self, partition: int) -> tuple[int, int]:
         """Log start and high watermark."""
-        for coordinator_id in self.node.view.led():
+        for coordinator_id in self.node.replicas.led():
             found = self.node.replicas[coordinator_id].look(lambda view: view.bounds(TOPIC, partition))
             if found is not None:
                 return found

@@ -183,7 +183,7 @@ async def test_replicas_that_are_loaded_later_write_at_the_level_in_force(monkey
             replica.invalidate("a test wants it built anew")
             await started.until(lambda old=replica, at=partition: started.node.replicas[at] is not old, "another replica")  # type: ignore[misc]
             await started.leads()
-            shard = started.node.view.shard(partition)
+            shard = started.node.replicas.shard(partition)
             assert shard is not None
             assert shard.schema_level == LEVEL_LATEST
         assert set(told) == {LEVEL_LATEST}  # also while the directory was being read anew

@@ -122,9 +122,7 @@ async def test_no_snapshot_and_no_beginning_of_the_log_is_said() -> None:
     await two_snapshots(kafka, objects)
     objects.by_key.clear()
     async with running(kafka, MemoryStateStores(), durable=FakeDurableSnapshots(objects), snapshots=ON_DEMAND) as started:
-        await started.until(
-            lambda: started.node.replicas.get(0) is not None and started.node.replicas[0].unloadable is not None, "a refusal"
-        )
+        await started.until(lambda: started.node.replicas.follows(0) and started.node.replicas[0].unloadable is not None, "a refusal")
         reason = started.node.replicas[0].unloadable
         assert reason is not None
         assert "after the applied offset -1" in reason
@@ -229,7 +227,7 @@ async def test_a_replica_that_was_rebuilt_counts_its_log_anew() -> None:
             await started.ask(0, commit(f"a{next(number)}", [batch(0, 3)], owner_ids=[0]))
         former = started.node.replicas[0]
         former.invalidate("a test says so")
-        await started.until(lambda: started.node.replicas[0] is not former and len(started.node.view.led()) == 1, "the rebuilt replica")
+        await started.until(lambda: started.node.replicas[0] is not former and len(started.node.replicas.led()) == 1, "the rebuilt replica")
         described = started.node.snapshots.describe(0)
         assert described is not None
         assert described.log_bytes == started.node.replicas[0].log_bytes > 0

@@ -93,11 +93,11 @@ def _is_pruned(first: Running) -> bool:
 
 
 def _is_loaded(second: Running) -> bool:
-    return all(partition in second.node.replicas and second.node.replicas[partition].view for partition in range(2))
+    return all(second.node.replicas.follows(partition) and second.node.replicas[partition].view for partition in range(2))
 
 
 def _is_given_up(second: Running) -> bool:
-    return 0 in second.node.replicas and second.node.replicas[0].unloadable is not None
+    return second.node.replicas.follows(0) and second.node.replicas[0].unloadable is not None
 
 
 async def asked(first: Running, question: SnapshotQuestion, *, cluster_id: str | None = None, max_bytes: int = 1_000) -> SnapshotAnswer:

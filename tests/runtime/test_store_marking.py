@@ -60,8 +60,8 @@ class World:
             store=FakeObjectStore(objects or self.objects, fault_of=lambda _call: self.fault),
             wal_prefix="wal/",
             service=lambda: self.service,
-            replicas={0: _Files(files)},  # type: ignore[dict-item]
-            view=_View(self, node_id),  # type: ignore[arg-type]
+            replicas=_Replicas(self, node_id, [_Files(files)]),  # type: ignore[arg-type]
+            view=_View(self),  # type: ignore[arg-type]
             peers=_Peers(self),  # type: ignore[arg-type]
             rng=random.Random(1),
         )
@@ -81,7 +81,6 @@ class World:
 @dataclass
 class _View:
     world: World
-    node_id: int
 
     @property
     def directory(self) -> Directory:
@@ -89,6 +88,16 @@ class _View:
 
     def node_endpoint(self, endpoints: Sequence[Endpoint]) -> Endpoint:
         return endpoint_of(endpoints, "NODES")
+
+
+@dataclass
+class _Replicas:
+    world: World
+    node_id: int
+    files: Sequence[_Files]
+
+    def followed(self) -> Sequence[_Files]:
+        return self.files
 
     def is_leading(self, _partition: int) -> bool:
         return self.world.leader == self.node_id

@@ -58,7 +58,7 @@ class Onlooker:
             descriptions.topic(placement)
             points = [FetchPoint(topic_id=placement.topic_id, partition=0, offset=self._rng.randrange(20), max_bytes=500)]
             find_applied_batches(node.view, points, 1000, 0)
-        for partition in node.replicas:
+        for partition in node.replicas.ids():
             try:
                 FileListing(node, [partition]).after("", self._rng.randrange(1, 20), set(FileState))
             except NotReadable:
@@ -73,9 +73,9 @@ def live(seed: int, *, is_watched: bool) -> tuple[object, int]:
         run.live()
         logs = [log.entries() for log in run.kafka.logs]
         digests = {
-            (node_id, partition): (replica.writer.written_offset, replica.writer.digest.to_bytes())
+            (node_id, replica.partition): (replica.writer.written_offset, replica.writer.digest.to_bytes())
             for node_id, process in run.processes.items()
-            for partition, replica in ({} if process.node is None else process.node.replicas).items()
+            for replica in (() if process.node is None else process.node.replicas.followed())
         }
         told = (run.judge.violation, run.story.trace_hash, run.story.text(), run.judge.answers, logs, digests)
     finally:

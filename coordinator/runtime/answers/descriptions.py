@@ -11,6 +11,7 @@ from coordinator.core.leadership.states import State
 from coordinator.runtime.directories.reporting import log_dirs
 from coordinator.runtime.loading.progress import LoadStatus
 from coordinator.runtime.node.node import Node
+from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.routing.cluster_view import KnownLeader
 from records.model import NodeRegistered
 
@@ -88,7 +89,7 @@ class Descriptions:
 
     def _partition(self, placement: Placement | Deletion, partition: int, coordinator_id: int) -> LocalPartition:
         leader = self._node.view.leader(coordinator_id)
-        shard = self._node.view.shard(coordinator_id)
+        shard = self._node.replicas.shard(coordinator_id)
         bounds = None if shard is None else shard.bounds(placement.topic_id, partition)
         log_start, high_watermark = (-1, -1) if bounds is None else bounds
         return LocalPartition(
@@ -113,12 +114,12 @@ class Descriptions:
         return [None if topic_id is None else directory.placements.get(topic_id) for topic_id in ids]
 
     def coordinators(self, wanted: Iterable[int]) -> list[LocalCoordinator]:
-        """The coordinators with these ids, or all."""
-        ids = list(wanted) or sorted(self._node.replicas)
-        return [self._coordinator(coordinator_id) for coordinator_id in ids if coordinator_id in self._node.replicas]
+        """Those of the coordinators with these ids, or of all, that are followed here."""
+        replicas = self._node.replicas
+        return [self._coordinator(replica) for one in list(wanted) or replicas.ids() if (replica := replicas.get(one)) is not None]
 
-    def _coordinator(self, coordinator_id: int) -> LocalCoordinator:
-        replica = self._node.replicas[coordinator_id]
+    def _coordinator(self, replica: Replica) -> LocalCoordinator:
+        coordinator_id = replica.partition
         shard, failures = replica.view, replica.failures
         state = State.FAILED.value if replica.unloadable else "loading"
         if shard is not None:

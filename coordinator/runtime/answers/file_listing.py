@@ -41,7 +41,7 @@ class FileListing:
 
     def __init__(self, node: Node, coordinator_ids: Iterable[int]) -> None:
         self._node = node
-        self._ids = list(dict.fromkeys(coordinator_ids)) or node.view.led()
+        self._ids = list(dict.fromkeys(coordinator_ids)) or node.replicas.led()
         self._times = FileTimes(
             commit_max_age_ms=node.config.files.commit_max_age_ms,
             delete_grace_ms=node.config.files.delete_grace_ms,
@@ -51,7 +51,7 @@ class FileListing:
     def unreadable(self) -> list[int]:
         """Coordinators of which this node has no replica that can be read."""
         replicas = self._node.replicas
-        return [one for one in self._ids if one not in replicas or not replicas[one].is_readable]
+        return [one for one in self._ids if (replica := replicas.get(one)) is None or not replica.is_readable]
 
     def after(self, after_key: str, limit: int, states: Collection[int]) -> FilePage:
         """Look at up to `limit` files after a key, and return those in these states. Raises `NotReadable`.

@@ -31,14 +31,14 @@ async def describe_gateways(node: Node, _: int, request: DescribeGatewaysRequest
     if request.timeout_ms <= 0:
         refused = bad_timeout(request.timeout_ms)
         return _refused(node_id, refused.error, refused.message)
-    if not node.replicas:
+    if not node.replicas.count:
         return _refused(node_id, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"node {node_id} is starting; retry, or ask another node")
     try:
         brokers = await node.brokers.known(request.timeout_ms / 1000)
     except KafkaUnavailable as error:
         what = f"node {node_id} does not know the brokers of the Kafka cluster: {error}; retry"
         return _refused(node_id, ErrorCode.COORDINATOR_NOT_AVAILABLE, what)
-    leaders = {coordinator_id: node.view.leader(coordinator_id) for coordinator_id in sorted(node.replicas)}
+    leaders = {coordinator_id: node.view.leader(coordinator_id) for coordinator_id in node.replicas.ids()}
     plan = _plan(tuple(Broker(one.broker_id, one.rack) for one in brokers), tuple(places_of(leaders, brokers)))
     return DescribeGatewaysResponse(
         error_code=ErrorCode.NONE,

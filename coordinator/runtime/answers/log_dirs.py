@@ -34,7 +34,7 @@ ASSIGN_TIMEOUT_MS: Final = 5_000
 async def assign_replicas_to_dirs(node: Node, _: int, request: Message) -> Message:
     """Answer AssignReplicasToDirs as the leader of partition 0: what is recorded is in the log."""
     facts, replica = node.topic.facts, node.replicas.get(DIRECTORY_PARTITION)
-    if facts is None or replica is None or not node.view.is_leading(DIRECTORY_PARTITION):
+    if facts is None or replica is None or not node.replicas.is_leading(DIRECTORY_PARTITION):
         return assign_response(node.router.not_led(DIRECTORY_PARTITION).error)
     node_id, epoch, asked = assigned_replicas(request)
     errors = [_assignment_error(one, facts.topic_id, len(facts.partitions)) for one in asked]
@@ -59,7 +59,7 @@ async def alter_replica_log_dirs(node: Node, version: int, request: Message) -> 
 
 
 def _begin_move(node: Node, wanted: WantedPlace) -> ErrorCode:
-    if wanted.topic != node.config.topic or wanted.partition not in node.replicas:
+    if wanted.topic != node.config.topic or not node.replicas.follows(wanted.partition):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     directories = node.keeper.directories
     place = next((one for one in directories.places() if one.partition == wanted.partition), None)

@@ -50,7 +50,7 @@ async def describe_coordinators(node: Node, _: int, request: DescribeCoordinator
     """Answer DescribeCoordinators from this node's replicas."""
     describe = Descriptions(node, listener)
     directory = node.view.directory or Directory()
-    ids = request.coordinator_ids or sorted(node.replicas)
+    ids = request.coordinator_ids or node.replicas.ids()
     nodes = [
         DescribeCoordinatorsNode(
             node_id=n.node_id,
@@ -62,7 +62,7 @@ async def describe_coordinators(node: Node, _: int, request: DescribeCoordinator
                 DescribeCoordinatorsRecordedDirectory(
                     directory_id=one.directory_id, is_online=one.is_online, coordinator_ids=tuple(one.partitions)
                 )
-                for one in recorded_directories(directory, n, filter(node.replicas.__contains__, ids))
+                for one in recorded_directories(directory, n, filter(node.replicas.exists, ids))
             ),
         )
         for n in describe.nodes()

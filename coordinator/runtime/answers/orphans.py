@@ -21,7 +21,7 @@ async def scan_orphans(node: Node, _: int, request: ScanOrphansRequest) -> Messa
     """Answer ScanOrphans."""
     if request.timeout_ms <= 0:
         return _told(node, bad_timeout(request.timeout_ms))
-    if not node.view.is_leading(DIRECTORY_PARTITION):
+    if not node.replicas.is_leading(DIRECTORY_PARTITION):
         return _told(node, node.router.not_led(DIRECTORY_PARTITION))
     match request.action:
         case ScanAction.TELL:

@@ -19,7 +19,7 @@ from coordinator.runtime.node.node import Node
 async def finish_restore(node: Node, _: int, request: FinishRestoreRequest) -> Message:
     """Answer FinishRestore: what became of it, and the restore as this node knows it then."""
     outcome = bad_timeout(request.timeout_ms) if request.timeout_ms <= 0 else await _finish(node, request)
-    restored = {partition: one for partition in node.replicas if (one := _restoration(node, partition)) is not None}
+    restored = {partition: one for partition in node.replicas.ids() if (one := _restoration(node, partition)) is not None}
     first = restored.get(DIRECTORY_PARTITION)
     return FinishRestoreResponse(
         error_code=outcome.error,
@@ -41,7 +41,7 @@ async def finish_restore(node: Node, _: int, request: FinishRestoreRequest) -> M
 
 
 async def _finish(node: Node, request: FinishRestoreRequest) -> Outcome:
-    if not node.view.is_leading(DIRECTORY_PARTITION):
+    if not node.replicas.is_leading(DIRECTORY_PARTITION):
         return node.router.not_led(DIRECTORY_PARTITION)
     if request.restore_id == NO_RESTORE:
         return OK
@@ -63,6 +63,5 @@ def _is_of(one: Restoration | None, first: Restoration) -> bool:
 
 
 def _restoration(node: Node, partition: int) -> Restoration | None:
-    replica = node.replicas.get(partition)
-    view = None if replica is None else replica.view
+    view = node.replicas.shard(partition)
     return None if view is None else view.restoration

@@ -21,7 +21,7 @@ from coordinator.runtime.retention.enforcer import Enforced
 
 async def enforce_retention(node: Node, _: int, request: EnforceRetentionRequest) -> Message:
     """Answer EnforceRetention, of each coordinator that is named or of each one led here, one after the other."""
-    ids = list(dict.fromkeys(request.coordinator_ids)) or node.view.led()
+    ids = list(dict.fromkeys(request.coordinator_ids)) or node.replicas.led()
     deadline_s = asyncio.get_running_loop().time() + request.timeout_ms / 1000
     return EnforceRetentionResponse(results=tuple([_result(one, await _enforced(node, one, request, deadline_s)) for one in ids]))
 

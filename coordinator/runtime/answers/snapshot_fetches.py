@@ -39,7 +39,7 @@ async def fetch_snapshot(node: Node, version: int, request: Message) -> Message:
 
 
 async def _answer(node: Node, asked: SnapshotQuestion, max_bytes: int) -> SnapshotAnswer:
-    if asked.topic != node.config.topic or asked.partition not in node.replicas:
+    if asked.topic != node.config.topic or not node.replicas.follows(asked.partition):
         return SnapshotAnswer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     try:
         piece = await node.snapshots.read(asked.partition, SnapshotId(asked.end_offset, asked.epoch), asked.position, max_bytes)

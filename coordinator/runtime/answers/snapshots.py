@@ -25,7 +25,7 @@ from coordinator.runtime.snapshots.keeper import KnownSnapshot, PartitionSnapsho
 
 async def take_snapshot(node: Node, _: int, request: TakeSnapshotRequest) -> Message:
     """Answer TakeSnapshot: a snapshot of each coordinator that is named, or of each one led here, is committed or refused."""
-    ids = _once(request.coordinator_ids) or node.view.led()
+    ids = _once(request.coordinator_ids) or node.replicas.led()
     results = await asyncio.gather(*(_take(node, coordinator_id, request.timeout_ms) for coordinator_id in ids))
     return TakeSnapshotResponse(results=tuple(results))
 
@@ -53,7 +53,7 @@ async def describe_snapshots(node: Node, _: int, request: DescribeSnapshotsReque
         cluster_id=None if facts is None else facts.cluster_id,
         topic_id=ZERO_TOPIC_ID if facts is None else facts.topic_id,
         node_id=node.config.node_id,
-        coordinators=tuple(_described(node, one) for one in _once(request.coordinator_ids) or sorted(node.replicas)),
+        coordinators=tuple(_described(node, one) for one in _once(request.coordinator_ids) or node.replicas.ids()),
     )
 
 
@@ -68,9 +68,12 @@ def _described(node: Node, coordinator_id: int) -> DescribeSnapshotsCoordinator:
 
 
 def _not_known(node: Node, coordinator_id: int) -> Outcome:
-    if coordinator_id in node.replicas:
+    if node.replicas.follows(coordinator_id):
         message = f"coordinator {coordinator_id} is being loaded on node {node.config.node_id}; retry, or ask another node"
         return Outcome(error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, message=message)
+    if node.replicas.exists(coordinator_id):
+        message = f"node {node.config.node_id} does not follow coordinator {coordinator_id}; ask another node"
+        return Outcome(error=ErrorCode.NOT_COORDINATOR, message=message)
     message = f"there is no coordinator {coordinator_id}, as far as node {node.config.node_id} knows; list them and name one of those"
     return Outcome(error=ErrorCode.RESOURCE_NOT_FOUND, message=message)
 

@@ -42,11 +42,11 @@ DESCRIBE_TIMEOUT_MS: Final = 2_000
 async def alter_configs(node: Node, version: int, request: Message) -> Message:
     """Answer IncrementalAlterConfigs: what was altered is in the log."""
     asked = asked_alterations(request)
-    if node.view.is_leading(DIRECTORY_PARTITION):
+    if node.replicas.is_leading(DIRECTORY_PARTITION):
         return _response(version, asked, await _alter(node, asked))
     leader = node.view.leader(DIRECTORY_PARTITION)
     # A node that is about to lead passes nothing on: then no two nodes pass a request to each other.
-    if leader is None or leader.node_id == node.config.node_id or node.view.is_loading(DIRECTORY_PARTITION):
+    if leader is None or leader.node_id == node.config.node_id or node.replicas.is_loading(DIRECTORY_PARTITION):
         return _response(version, asked, [node.router.not_led(DIRECTORY_PARTITION)] * len(asked.resources))
     try:
         return await node.peers.call(leader.host, leader.port, request, ALTER_TIMEOUT_MS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from functools import partial
 
@@ -30,7 +30,7 @@ from coordinator.runtime.directories.port import (
 )
 from coordinator.runtime.failures import FatalError
 from coordinator.runtime.pauses import Pauses
-from coordinator.runtime.replica.replica import Replica
+from coordinator.runtime.routing.replicas import Replicas
 from coordinator.runtime.threads import in_thread
 
 LOG = logging.getLogger("coordinator.directories")
@@ -48,7 +48,7 @@ class DirectoryKeeper:
     def __init__(
         self,
         *,
-        replicas: Mapping[int, Replica],
+        replicas: Replicas,
         open_directories: Callable[[str], OpenDirectories],
         writer: Executor,
         pauses: Pauses,
@@ -92,7 +92,7 @@ class DirectoryKeeper:
 
     def places(self) -> list[ReplicaPlace]:
         """Where each replica is that has a home."""
-        return [place for partition in sorted(self._replicas) if (place := self._place(partition)) is not None]
+        return [place for one in self._replicas.followed() if (place := self._place(one.partition)) is not None]
 
     def _place(self, partition: int) -> ReplicaPlace | None:
         home = self._homes.known(partition)

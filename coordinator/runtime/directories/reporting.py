@@ -25,8 +25,8 @@ from coordinator.operations.log_dirs import AssignedReplica, assign_outcomes, as
 from coordinator.runtime.directories.port import DirectoryStatus, ReplicaPlace
 from coordinator.runtime.pauses import Pauses, doubled
 from coordinator.runtime.ports import Peers, PeerUnavailable
-from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.routing.cluster_view import ClusterView
+from coordinator.runtime.routing.replicas import Replicas
 
 LOG = logging.getLogger("coordinator.directories")
 
@@ -72,7 +72,7 @@ class DirectoryReports:
         incarnation_id: bytes,
         topic_id: Callable[[], bytes | None],
         directories: Directories,
-        replicas: Mapping[int, Replica],
+        replicas: Replicas,
         view: ClusterView,
         peers: Peers,
         rng: random.Random,
@@ -173,7 +173,7 @@ class DirectoryReports:
     async def _tell(self, replicas: Mapping[int, bytes]) -> str | None:
         """Tell the leader of partition 0; returns why it did not record that."""
         epoch = node_epoch(self._incarnation_id)
-        if self._view.is_leading(DIRECTORY_PARTITION):
+        if self._replicas.is_leading(DIRECTORY_PARTITION):
             command = assigning(self._node_id, epoch, ((directory_id, one) for one, directory_id in replicas.items()))
             outcome = cast(Outcome, await self._replicas[DIRECTORY_PARTITION].ask(command, ASSIGN_TIMEOUT_MS))
             return None if outcome.error is ErrorCode.NONE else f"{outcome.error.name}: {outcome.message}"
@@ -195,7 +195,7 @@ class DirectoryReports:
     def _look_at_failures(self) -> None:
         """Stop the node when partition 0 has not heard for too long of a failed directory in which this node leads."""
         now_s = asyncio.get_running_loop().time()
-        led = {place.directory_id for place in self._directories.places() if self._view.is_leading(place.partition)}
+        led = {place.directory_id for place in self._directories.places() if self._replicas.is_leading(place.partition)}
         unreported = {
             one.directory_id: one
             for one in self._directories.directories()

@@ -6,15 +6,15 @@ repeated at any time, and an answer that is lost has done no harm: a promise is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 from coordinator.core.commands import FencedFile, FenceFiles, FileStanding, Outcome
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.messages import FenceFilesFile, FenceFilesRequest, FenceFilesResponse
 from coordinator.runtime.ports import Peers, PeerUnavailable
-from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.routing.cluster_view import ClusterView
+from coordinator.runtime.routing.replicas import Replicas
 
 ASK_TIMEOUT_MS = 5_000
 KEYS_PER_QUESTION = 200
@@ -24,7 +24,7 @@ KEYS_PER_QUESTION = 200
 class OwnersAsked:
     """See the module's text; one per node."""
 
-    def __init__(self, *, replicas: Mapping[int, Replica], view: ClusterView, peers: Peers) -> None:
+    def __init__(self, *, replicas: Replicas, view: ClusterView, peers: Peers) -> None:
         self._replicas = replicas
         self._view = view
         self._peers = peers
@@ -46,7 +46,7 @@ class OwnersAsked:
         return standings
 
     async def _ask(self, coordinator_id: int, keys: list[str], created_ms: list[int], only_tell: bool) -> list[FileStanding] | Outcome:
-        if self._view.is_leading(coordinator_id):
+        if self._replicas.is_leading(coordinator_id):
             command = FenceFiles(object_keys=keys, created_ms=created_ms, is_fencing=not only_tell)
             fenced = cast(list[FencedFile], await self._replicas[coordinator_id].ask(command, ASK_TIMEOUT_MS))
             return _standings(fenced)

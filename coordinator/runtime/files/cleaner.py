@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from functools import partial
 
 from coordinator.core.directory.directory import DIRECTORY_PARTITION
@@ -18,8 +18,8 @@ from coordinator.runtime.files.empty_files import CleanerCounts, EmptyFiles
 from coordinator.runtime.files.objects import ObjectRemover
 from coordinator.runtime.files.pace import BackgroundPace
 from coordinator.runtime.files.rules import FileRules
-from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.routing.cluster_view import ClusterView
+from coordinator.runtime.routing.replicas import Replicas
 
 LOG = logging.getLogger("coordinator.files")
 
@@ -33,7 +33,7 @@ class FileCleaner:
     def __init__(
         self,
         *,
-        replicas: Mapping[int, Replica],
+        replicas: Replicas,
         view: ClusterView,
         asked: OwnersAsked,
         remover: ObjectRemover | None,
@@ -84,7 +84,7 @@ class FileCleaner:
     @property
     def _is_held(self) -> bool:
         """Whether nothing may be deleted: until an operator calls a restore finished, another state's objects may be needed."""
-        directory = self._view.shard(DIRECTORY_PARTITION)
+        directory = self._replicas.shard(DIRECTORY_PARTITION)
         return directory is None or directory.may_restore_be_open
 
     async def _keep(self, partition: int, files: EmptyFiles, remover: ObjectRemover) -> None:
@@ -93,7 +93,7 @@ class FileCleaner:
         while True:
             await asyncio.sleep(0 if has_more else self._rules.interval_ms / 1000 * self._rng.uniform(*JITTER))
             has_more = False
-            if not self._view.is_leading(partition):
+            if not self._replicas.is_leading(partition):
                 files.forget()
             elif not self._is_held and not remover.is_resting:
                 try:

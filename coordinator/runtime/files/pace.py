@@ -11,11 +11,10 @@ copy, in proportion to all commits: a node that is behind in that has to catch u
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from math import inf
 from typing import Final, NamedTuple
 
-from coordinator.runtime.replica.replica import Replica
+from coordinator.runtime.routing.replicas import Replicas
 
 FILES_PER_FILE: Final = 2
 """Files that are removed for each that this node commits as leader."""
@@ -45,7 +44,7 @@ class _Look(NamedTuple):
 class BackgroundPace:
     """See the module's text; one per node, and the clock calls `look`."""
 
-    def __init__(self, replicas: Mapping[int, Replica]) -> None:
+    def __init__(self, replicas: Replicas) -> None:
         self._replicas = replicas
         self._looks = deque([_Look(0.0, 0, 0, 0)])
 
@@ -54,7 +53,7 @@ class BackgroundPace:
         newest = self._looks[-1]
         if now_s - newest.time_s < LOOK_S:
             return
-        views = [replica.view for replica in self._replicas.values() if replica.view is not None]
+        views = self._replicas.loaded()
         applied = [view.applied_counts for view in views]
         led_files = sum(view.commit_counts.commits for view in views)
         look = _Look(now_s, led_files, sum(one.files for one in applied), sum(one.batches for one in applied))

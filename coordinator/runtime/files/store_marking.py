@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
@@ -20,8 +20,8 @@ from coordinator.object_store import ObjectStore, StoreError, StoreUnavailable
 from coordinator.protocol.messages import DescribeNodeRequest, DescribeNodeResponse
 from coordinator.runtime.failures import NotReadable
 from coordinator.runtime.ports import Peers, PeerUnavailable
-from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.routing.cluster_view import ClusterView
+from coordinator.runtime.routing.replicas import Replicas
 from coordinator.store_mark import Mark, Service, is_marked, mark_key, put_mark, written_mark
 
 LOG = logging.getLogger("coordinator.files")
@@ -48,7 +48,7 @@ class StoreMarking:
         store: ObjectStore | None,
         wal_prefix: str,
         service: Callable[[], Service | None],
-        replicas: Mapping[int, Replica],
+        replicas: Replicas,
         view: ClusterView,
         peers: Peers,
         rng: random.Random,
@@ -96,7 +96,7 @@ class StoreMarking:
         """Return whether the store is known to have the mark, when it has been written if that is this node's to do."""
         try:
             why_not = "" if await is_marked(store, service) else await self._why_not_ours(store, service)
-            if not why_not and self._view.is_leading(DIRECTORY_PARTITION):
+            if not why_not and self._replicas.is_leading(DIRECTORY_PARTITION):
                 await put_mark(store, Mark(service=service, wal_prefix=self._wal_prefix))
         except StoreUnavailable as error:
             LOG.debug("the mark of the service could not be looked for reason=%r", str(error))
@@ -124,7 +124,7 @@ class StoreMarking:
     async def _why_not_ours(self, store: ObjectStore, service: Service) -> str:
         """Why a store without the mark is not marked by this node, as a sentence; empty when it is. Raises `StoreError`."""
         what = f"{store.location} has no object {mark_key(service)}, by which this service marks its store"
-        if not self._view.is_leading(DIRECTORY_PARTITION):
+        if not self._replicas.is_leading(DIRECTORY_PARTITION):
             return f"{what}: object.store.url differs from that of the node that leads metadata partition 0, or that node cannot write"
         other = await self._found_by()
         if other is not None:
@@ -156,7 +156,7 @@ class StoreMarking:
     def _known_keys(self) -> list[str]:
         """The keys of some objects that must be in the store: those of files with live batches."""
         keys: list[str] = []
-        for replica in self._replicas.values():
+        for replica in self._replicas.followed():
             try:
                 files = replica.look(ShardView.files_after, "", KNOWN_KEYS)
             except NotReadable:

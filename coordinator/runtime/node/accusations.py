@@ -76,7 +76,7 @@ class Accusations:
 
     def accused(self, partition: int, entry: ContradictoryEntry, accuser_id: int) -> Outcome:
         """Another node says that an entry of this node's term contradicts the log."""
-        replica = self._view.replica(partition)
+        replica = self._view.replicas.get(partition)
         if replica is None or replica.view is None or not replica.view.leads_term(entry.epoch, entry.term):
             message = f"node {self._node_id} does not lead epoch {entry.epoch} of coordinator {partition}"
             return Outcome(error=ErrorCode.NOT_COORDINATOR, message=message)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from statistics import median
 
@@ -20,8 +20,8 @@ from coordinator.protocol.messages import DescribeNodeRequest, DescribeNodeRespo
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import Peers, PeerUnavailable
 from coordinator.runtime.replica.broker_time import Bracket
-from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.routing.cluster_view import ClusterView
+from coordinator.runtime.routing.replicas import Replicas
 from records.model import NodeRegistered
 
 LOG = logging.getLogger("coordinator.clocks")
@@ -46,7 +46,7 @@ class NodeClocks:
         self,
         *,
         node_id: int,
-        replicas: Mapping[int, Replica],
+        replicas: Replicas,
         view: ClusterView,
         peers: Peers,
         wall_ms: Callable[[], int],
@@ -152,7 +152,7 @@ class NodeClocks:
         ]
 
     def _measured(self) -> Bracket | None:
-        brackets = [bracket for replica in self._replicas.values() if (bracket := replica.broker_time.bracket) is not None]
+        brackets = [bracket for replica in self._replicas.followed() if (bracket := replica.broker_time.bracket) is not None]
         if brackets != self._brackets:
             self._brackets, self._kafka = brackets, _median(brackets)
         return self._kafka

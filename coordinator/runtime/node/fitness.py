@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from coordinator.core.leadership.clock_votes import ClockVerdict
 from coordinator.runtime.node.abstention import CLOCK, REFUSED, Abstention
 from coordinator.runtime.pauses import Pauses, doubled
 from coordinator.runtime.replica.replica import Replica
+from coordinator.runtime.routing.replicas import Replicas
 
 REFUSED_TERMS_MAX = 3
 """A node leaves the group after this number of terms of a partition in a row in which Kafka took no entry but, perhaps, the claim."""
@@ -28,7 +29,7 @@ class Fitness:
         self,
         *,
         abstention: Abstention,
-        replicas: Mapping[int, Replica],
+        replicas: Replicas,
         verdict: Callable[[float], ClockVerdict],
         rng: random.Random,
         pauses: Pauses,
@@ -56,9 +57,9 @@ class Fitness:
         self._look_at_refusals()
 
     def _look_at_refusals(self) -> None:
-        for partition, replica in self._replicas.items():
+        for replica in self._replicas.followed():
             if replica.recovery.refused_terms >= REFUSED_TERMS_MAX:
-                self._give_back(partition, replica)
+                self._give_back(replica)
         now_s = asyncio.get_running_loop().time()
         for partition in [partition for partition, back_at_s in self._back_at_s.items() if now_s >= back_at_s]:
             del self._back_at_s[partition]
@@ -75,7 +76,8 @@ class Fitness:
         else:
             self._abstention.release(CLOCK)
 
-    def _give_back(self, partition: int, replica: Replica) -> None:
+    def _give_back(self, replica: Replica) -> None:
+        partition = replica.partition
         replica.recovery.forget_refusals()
         tries = self._refusals[partition] = self._refusals.get(partition, 0) + 1
         back_off_s = doubled(self._refused_s[0], tries - 1, self._refused_s[1])

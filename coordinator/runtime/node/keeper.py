@@ -45,6 +45,7 @@ from coordinator.runtime.ports import (
 from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.replica.state_writer import Marked
 from coordinator.runtime.replica_config import ReplicaIdentity, ReplicaPorts
+from coordinator.runtime.routing.replicas import Replicas
 from records.model import LeadershipClaimed
 
 LOG = logging.getLogger("coordinator.node")
@@ -58,7 +59,7 @@ class ReplicaKeeper:
         *,
         config: NodeConfig,
         ports: NodePorts,
-        replicas: dict[int, Replica],
+        replicas: Replicas,
         topic: MetadataTopic,
         abstention: Abstention,
         clock_ms: Callable[[], int],
@@ -132,13 +133,15 @@ class ReplicaKeeper:
             )
         self._producers = self._ports.open_producers(_message_bytes_max(facts))
         self._reader = self._ports.open_reader(self)
-        for partition in range(len(facts.partitions)):
-            self._replicas[partition] = self._new_replica(partition, facts)
-        replicas = list(self._replicas.values())
+        self._replicas.count = len(facts.partitions)
+        for partition in self._replicas.ids():
+            self._replicas.follow(self._new_replica(partition, facts))
+        replicas = self._replicas.followed()
         try:
-            loaded = await asyncio.gather(*map(self._load_first, replicas))
+            tried = await asyncio.gather(*map(self._load_first, replicas))
             self._is_open = True
-            for partition, is_done in enumerate(loaded):
+            loaded = {replica.partition: is_done for replica, is_done in zip(replicas, tried, strict=True)}
+            for partition, is_done in loaded.items():
                 if not is_done and partition != DIRECTORY_PARTITION:
                     self._spawn(self._load_later(self._replicas[partition]), f"load-{partition}")
             while not loaded[DIRECTORY_PARTITION]:
@@ -146,19 +149,20 @@ class ReplicaKeeper:
                 loaded[DIRECTORY_PARTITION] = await self._load_first(self._replicas[DIRECTORY_PARTITION])
         except StateFailed as failed:
             raise FatalError(str(failed)) from failed
-        for partition in range(len(loaded)):
-            if loaded[partition]:
+        for partition, is_done in loaded.items():
+            if is_done:
                 self._repairs.begin_if_due(partition)
 
     async def grow(self, facts: TopicFacts) -> None:
         """Have a replica for every partition of the topic. New ones take new placements only, nothing moves."""
-        if len(facts.partitions) <= len(self._replicas):
+        before, self._replicas.count = self._replicas.count, max(self._replicas.count, len(facts.partitions))
+        if self._replicas.count == before:
             return
-        for partition in range(len(self._replicas), len(facts.partitions)):
-            replica = self._replicas[partition] = self._new_replica(partition, facts)
+        for partition in range(before, self._replicas.count):
+            replica = self._replicas.follow(self._new_replica(partition, facts))
             self._spawn(self._load_later(replica, is_tried=False), f"load-{partition}")
-        for replica in self._replicas.values():
-            replica.grow(len(facts.partitions))
+        for replica in self._replicas.followed():
+            replica.grow(self._replicas.count)
         LOG.info("metadata topic has grown partitions=%d", len(facts.partitions))
 
     def stop(self) -> None:
@@ -167,7 +171,7 @@ class ReplicaKeeper:
 
     async def close(self) -> None:
         """Close every replica."""
-        for replica in self._replicas.values():
+        for replica in self._replicas.followed():
             await (replica.abandon() if self.directories.is_homeless(replica.partition) else replica.close())
 
     def deliver(self) -> None:
@@ -185,8 +189,7 @@ class ReplicaKeeper:
 
     def _rest(self) -> None:
         """Pause in long work of another thread, unless this node leads nothing: then no commit waits for the interpreter."""
-        views = [replica.view for replica in list(self._replicas.values())]
-        if any(view is not None and view.is_leading for view in views):
+        if self._replicas.led():
             self._ports.rest()
 
     def _new_replica(self, partition: int, facts: TopicFacts) -> Replica:
@@ -263,7 +266,7 @@ class ReplicaKeeper:
         else:
             del self._without_snapshot[replica.partition]
             self._abstention.release(UNLOADABLE, replica.partition)
-            replica.grow(len(self._replicas))  # the topic may have grown meanwhile
+            replica.grow(self._replicas.count)  # the topic may have grown meanwhile
             self._on_loaded(replica)
             self._spawn(self.directories.loaded(replica.partition), f"one-home-{replica.partition}")
         return True

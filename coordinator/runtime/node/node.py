@@ -48,6 +48,7 @@ from coordinator.runtime.retention.classic_starts import ClassicStarts
 from coordinator.runtime.retention.enforcer import RetentionEnforcer
 from coordinator.runtime.routing.cluster_view import ClusterView
 from coordinator.runtime.routing.directory_worker import DirectoryWorker
+from coordinator.runtime.routing.replicas import Replicas
 from coordinator.runtime.routing.router import Router
 from coordinator.runtime.snapshots.keeper import SnapshotKeeper
 from coordinator.store_mark import Service
@@ -75,7 +76,7 @@ class Node:
         """`wall_ms` is the machine's clock, jumps and all; `clock_ms` follows it smoothly."""
         self.config = config
         self.wall_ms = wall_ms
-        self.replicas: dict[int, Replica] = {}
+        self.replicas = Replicas()
         self.view = ClusterView(self.replicas, config.endpoints[0].listener)
         self.router = Router(replicas=self.replicas, view=self.view, node_id=config.node_id)
         registration = RegisterNode(
@@ -212,7 +213,7 @@ class Node:
             store=ports.objects,
             owners=self.owners_asked,
             coordinator_count=self._coordinator_count,
-            is_leading=lambda: self.view.is_leading(DIRECTORY_PARTITION),
+            is_leading=lambda: self.replicas.is_leading(DIRECTORY_PARTITION),
             restoration=self._restoration,
             service=self.service,
             marking=self.marking,
@@ -300,12 +301,12 @@ class Node:
         """
         self._is_stopping = True
         self.keeper.stop()
-        for replica in self.replicas.values():
+        for replica in self.replicas.followed():
             replica.stop_leading()
         self.abstention.stop()
         deadline = asyncio.get_running_loop().time() + (self.config.shutdown_timeout_ms / 1000 if hand_over else 0)
         # Leadership ends inside the shards, which know no events to wait for.
-        while self.view.led() and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110
+        while self.replicas.led() and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(STOP_POLL_S)
         for task in list(self._tasks):
             task.cancel()
@@ -327,7 +328,7 @@ class Node:
 
     def loading(self) -> dict[int, LoadStatus]:
         """The progress of the replicas that are not loaded yet, by metadata partition."""
-        return {partition: status for partition, replica in self.replicas.items() if (status := replica.load_status()) is not None}
+        return {one.partition: status for one in self.replicas.followed() if (status := one.load_status()) is not None}
 
     def peer_addresses(self, partition: int) -> tuple[list[PeerAddress], bool]:
         """The other nodes, of the settings and the directory; and whether a partition is to wait for no more of them."""
@@ -357,7 +358,7 @@ class Node:
 
     def _restoration(self) -> Restoration | None:
         """The restore that the log of the directory begins with."""
-        directory = self.view.shard(DIRECTORY_PARTITION)
+        directory = self.replicas.shard(DIRECTORY_PARTITION)
         return None if directory is None else directory.restoration
 
     def service(self) -> Service | None:
@@ -372,7 +373,8 @@ class Node:
         before, self.assignment = self.assignment, partitions
         self.abstention.assigned(partitions)
         now = asyncio.get_running_loop().time()
-        for partition, replica in self.replicas.items():
+        for replica in self.replicas.followed():
+            partition = replica.partition
             is_assigned = partition in partitions
             if is_assigned and partition not in before:
                 self._assigned_since[partition] = now
@@ -419,7 +421,7 @@ class Node:
                 return
             self.schema_level = directory.schema_level
             LOG.info("schema level in force level=%d", self.schema_level)
-        for replica in self.replicas.values():
+        for replica in self.replicas.followed():
             replica.use_schema_level(self.schema_level)
 
     # ---- time
@@ -431,10 +433,10 @@ class Node:
             self._pace.look(began_s)
             is_busy = False
             self.keeper.deliver()
-            for replica in list(self.replicas.values()):
+            for replica in self.replicas.followed():
                 is_busy |= replica.tick()
             self._ports.membership.alive()
-            leads_directory = self.view.is_leading(DIRECTORY_PARTITION)
+            leads_directory = self.replicas.is_leading(DIRECTORY_PARTITION)
             if leads_directory != self._led_directory:
                 self._led_directory = leads_directory
                 self.directory.directory_changed()
@@ -451,8 +453,7 @@ class Node:
 
     def _trimming_pause_s(self) -> float:
         """Seconds between two ticks while deleted batches are counted out: those that a read waits for are, whatever commits come."""
-        views = [replica.view for replica in self.replicas.values()]
-        is_awaited = any(view is not None and view.is_trimming_awaited for view in views)
+        is_awaited = any(view.is_trimming_awaited for view in self.replicas.loaded())
         return BUSY_TICK_S if is_awaited else max(BUSY_TICK_S, TRIM_BATCHES / self._pace.batches_per_s)
 
     def _pause_to_tick(self, now_s: float) -> float:
@@ -468,7 +469,7 @@ class Node:
             return
         now = asyncio.get_running_loop().time()
         for partition in list(self._assigned_since):
-            shard = self.view.shard(partition)
+            shard = self.replicas.shard(partition)
             if (shard is not None and shard.phase is State.LEADING) or self.abstention.is_withheld(partition):
                 self._assigned_since[partition] = now
             elif now - self._assigned_since[partition] > self.config.load_timeout_ms / 1000:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
@@ -32,8 +32,8 @@ from coordinator.protocol.messages import (
 from coordinator.runtime.directories.reporting import LogDirs
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import Cluster, KafkaUnavailable, PeerGone, Peers, PeerUnavailable, group_client_id
-from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.routing.cluster_view import ClusterView
+from coordinator.runtime.routing.replicas import Replicas
 from coordinator.runtime.routing.router import Router
 from records.model import NodeRegistered
 
@@ -59,7 +59,7 @@ class Registration:
         self,
         *,
         node: RegisterNode,
-        replicas: Mapping[int, Replica],
+        replicas: Replicas,
         view: ClusterView,
         router: Router,
         peers: Peers,
@@ -205,7 +205,7 @@ class Registration:
         return now_s - self._silent_since_s > self._forgotten_s
 
     async def _register(self) -> None:
-        if self._view.is_leading(DIRECTORY_PARTITION):
+        if self._replicas.is_leading(DIRECTORY_PARTITION):
             outcome = cast(Outcome, await self._replicas[DIRECTORY_PARTITION].ask(self._node, REGISTER_TIMEOUT_MS))
             self._note(outcome.error, outcome.message)
             return

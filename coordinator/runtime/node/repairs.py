@@ -24,6 +24,7 @@ from coordinator.runtime.node.metadata_topic import MetadataTopic
 from coordinator.runtime.pauses import doubled
 from coordinator.runtime.ports import TopicFacts
 from coordinator.runtime.replica.replica import Replica
+from coordinator.runtime.routing.replicas import Replicas
 
 LOG = logging.getLogger("coordinator.node")
 
@@ -42,7 +43,7 @@ class ReplicaRepairs:
         *,
         config: NodeConfig,
         ports: NodePorts,
-        replicas: dict[int, Replica],
+        replicas: Replicas,
         topic: MetadataTopic,
         abstention: Abstention,
         directories: DirectoryKeeper,
@@ -119,7 +120,7 @@ class ReplicaRepairs:
                     replica = self.at_another_home(former)
                 else:
                     await former.close(keep_evidence=not former.is_state_sound)
-                    replica = self._replicas[partition] = self._make(partition, facts)
+                    replica = self._replicas.follow(self._make(partition, facts))
                 await self._load(replica)
             except StateFailed as failed:
                 self._unusable(self._replicas[partition], failed)
@@ -162,7 +163,7 @@ class ReplicaRepairs:
             is_adopted = await move.adopt(self._ports.writer)
             if is_adopted:
                 self._directories.switched(move)
-            replica = self._replicas[partition] = self._make(partition, facts)
+            replica = self._replicas.follow(self._make(partition, facts))
             move.begin("load")
             await self._load(replica)
         return is_adopted
@@ -197,7 +198,7 @@ class ReplicaRepairs:
         if not self._directories.has_online:
             raise FatalError(str(former.trouble or former.failures.last_reason))
         self._directories.leave(former.partition)
-        replica = self._replicas[former.partition] = self._make(former.partition, facts)
+        replica = self._replicas.follow(self._make(former.partition, facts))
         return replica
 
     def _pause_before_revival(self, partition: int) -> float:

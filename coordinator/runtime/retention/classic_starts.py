@@ -19,8 +19,8 @@ from coordinator.core.view import ShardView
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.failures import NotReadable
 from coordinator.runtime.ports import ClassicLogs, ClassicPlace, KafkaUnavailable
-from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.routing.cluster_view import ClusterView
+from coordinator.runtime.routing.replicas import Replicas
 
 LOG = logging.getLogger("coordinator.migration")
 
@@ -36,7 +36,7 @@ LOG_TIMEOUT_MS: Final = 10_000
 class ClassicStarts:
     """See the module's text; one per node."""
 
-    def __init__(self, *, replicas: Mapping[int, Replica], view: ClusterView, logs: ClassicLogs, interval_ms: int) -> None:
+    def __init__(self, *, replicas: Replicas, view: ClusterView, logs: ClassicLogs, interval_ms: int) -> None:
         self._replicas = replicas
         self._view = view
         self._logs = logs
@@ -80,7 +80,7 @@ class ClassicStarts:
 
     def _prefixes(self) -> Iterator[tuple[ClassicPlace, int, LogFacts]]:
         """The classic parts of the partitions that are led here, with their coordinators."""
-        for coordinator_id in self._view.led():
+        for coordinator_id in self._replicas.led():
             with suppress(NotReadable):  # it leads no more, or is being rebuilt
                 for topic_id, partition, facts in self._replicas[coordinator_id].look(ShardView.classic_prefixes):
                     yield ClassicPlace(topic_id, partition), coordinator_id, facts
@@ -90,7 +90,7 @@ class ClassicStarts:
         answers = cast(list[MigratedLog], await self._replicas[coordinator_id].ask(MigratePartitions(steps=reports), LOG_TIMEOUT_MS))
         if logged := sum(one.outcome.error is ErrorCode.NONE for one in answers):
             LOG.info("classic logs begin later partition=%d user_partitions=%d", coordinator_id, logged)
-        if not self._view.is_leading(coordinator_id):
+        if not self._replicas.is_leading(coordinator_id):
             return {}
         return {
             self._name(ClassicPlace(report.topic_id, report.partition)): answer.outcome.message or answer.outcome.error.name

@@ -25,9 +25,9 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import AFTER_MAX_MS
 from coordinator.kafka.topic_configs import UNLIMITED_RETENTION, Retention, retention_of
 from coordinator.runtime.failures import NotReadable
-from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.retention.rules import RetentionRules
 from coordinator.runtime.routing.cluster_view import ClusterView
+from coordinator.runtime.routing.replicas import Replicas
 from coordinator.runtime.routing.router import Router
 
 LOG = logging.getLogger("coordinator.retention")
@@ -94,7 +94,7 @@ class RetentionEnforcer:
     def __init__(
         self,
         *,
-        replicas: Mapping[int, Replica],
+        replicas: Replicas,
         view: ClusterView,
         router: Router,
         rules: RetentionRules,
@@ -121,7 +121,7 @@ class RetentionEnforcer:
         interval_s = self._rules.check_interval_ms / 1000
         await asyncio.sleep(min(interval_s, FIRST_LOOK_S))
         while True:
-            led = self._view.led()
+            led = self._replicas.led()
             self._known = {one: known for one, known in self._known.items() if one in led}
             self.held_partitions = {one: count for one, count in self.held_partitions.items() if one in led}
             for coordinator_id in led:
@@ -236,7 +236,7 @@ class RetentionEnforcer:
     def _check_ready(self, coordinator_id: int) -> None:
         """Raises `_NotNow`."""
         self._check_leading(coordinator_id)
-        directory = self._view.shard(DIRECTORY_PARTITION)
+        directory = self._replicas.shard(DIRECTORY_PARTITION)
         if directory is not None and directory.is_restore_open:
             message = "retention deletes nothing until the restore is called finished (diskless restore finish)"
             raise _NotNow(Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=message))
@@ -252,7 +252,7 @@ class RetentionEnforcer:
         return retention_of(settings_of(directory, topic_id), self._rules.default)
 
     def _check_leading(self, coordinator_id: int) -> None:
-        if not self._view.is_leading(coordinator_id):
+        if not self._replicas.is_leading(coordinator_id):
             raise _NotNow(self._router.not_led(coordinator_id))
 
     def _look(self, coordinator_id: int, key: Key, retention: Retention, bound: Bound | None, run: _Run) -> LookedAt | None:

@@ -34,7 +34,7 @@ def find_applied(view: ClusterView, point: FetchPoint, budget: FetchBudget) -> F
     """
     key = partition_key(point.topic_id, point.partition)
     owner = view.owner_of(key)
-    replica = None if owner is None else view.replica(owner)
+    replica = None if owner is None else view.replicas.get(owner)
     if owner is None or replica is None or not replica.freshness.is_sufficient:
         return None
     try:

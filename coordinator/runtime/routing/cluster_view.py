@@ -6,16 +6,14 @@ The directory is replica 0's committed state, which may lag. Before an answer sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from coordinator.core.directory.directory import DIRECTORY_PARTITION, Deletion, Directory, Placement, why_unknown
 from coordinator.core.endpoints import endpoint_of
-from coordinator.core.leadership.states import State
-from coordinator.core.view import ShardView
 from coordinator.kafka.batches import BatchArray, split_partition_key
-from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.routing.owner_loops import owners_of_files
+from coordinator.runtime.routing.replicas import Replicas
 from records.model import Endpoint
 
 
@@ -33,9 +31,9 @@ class KnownLeader:
 class ClusterView:
     """Look-ups over the replicas of this node; owns only what it has looked up in the directory, until that changes."""
 
-    def __init__(self, replicas: Mapping[int, Replica], node_listener: str) -> None:
+    def __init__(self, replicas: Replicas, node_listener: str) -> None:
         """`node_listener` is the listener whose protocol this node speaks to the others."""
-        self._replicas = replicas
+        self.replicas = replicas
         self._node_listener = node_listener
         self._owners: dict[bytes, int] = {}
         # Owners by topic and partition, -1 where none was looked up: files have many partitions of few topics.
@@ -46,19 +44,10 @@ class ClusterView:
         self._owners.clear()
         self._owners_of_topics.clear()
 
-    def replica(self, coordinator_id: int) -> Replica | None:
-        """This node's replica of a coordinator, loaded or not."""
-        return self._replicas.get(coordinator_id)
-
-    def shard(self, coordinator_id: int) -> ShardView | None:
-        """The loaded shard of a coordinator, if this node has one."""
-        replica = self._replicas.get(coordinator_id)
-        return None if replica is None else replica.view
-
     @property
     def directory(self) -> Directory | None:
         """The directory as far as this node has applied it."""
-        shard = self.shard(DIRECTORY_PARTITION)
+        shard = self.replicas.shard(DIRECTORY_PARTITION)
         return None if shard is None else shard.directory
 
     def placement(self, topic_id: bytes) -> Placement | None:
@@ -105,27 +94,13 @@ class ClusterView:
         """Why a topic id is not known."""
         return why_unknown(self.directory or Directory(), topic_id)
 
-    def is_leading(self, coordinator_id: int) -> bool:
-        """Whether this node serves writes of a coordinator."""
-        shard = self.shard(coordinator_id)
-        return shard is not None and shard.is_leading
-
-    def led(self) -> list[int]:
-        """The coordinators this node leads."""
-        return [c for c in sorted(self._replicas) if self.is_leading(c)]
-
-    def is_loading(self, coordinator_id: int) -> bool:
-        """Whether this node is about to lead a coordinator."""
-        shard = self.shard(coordinator_id)
-        return shard is None or shard.phase in (State.RECOVERING, State.FENCING)
-
     def node_endpoint(self, endpoints: Sequence[Endpoint]) -> Endpoint:
         """Where this node reaches another one: the two may name different listeners for nodes while that setting is changed."""
         return endpoint_of(endpoints, self._node_listener)
 
     def leader(self, coordinator_id: int, listener: str | None = None) -> KnownLeader | None:
         """The leader by the claim in force, which outranks whatever the group says, at its address of a listener, else that for nodes."""
-        shard = self.shard(coordinator_id)
+        shard = self.replicas.shard(coordinator_id)
         claim = None if shard is None else shard.known_claim
         if claim is None or not claim.endpoints:
             return None

@@ -15,7 +15,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import cast
 
@@ -48,8 +48,8 @@ from coordinator.protocol.messages import (
 )
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import Cluster, KafkaUnavailable, Peers, PeerUnavailable, group_client_id
-from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.routing.cluster_view import ClusterView
+from coordinator.runtime.routing.replicas import Replicas
 from coordinator.runtime.routing.router import Router
 
 LOG = logging.getLogger("coordinator.directory")
@@ -69,7 +69,7 @@ class DirectoryWorker:
     def __init__(
         self,
         *,
-        replicas: Mapping[int, Replica],
+        replicas: Replicas,
         view: ClusterView,
         router: Router,
         peers: Peers,
@@ -109,7 +109,7 @@ class DirectoryWorker:
     async def create_topics(self, topics: list[WantedTopic], timeout_ms: int) -> list[Outcome]:
         """Place topics and wait until every owner has its partitions, or answer REQUEST_TIMED_OUT while the work goes on."""
         replica = self._replicas.get(DIRECTORY_PARTITION)
-        if replica is None or not self._view.is_leading(DIRECTORY_PARTITION):
+        if replica is None or not self._replicas.is_leading(DIRECTORY_PARTITION):
             return [self._router.not_led(DIRECTORY_PARTITION)] * len(topics)
         deadline_ms = self._clock_ms() + timeout_ms
         if any(self._is_growing(topic) for topic in topics):
@@ -124,7 +124,7 @@ class DirectoryWorker:
     async def delete_topics(self, topic_ids: list[bytes], timeout_ms: int) -> list[Outcome]:
         """Delete topics and wait until every owner has logged it, or answer REQUEST_TIMED_OUT while the work goes on."""
         replica = self._replicas.get(DIRECTORY_PARTITION)
-        if replica is None or not self._view.is_leading(DIRECTORY_PARTITION):
+        if replica is None or not self._replicas.is_leading(DIRECTORY_PARTITION):
             return [self._router.not_led(DIRECTORY_PARTITION)] * len(topic_ids)
         deadline_ms = self._clock_ms() + timeout_ms
         outcomes = cast(list[Outcome], await replica.ask(DeleteTopics(topic_ids=topic_ids), timeout_ms))
@@ -136,8 +136,8 @@ class DirectoryWorker:
         return placement is None or placement.num_partitions < topic.num_partitions
 
     def _unclaimed(self) -> list[int]:
-        """The coordinators that were never claimed, as far as this node has read their logs."""
-        return [one for one in self._replicas if (shard := self._view.shard(one)) is None or shard.fence.epoch == 0]
+        """The coordinators that are followed here and were never claimed, as far as this node has read their logs."""
+        return [one.partition for one in self._replicas.followed() if one.view is None or one.view.fence.epoch == 0]
 
     async def _await_claims(self, patience_ms: float) -> None:
         """Wait until every coordinator was claimed once: partitions never move, and a service that starts is about to claim all."""
@@ -157,7 +157,7 @@ class DirectoryWorker:
             for placed in placement.ranges:
                 given[placed.coordinator_id] += placed.num_partitions
         without = self._unclaimed()
-        eligible = [one for one in self._replicas if one not in without]
+        eligible = [one for one in self._replicas.ids() if one not in without]
         leaders = {one: leader.node_id for one in eligible if (leader := self._view.leader(one)) is not None}
         return CreateTopics(topics=topics, eligible={one: given[one] for one in eligible}, leaders=leaders, without=without)
 
@@ -174,7 +174,7 @@ class DirectoryWorker:
 
     async def _confirmed(self, topic_id: bytes, deadline_ms: int) -> bool:
         # Only a leader has the whole directory: a replica that was loaded anew a moment ago knows nothing that is left to confirm.
-        while self._view.is_leading(DIRECTORY_PARTITION):
+        while self._replicas.is_leading(DIRECTORY_PARTITION):
             if not self._is_unconfirmed(topic_id):
                 return True
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -196,11 +196,11 @@ class DirectoryWorker:
         """The directory, or the leadership of replica 0, changed: wake waiters and see what there is to carry out."""
         directory = self._view.directory
         for topic_id in list(self._waiting):
-            if directory is None or topic_id not in directory.unconfirmed or not self._view.is_leading(DIRECTORY_PARTITION):
+            if directory is None or topic_id not in directory.unconfirmed or not self._replicas.is_leading(DIRECTORY_PARTITION):
                 for waiter in self._waiting.pop(topic_id):
                     if not waiter.done():
                         waiter.set_result(None)
-        if directory is None or not self._view.is_leading(DIRECTORY_PARTITION):
+        if directory is None or not self._replicas.is_leading(DIRECTORY_PARTITION):
             return
         for topic_id in directory.unconfirmed:
             if len(self._carrying) >= TOPICS_AT_ONCE_MAX:
@@ -222,7 +222,7 @@ class DirectoryWorker:
 
     async def _carry_out(self, topic_id: bytes) -> None:
         """Tell all owners until they agree, then confirm; ends when the directory is led elsewhere."""
-        while self._view.is_leading(DIRECTORY_PARTITION) and self._is_unconfirmed(topic_id):
+        while self._replicas.is_leading(DIRECTORY_PARTITION) and self._is_unconfirmed(topic_id):
             directory = self._view.directory
             if directory is None:
                 return
@@ -264,7 +264,7 @@ class DirectoryWorker:
 
     async def _tell(self, owner: int, command: PlacePartitions | RemoveTopics) -> bool:
         """Tell one owner, here or elsewhere; True when it has logged everything."""
-        if self._view.is_leading(owner):
+        if self._replicas.is_leading(owner):
             answer = await self._replicas[owner].ask(command, TELL_TIMEOUT_MS)
             return all(outcome.error in (ErrorCode.NONE, TOLD_IN_VAIN) for outcome in cast(list[Outcome], answer))
         leader = self._view.leader(owner)
@@ -285,7 +285,7 @@ class DirectoryWorker:
     async def serve(self, coordinator_id: int, command: Command, count: int, timeout_ms: int) -> Sequence[object]:
         """Do what another node asks of a coordinator, if we lead it; returns one answer for each of `count` elements."""
         replica = self._replicas.get(coordinator_id)
-        if replica is None or not self._view.is_leading(coordinator_id):
+        if replica is None or not self._replicas.is_leading(coordinator_id):
             return [self._router.not_led(coordinator_id)] * count
         answer: Answer = await replica.ask(command, timeout_ms)
         return [answer] if isinstance(answer, Outcome) else cast(Sequence[object], answer)
@@ -310,7 +310,7 @@ class DirectoryWorker:
     async def raise_schema_level(self, level: int, gone_node_ids: frozenset[int], timeout_ms: int) -> Outcome:
         """Raise the schema level, 0 to change nothing; after a success the directory here has every change acknowledged before."""
         replica = self._replicas.get(DIRECTORY_PARTITION)
-        if replica is None or not self._view.is_leading(DIRECTORY_PARTITION):
+        if replica is None or not self._replicas.is_leading(DIRECTORY_PARTITION):
             return self._router.not_led(DIRECTORY_PARTITION)
         return cast(Outcome, await replica.ask(RaiseSchemaLevel(level=level, gone_node_ids=gone_node_ids), timeout_ms))
 
@@ -321,7 +321,7 @@ class DirectoryWorker:
         perhaps: nothing is raised until it has said what it can.
         """
         directory = self._view.directory
-        if directory is None or not self._view.is_leading(DIRECTORY_PARTITION):
+        if directory is None or not self._replicas.is_leading(DIRECTORY_PARTITION):
             return
         nodes = working_nodes(directory)
         if all(node.incarnation_id != self._node.incarnation_id for node in nodes):

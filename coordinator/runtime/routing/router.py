@@ -6,7 +6,7 @@ Elements of coordinators that this node does not lead get NOT_COORDINATOR; one b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Protocol, TypeAlias, TypeVar, cast
 
@@ -37,6 +37,7 @@ from coordinator.runtime.replica.incoming import Answered, Submission
 from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.routing.applied import find_applied
 from coordinator.runtime.routing.cluster_view import ClusterView
+from coordinator.runtime.routing.replicas import Replicas
 from coordinator.runtime.routing.unplaced_commits import UnplacedCommit
 
 CommitSubmission: TypeAlias = tuple[Callable[[CommitAnswer], None], CommitFile, int, int]
@@ -62,7 +63,7 @@ DIRECTORY_POLL_S = 0.005
 class Router:
     """See the module's text."""
 
-    def __init__(self, *, replicas: Mapping[int, Replica], view: ClusterView, node_id: int) -> None:
+    def __init__(self, *, replicas: Replicas, view: ClusterView, node_id: int) -> None:
         self._replicas = replicas
         self._view = view
         self._node_id = node_id
@@ -90,7 +91,7 @@ class Router:
         if replica is not None and replica.failure is not None:
             message = f"coordinator {coordinator_id} failed on node {self._node_id} and is rebuilt there; ask another node, or retry"
             return Outcome(error=ErrorCode.NOT_COORDINATOR, message=message)
-        if self._view.is_loading(coordinator_id):
+        if self._replicas.is_loading(coordinator_id):
             return Outcome(error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, message=f"coordinator {coordinator_id} is loading; retry")
         message = f"node {self._node_id} does not lead coordinator {coordinator_id}; find it and retry"
         return Outcome(error=ErrorCode.NOT_COORDINATOR, message=message)
@@ -109,7 +110,7 @@ class Router:
             async with asyncio.timeout(timeout_ms / 1000):
                 _, end = await self._cluster.log_range(DIRECTORY_PARTITION)
                 # A replica that fails meanwhile is built anew, and is another one then.
-                while (shard := self._view.shard(DIRECTORY_PARTITION)) is None or shard.next_offset < end:  # noqa: ASYNC110
+                while (shard := self._replicas.shard(DIRECTORY_PARTITION)) is None or shard.next_offset < end:  # noqa: ASYNC110
                     await asyncio.sleep(DIRECTORY_POLL_S)
         except (TimeoutError, KafkaUnavailable, TopicMissing):
             return False
@@ -162,11 +163,11 @@ class Router:
         if not len(command.batches):
             respond(CommitResult.refused(0, ErrorCode.NONE, None))
         elif None in owners:
-            unplaced = UnplacedCommit(self, self._view, len(self._replicas), command, timeout_ms, size_bytes)
+            unplaced = UnplacedCommit(self, self._view, command, timeout_ms, size_bytes)
             self._spawn(asyncio.get_running_loop().create_task(unplaced.run(respond)))
             return False
-        elif len(owners) == 1 and (owner := cast(int, owners.pop())) in self._replicas:
-            self._replicas[owner].submit(command, timeout_ms, cast(Answered, respond), size_bytes)
+        elif len(owners) == 1 and (replica := self._replicas.get(cast(int, owners.pop()))) is not None:
+            replica.submit(command, timeout_ms, cast(Answered, respond), size_bytes)
         else:
             keys: list[bytes] = command.batches["topic_partition"].tolist()
             self.commit_split(command, [self._view.owner_of(key) for key in keys], timeout_ms, respond, size_bytes)
@@ -185,7 +186,7 @@ class Router:
         merged = _Merged(len(owners), len(shares), respond)
         for owner, places in sorted(shares.items()):
             answered = partial(merged.take, places)
-            if self._view.is_leading(owner):
+            if self._replicas.is_leading(owner):
                 share = command._replace(batches=command.batches[np.array(places)])
                 share_bytes = size_bytes * len(places) // len(owners)
                 self._replicas[owner].submit(share, timeout_ms, cast(Answered, answered), share_bytes)
@@ -195,7 +196,7 @@ class Router:
 
     def _check_whole(self, command: CommitFile, owners: Sequence[int | None]) -> Outcome:
         coordinator_ids = sorted({owner for owner in owners if owner is not None})
-        return check_whole(command, coordinator_ids, len(self._replicas))
+        return check_whole(command, coordinator_ids, self._replicas.count)
 
     # ---- strict reads and deletes by partition
 
@@ -203,7 +204,7 @@ class Router:
         """Like `list_offsets`, when one coordinator that is led here owns all of the partitions; else False, and nothing is asked."""
         owners = self._view.owners_of({partition_key(topic_id, partition) for topic_id, partition, _ in queries})
         owner = owners.pop() if len(owners) == 1 else None
-        if owner is None or not self._view.is_leading(owner):
+        if owner is None or not self._replicas.is_leading(owner):
             return False
         self._replicas[owner].submit(ListOffsets(queries=queries), timeout_ms, cast(Answered, respond))
         return True
@@ -233,7 +234,7 @@ class Router:
             owner = self._view.owner_of(key)
             if owner is None:
                 answers[place] = refused(self.unplaced(key))
-            elif not self._view.is_leading(owner):
+            elif not self._replicas.is_leading(owner):
                 answers[place] = refused(self.not_led(owner))
             else:
                 shares.setdefault(owner, []).append(place)
@@ -248,7 +249,7 @@ class Router:
         self, command: Command, refused: Callable[[Outcome], A], best: Callable[[Sequence[A]], A], count: int, timeout_ms: int
     ) -> list[A]:
         """Ask every coordinator led here for `count` elements, and merge what they say of each."""
-        led = self._view.led()
+        led = self._replicas.led()
         if not led:
             message = f"node {self._node_id} leads no coordinator; ask the others"
             return [refused(Outcome(error=ErrorCode.NOT_COORDINATOR, message=message))] * count
@@ -301,7 +302,7 @@ class Router:
             message = "the partition is placed here but not created yet; retry"
             return FoundBatches(outcome=Outcome(error=ErrorCode.OFFSET_NOT_AVAILABLE, message=message), batches=[])
         is_certain = False
-        if self._view.is_leading(replica.partition):
+        if self._replicas.is_leading(replica.partition):
             asked_s = asyncio.get_running_loop().time()
             proof = await replica.ask(Barrier(), _left_ms(timeout_ms, started_s))
             is_certain = isinstance(proof, Outcome) and proof.error is ErrorCode.NONE

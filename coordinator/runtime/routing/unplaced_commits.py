@@ -51,12 +51,9 @@ class Splitting(Protocol):
 class UnplacedCommit:
     """One such commit; `run` answers it."""
 
-    def __init__(
-        self, router: Splitting, view: ClusterView, coordinator_count: int, command: CommitFile, timeout_ms: int, size_bytes: int
-    ) -> None:
+    def __init__(self, router: Splitting, view: ClusterView, command: CommitFile, timeout_ms: int, size_bytes: int) -> None:
         self._router = router
         self._view = view
-        self._coordinator_count = coordinator_count
         self._command = command
         self._keys: list[bytes] = command.batches["topic_partition"].tolist()
         self._size_bytes = size_bytes
@@ -73,10 +70,10 @@ class UnplacedCommit:
             self._router.commit_split(self._command, live, self._left_ms(), respond, self._size_bytes)
             return
         owners = [self._former_owner_of(key) if owner is None else owner for key, owner in zip(self._keys, live, strict=True)]
-        checked = check_whole(self._command, {owner for owner in owners if owner is not None}, self._coordinator_count)
+        checked = check_whole(self._command, {owner for owner in owners if owner is not None}, self._view.replicas.count)
         refusal = ANOTHER_IS_UNKNOWN if checked.error is ErrorCode.NONE else checked
         known = await self._ask(owners, refusal)
-        elsewhere = {owner for owner in owners if owner is not None and not self._view.is_leading(owner)}
+        elsewhere = {owner for owner in owners if owner is not None and not self._view.replicas.is_leading(owner)}
         if all(owners[place] in elsewhere or _is_known(known, place, refusal) for place, owner in enumerate(live) if owner is None):
             # Committed shares are answered again, and another node decides shares that it leads: neither holds up the shares that
             # have a coordinator here.
@@ -92,7 +89,7 @@ class UnplacedCommit:
         """The coordinator that may know the file by a batch without one: what its topic had, else the only one the file names."""
         owner = self._view.former_owner_of(key)
         named = set(self._command.owner_ids)
-        if owner is None and len(named) == 1 and self._view.is_leading(only := named.pop()):
+        if owner is None and len(named) == 1 and self._view.replicas.is_leading(only := named.pop()):
             return only
         return owner
 
@@ -116,7 +113,7 @@ class UnplacedCommit:
     async def _ask_with_strangers(self, refusal: Outcome) -> CommitResult | None:
         """Ask a coordinator that knows the key about a file with batches that no coordinator owns, which is never its own share."""
         for owner in dict.fromkeys(self._command.owner_ids):
-            if self._view.is_leading(owner):
+            if self._view.replicas.is_leading(owner):
                 answer = await self._ask([owner] * len(self._keys), refusal)
                 if _is_known(answer, 0, refusal):
                     return answer

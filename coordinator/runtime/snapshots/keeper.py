@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
@@ -36,6 +36,7 @@ from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.replica.state_writer import Marked
 from coordinator.runtime.replica_config import ReplicaIdentity
 from coordinator.runtime.routing.cluster_view import ClusterView
+from coordinator.runtime.routing.replicas import Replicas
 from coordinator.runtime.snapshots.policy import OBJECTS_KEPT, Growth, why_due
 from coordinator.runtime.snapshots.pruning import LogPruner, SnapshotsLost
 from coordinator.runtime.snapshots.row_count import RowCount
@@ -125,7 +126,7 @@ class SnapshotKeeper:
     def __init__(
         self,
         *,
-        replicas: Mapping[int, Replica],
+        replicas: Replicas,
         view: ClusterView,
         cluster: Cluster,
         peers: Peers,

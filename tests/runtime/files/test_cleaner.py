@@ -322,7 +322,7 @@ async def test_owners_are_asked_here_and_elsewhere_alike(tmp_path: Path, is_here
             kafka, StateDatabases(tmp_path / "second"), name="2", node_id=2, topic_partitions=COORDINATORS, peers=wire, files=held
         ) as other:
             here = made.started.node.view
-            await other.until(lambda: len(here.led()) == len(other.node.view.led()) == COORDINATORS // 2, "both nodes to lead")
+            await other.until(lambda: len(here.led()) == len(other.node.replicas.led()) == COORDINATORS // 2, "both nodes to lead")
             one = here.led()[0]
             asked = (made.started if is_here else other).node.owners_asked
             live, empty = await made.upload(one), await made.put()
