@@ -161,12 +161,12 @@ class FaultMaker:
         self._kill_at(fault, self._world.time() + STEP_WAIT_S)
 
     async def _take(self, node: Node, partition: int) -> None:
-        await node.snapshots.take(partition, 3_000)
+        await node.workers.snapshots.take(partition, 3_000)
 
     def _kill_at(self, fault: Fault, end_s: float) -> None:
         """Kill whoever is at the step, or look again a moment later."""
         for process in self._processes.values():
-            known = None if process.node is None else process.node.snapshots.describe(fault.partition)
+            known = None if process.node is None else process.node.workers.snapshots.describe(fault.partition)
             if known is not None and known.step == fault.detail:
                 self._story.tell(f"node {process.node_id} is killed at step {fault.detail!r} of a snapshot")
                 self._crash(replace(fault, node=process.node_id, detail="lost" if fault.chance < LOST_CHANCE else "kept"))

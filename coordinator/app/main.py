@@ -454,9 +454,9 @@ def readiness(node: Node) -> tuple[bool, Mapping[str, object]]:
         "failed": failed,
         "offline_directories": {one.path: one.offline_reason for one in node.keeper.directories.directories() if one.offline_reason},
         "withheld": node.withheld_reason,
-        "object_store": node.marking.problem or None,
+        "object_store": node.workers.marking.problem or None,
     }
-    is_held = node.withheld_reason is not None or bool(node.marking.problem)
+    is_held = node.withheld_reason is not None or bool(node.workers.marking.problem)
     return node.is_joined and not waiting and not loading and not failed and not is_held, detail
 
 

@@ -144,9 +144,9 @@ def _snapshot_samples(node: Node) -> Iterable[Sample]:
     """Snapshots of each replica that is loaded, and their failures; an unknown figure has no sample."""
     for partition in (one.partition for one in node.replicas.followed()):
         for step in STEPS:
-            yield Sample("snapshot_failures_total", (partition, step), node.snapshots.failures[partition, step])
-        yield Sample("snapshot_digest_mismatches_total", (partition,), node.snapshots.digest_mismatches[partition])
-        found = node.snapshots.describe(partition)
+            yield Sample("snapshot_failures_total", (partition, step), node.workers.snapshots.failures[partition, step])
+        yield Sample("snapshot_digest_mismatches_total", (partition,), node.workers.snapshots.digest_mismatches[partition])
+        found = node.workers.snapshots.describe(partition)
         if found is None:
             continue
         newest = found.known[-1].snapshot if found.known else None
@@ -161,11 +161,11 @@ def _snapshot_samples(node: Node) -> Iterable[Sample]:
 def _retention_samples(node: Node) -> Iterable[Sample]:
     """Batches that retention deleted, the time that its looks take, and what timestamps keep from it, where this node leads."""
     for partition in (one.partition for one in node.replicas.followed()):
-        yield Sample("retention_deleted_batches_total", (partition,), node.retention.deleted_batches[partition])
-        if partition in node.retention.last_run_s:
-            yield Sample("retention_last_run_seconds", (partition,), node.retention.last_run_s[partition])
-        if partition in node.retention.held_partitions:
-            yield Sample("retention_held_partitions", (partition,), node.retention.held_partitions[partition])
+        yield Sample("retention_deleted_batches_total", (partition,), node.workers.retention.deleted_batches[partition])
+        if partition in node.workers.retention.last_run_s:
+            yield Sample("retention_last_run_seconds", (partition,), node.workers.retention.last_run_s[partition])
+        if partition in node.workers.retention.held_partitions:
+            yield Sample("retention_held_partitions", (partition,), node.workers.retention.held_partitions[partition])
 
 
 def _directory_samples(node: Node) -> Iterable[Sample]:
@@ -185,7 +185,7 @@ def _file_samples(node: Node, now_ms: int) -> Iterable[Sample]:
     """Files of each coordinator, and the work for those without batches; the state of the cleaner only where this node leads."""
     for replica in node.replicas.followed():
         partition = replica.partition
-        done = node.files.counts(partition)
+        done = node.workers.files.counts(partition)
         yield Sample("files_deleted_total", (partition,), done.deleted)
         yield Sample("files_handed_over_total", (partition,), done.handed_over)
         yield Sample("file_delete_failures_total", (partition,), done.delete_failures)
@@ -206,14 +206,14 @@ def _file_samples(node: Node, now_ms: int) -> Iterable[Sample]:
 
 def _orphan_samples(node: Node) -> Iterable[Sample]:
     """The scan for orphans; when the last one finished is known where the directory is led."""
-    status = node.orphans.status()
+    status = node.workers.orphans.status()
     yield Sample("orphan_scan_running", (), status.is_running)
     if status.record is not None:
         yield Sample("orphan_scan_unusual_objects", (), status.record.counts.unusual)
         if status.record.finished_ms >= 0:
             yield Sample("orphan_scan_last_finished_timestamp_seconds", (), status.record.finished_ms / 1000)
-    yield Sample("orphans_deleted_total", (), node.orphans.deleted)
-    yield Sample("orphan_scan_failures_total", (), node.orphans.failures)
+    yield Sample("orphans_deleted_total", (), node.workers.orphans.deleted)
+    yield Sample("orphan_scan_failures_total", (), node.workers.orphans.failures)
 
 
 def request_samples(answered: Mapping[tuple[str, int], int]) -> Iterable[Sample]:

@@ -1,12 +1,16 @@
-"""The arguments of a replica: the log that it follows, and the ports through which it reaches the outside world."""
+"""The arguments of a replica: the log that it follows, its settings, and the ports through which it reaches the outside world."""
 
 from __future__ import annotations
 
+import asyncio
+import random
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
+from coordinator.core.limits import Limits
 from coordinator.core.yielding import Rest
+from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import (
     Cluster,
     DurableSnapshots,
@@ -36,10 +40,27 @@ class ReplicaIdentity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaRules:
+    """The settings of a replica."""
+
+    limits: Limits
+    flush_interval_ms: int
+    flush_batches_max: int
+    flush_backlog_max: int
+    read_lag_max_s: float
+    pauses: Pauses
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaPorts:
     """The outside world of one replica."""
 
     topic: str
+    loop: asyncio.AbstractEventLoop
+    clock_ms: Callable[[], int]
+    log_ahead_ms: Callable[[int], int]
+    """How much too late a time of `clock_ms` is for the log."""
+    rng: random.Random
     reader: LogReader
     producers: TermProducers
     membership: Membership

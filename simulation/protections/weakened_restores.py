@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from coordinator.core.view import ShardView
 from coordinator.runtime.files.cleaner import FileCleaner
-from coordinator.runtime.node.node import Node
 from coordinator.runtime.retention.enforcer import RetentionEnforcer
+from coordinator.runtime.routing.cluster_view import ClusterView
 from simulation.protections.protection import Patch, Protection
 from simulation.scenario import Fault
 
@@ -19,7 +19,7 @@ def _files_removed() -> list[Patch]:
 
 
 def _orphans_looked_for() -> list[Patch]:
-    return [(Node, "_restoration", lambda _node: None)]
+    return [(ClusterView, "restoration", lambda _view: None)]
 
 
 def _retention_enforced() -> list[Patch]:

@@ -11,7 +11,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 from coordinator.core.commands import Answer, CommitFile, FoundOffset, ListOffsets, OffsetQuery, PlacePartitions
 from coordinator.core.limits import Limits
@@ -23,7 +24,9 @@ from coordinator.runtime.failures import FatalError
 from coordinator.runtime.node.config import NodeConfig, NodePorts
 from coordinator.runtime.node.node import Node
 from coordinator.runtime.node.topic_rules import TopicExpectations
+from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import ClassicLogs, DurableSnapshots, Peers, PeerUnavailable, StateStores
+from coordinator.runtime.routing.context import NodeContext
 from coordinator.runtime.routing.replicas import Replicas
 from coordinator.runtime.telemetry import NoTelemetry, Telemetry
 from records.model import Endpoint
@@ -54,6 +57,11 @@ def replicas_of(made: Iterable[Any]) -> Replicas:
     for replica in made:
         replicas.follow(replica)
     return replicas
+
+
+def context_of(**parts: Any) -> NodeContext:
+    """What the parts of a node work with, for one that has no process; what is not given must not be asked for."""
+    return cast(NodeContext, SimpleNamespace(**{"node_id": 1, "peers": NO_PEERS, "rng": random.Random(1), "pauses": Pauses()} | parts))
 
 
 def _config(kafka: FakeKafka) -> NodeConfig:

@@ -25,7 +25,7 @@ from records.codec import encode_entry
 from records.entry_key import EntryKey, encode_key
 from records.model import Endpoint, LeadershipClaimed, RecordsDeleted
 from tests.core.build import TOPIC, batch, commit, place, result_of
-from tests.runtime.nodes import Running, in_memory, running
+from tests.runtime.nodes import Running, context_of, in_memory, running
 
 ENTRY = ContradictoryEntry(77, 3, 99, "offset 4, 5 is next")
 
@@ -52,7 +52,7 @@ class Peer:
 
 
 async def told_by(found: Contradicted, its_claim: LeadershipClaimed | None, peer: Peer) -> Accusations:
-    accusations = Accusations(node_id=1, view=ClusterView(Replicas(), "PLAINTEXT"), peers=peer, pauses=SOON)
+    accusations = Accusations(context_of(view=ClusterView(Replicas(), "PLAINTEXT"), peers=peer, pauses=SOON))
     accusations.contradicted(4, found, its_claim)
     await accusations.finished()
     return accusations

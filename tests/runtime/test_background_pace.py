@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from math import inf
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 

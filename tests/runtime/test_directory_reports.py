@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -26,7 +25,7 @@ from coordinator.runtime.ports import Peers, PeerUnavailable
 from records.model import Endpoint
 from simulation.fakes.state_store import MemoryStateStores
 from tests.runtime.data_directories import over
-from tests.runtime.nodes import NO_PEERS, Running, in_memory, running
+from tests.runtime.nodes import NO_PEERS, Running, context_of, in_memory, running
 
 ONE, TWO = b"1" * 16, b"2" * 16
 NODE = RegisterNode(
@@ -89,15 +88,10 @@ def reports(of: Running, told: Told, peers: Peers = NO_PEERS) -> DirectoryReport
     """The reports of a node that has no process but this test, by what the node `of` knows."""
     node = of.node
     return DirectoryReports(
-        node_id=NODE.node_id,
+        context_of(node_id=NODE.node_id, replicas=node.replicas, view=node.view, peers=peers, pauses=QUICK),
         incarnation_id=NODE.incarnation_id,
         topic_id=lambda: None if node.topic.facts is None else node.topic.facts.topic_id,
         directories=told,
-        replicas=node.replicas,
-        view=node.view,
-        peers=peers,
-        rng=random.Random(1),
-        pauses=QUICK,
         failure_timeout_ms=FAILURE_TIMEOUT_MS,
     )
 

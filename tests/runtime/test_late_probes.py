@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import random
 from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
 from coordinator.core.events import NewEntry
 from coordinator.core.log_entry import ReadEntry
 from coordinator.runtime.node.clocks import NodeClocks
-from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.replica.broker_time import BrokerTime
-from coordinator.runtime.routing.cluster_view import ClusterView
-from tests.runtime.nodes import NO_PEERS, replicas_of
+from tests.runtime.nodes import context_of, replicas_of
 
 SKEW_MAX_MS = 5_000
 BROKER_MS = 1_700_000_000_000
@@ -29,15 +25,10 @@ class Probed:
         self._ahead_ms = ahead_ms
         self._probe = BrokerTime(lambda: self._monotonic_ms)
         self._clocks = NodeClocks(
-            node_id=1,
-            replicas=replicas_of([SimpleNamespace(partition=0, broker_time=self._probe)]),
-            view=cast(ClusterView, SimpleNamespace(directory=None)),
-            peers=NO_PEERS,
+            context_of(replicas=replicas_of([SimpleNamespace(partition=0, broker_time=self._probe)]), view=SimpleNamespace(directory=None)),
             wall_ms=self._wall_ms,
             monotonic_ms=lambda: self._monotonic_ms,
             skew_max_ms=SKEW_MAX_MS,
-            rng=random.Random(1),
-            pauses=Pauses(),
         )
 
     def _wall_ms(self) -> int:

@@ -83,7 +83,7 @@ async def test_a_node_names_the_snapshot_it_loads_and_is_silent_when_it_is_loade
     kafka, objects = in_memory(partitions=1), FakeObjects(now_ms=loop_ms)
     async with running(kafka, StateDatabases(tmp_path / "first"), durable=FakeDurableSnapshots(objects)) as first:
         await first.leads()
-        assert (await first.node.snapshots.take(0, TIMEOUT_MS)).message is None
+        assert (await first.node.workers.snapshots.take(0, TIMEOUT_MS)).message is None
         assert first.node.loading() == {}
     slow = SlowDownloads(objects)
     kafka.set_unanswered(0)

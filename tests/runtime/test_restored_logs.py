@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -21,7 +23,7 @@ from coordinator.core.yielding import no_rest
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.loading.restored import RestoredStates, moved_head
 from coordinator.runtime.ports import StateStores
-from coordinator.runtime.replica_config import ReplicaIdentity
+from coordinator.runtime.replica_config import ReplicaIdentity, ReplicaPorts
 from coordinator.runtime.snapshots.keys import parse_snapshot_key
 from coordinator.runtime.telemetry import NoTelemetry
 from records.codec import encode_entry, encode_key
@@ -139,7 +141,7 @@ async def test_a_restored_log_goes_on_from_the_snapshot(stores_of: StoresOf, tmp
         assert [one.base_offset for one in found.batches] == [0, 3, 6]
         assert view.restoration is not None
         assert view.restoration.begun == restored
-        outcome = await started.node.snapshots.take(0, TIMEOUT_MS)
+        outcome = await started.node.workers.snapshots.take(0, TIMEOUT_MS)
         assert outcome.error is ErrorCode.NONE, outcome.message
     # With what it has written, with nothing but the log, and with nothing but a snapshot of the new log.
     async with running(kafka, stores, durable=FakeDurableSnapshots(objects), snapshots=ON_DEMAND) as started:
@@ -159,7 +161,7 @@ async def test_a_state_that_was_prepared_is_not_prepared_again(tmp_path: Path) -
     stores = StateDatabases(tmp_path)
     with ThreadPoolExecutor() as executor:
         states = RestoredStates(
-            identity=ReplicaIdentity(
+            ReplicaIdentity(
                 cluster_id=kafka.cluster_id,
                 topic_id=kafka.topic_id or b"",
                 partition=0,
@@ -168,13 +170,18 @@ async def test_a_state_that_was_prepared_is_not_prepared_again(tmp_path: Path) -
                 rack="",
                 endpoints=[],
             ),
-            cluster=kafka.node("0").cluster,
-            stores=stores,
-            local=SnapshotFolder(tmp_path / "snapshots"),
-            durable=FakeDurableSnapshots(objects),
-            executor=executor,
-            rest=no_rest,
-            telemetry=NoTelemetry(),
+            cast(
+                ReplicaPorts,
+                SimpleNamespace(
+                    cluster=kafka.node("0").cluster,
+                    stores=stores,
+                    local_snapshots=SnapshotFolder(tmp_path / "snapshots"),
+                    snapshots=FakeDurableSnapshots(objects),
+                    writer=executor,
+                    rest=no_rest,
+                    telemetry=NoTelemetry(),
+                ),
+            ),
         )
         _, log_end = await kafka.node("0").cluster.log_range(0)
         beginning = await states.beginning(log_end)

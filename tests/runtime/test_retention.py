@@ -94,8 +94,8 @@ async def test_old_batches_go_by_themselves() -> None:
         await to.commit(1, 1_000)
         await to.until(lambda: to.bounds(0) == (2, 4), "two batches to go")
         assert to.bounds(1) == (0, 1)
-        await to.until(lambda: to.node.retention.deleted_batches.total() == 2, "the batches to be counted")
-        await to.until(lambda: set(to.node.retention.last_run_s) == {0, 1}, "both coordinators to have been looked at")
+        await to.until(lambda: to.node.workers.retention.deleted_batches.total() == 2, "the batches to be counted")
+        await to.until(lambda: set(to.node.workers.retention.last_run_s) == {0, 1}, "both coordinators to have been looked at")
 
 
 async def test_large_partitions_lose_their_beginning() -> None:
@@ -124,19 +124,19 @@ async def test_a_dry_run_says_what_goes_and_deletes_nothing() -> None:
         await to.commit(0, 90_000, 80_000, 1_000)
         for is_dry_run in (True, True, False):
             owner = to.owner(0)
-            outcome, expired, _ = await to.node.retention.enforce(owner, is_dry_run=is_dry_run)
+            outcome, expired, _ = await to.node.workers.retention.enforce(owner, is_dry_run=is_dry_run)
             assert outcome.error is ErrorCode.NONE
             assert expired == [Expired(TOPIC, 0, 0, 2, 2, 20)]
             assert to.bounds(0) == (0 if is_dry_run else 2, 3)
-        assert await to.node.retention.enforce(owner) == (Outcome(), [], [])
-        assert to.node.retention.deleted_batches == {owner: 2}
+        assert await to.node.workers.retention.enforce(owner) == (Outcome(), [], [])
+        assert to.node.workers.retention.deleted_batches == {owner: 2}
 
 
 async def test_partitions_that_a_time_in_the_future_keeps_are_told_until_it_is_deleted() -> None:
     async with service(OFTEN, retention_ms="60000") as to:
         await to.commit(0, 90_000, -CENTURY_MS, 90_000, 90_000)
         await to.commit(1, -AFTER_MAX_MS, 90_000)  # a time that any topic takes
-        owner, retention = to.owner(0), to.node.retention
+        owner, retention = to.owner(0), to.node.workers.retention
         await to.until(lambda: retention.held_partitions == {owner: 1, to.owner(1): 0}, "the partition to be counted")
         assert to.bounds(0) == (1, 4)
         for is_dry_run in (True, False):
@@ -153,23 +153,23 @@ async def test_partitions_that_a_time_in_the_future_keeps_are_told_until_it_is_d
 async def test_what_only_size_deletes_is_not_held() -> None:
     async with service(NEVER, retention_bytes="1000") as to:
         await to.commit(0, -CENTURY_MS)
-        assert (await to.node.retention.enforce(to.owner(0))).held == []
+        assert (await to.node.workers.retention.enforce(to.owner(0))).held == []
 
 
 async def test_other_topics_than_the_named_ones_stay() -> None:
     async with service(NEVER, retention_ms="60000") as to:
         await to.commit(0, 90_000)
-        assert (await to.node.retention.enforce(to.owner(0), [bytes(15) + b"x"])).expired == []
+        assert (await to.node.workers.retention.enforce(to.owner(0), [bytes(15) + b"x"])).expired == []
         assert to.bounds(0) == (0, 1)
-        assert len((await to.node.retention.enforce(to.owner(0), [TOPIC])).expired) == 1
+        assert len((await to.node.workers.retention.enforce(to.owner(0), [TOPIC])).expired) == 1
 
 
 async def test_who_does_not_lead_says_so() -> None:
     async with service(NEVER, retention_ms="0") as to:
-        assert (await to.node.retention.enforce(7)).outcome.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert (await to.node.workers.retention.enforce(7)).outcome.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         to.node.replicas[1].set_assigned(False)
         to.node.replicas[1].invalidate("a test wants it")
-        assert (await to.node.retention.enforce(1)).outcome.error is ErrorCode.NOT_COORDINATOR
+        assert (await to.node.workers.retention.enforce(1)).outcome.error is ErrorCode.NOT_COORDINATOR
 
 
 async def test_nothing_goes_by_settings_that_changed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,7 @@ async def test_nothing_goes_by_settings_that_changed_meanwhile(monkeypatch: pyte
             return await is_current(timeout_ms)
 
         monkeypatch.setattr(to.node.router, "directory_is_current", altered_first)
-        assert await to.node.retention.enforce(to.owner(0)) == (Outcome(), [], [])
+        assert await to.node.workers.retention.enforce(to.owner(0)) == (Outcome(), [], [])
         assert to.bounds(0) == (0, 1)
 
 
@@ -194,7 +194,7 @@ async def test_nothing_goes_while_the_newest_settings_cannot_be_read(monkeypatch
             return False
 
         monkeypatch.setattr(to.node.router, "directory_is_current", never)
-        outcome, expired, _ = await to.node.retention.enforce(to.owner(0))
+        outcome, expired, _ = await to.node.workers.retention.enforce(to.owner(0))
         assert outcome.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert expired == []
         assert to.bounds(0) == (0, 1)
@@ -213,7 +213,7 @@ async def test_a_look_ends_however_fast_batches_come(settings: dict[str, str]) -
         writing = asyncio.create_task(write_on())
         try:
             async with asyncio.timeout(20):
-                outcome, [expired], _ = await to.node.retention.enforce(to.owner(0))
+                outcome, [expired], _ = await to.node.workers.retention.enforce(to.owner(0))
         finally:
             writing.cancel()
         assert outcome == Outcome()

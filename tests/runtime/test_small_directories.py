@@ -30,10 +30,10 @@ async def fill_and_prune(node: Running, objects: FakeObjects, folder: Path) -> N
         rows = [batch(0, 1, sequence=0, producer_id=rng.getrandbits(62)) for _ in range(BATCHES)]
         assert set(map(int, result_of(await node.ask(0, commit(f"f{number}", rows))).errors)) == {0}
     for _ in range(2):
-        assert await node.node.snapshots.take(0, TIMEOUT_MS) == OK
+        assert await node.node.workers.snapshots.take(0, TIMEOUT_MS) == OK
 
     def is_pruned() -> bool:
-        found = node.node.snapshots.describe(0)
+        found = node.node.workers.snapshots.describe(0)
         return found is not None and found.log_start > 0 and found.known[-1].is_local
 
     await node.until(is_pruned, "the log to be pruned")

@@ -106,7 +106,7 @@ async def test_times_to_take_and_to_load_snapshots_are_histograms() -> None:
     async with running(kafka, MemoryStateStores(), durable=durable, telemetry=MetricsTelemetry(metrics)) as started:
         await started.leads()
         for taken in (1, 2):
-            assert await started.node.snapshots.take(0, TIMEOUT_MS) == OK
+            assert await started.node.workers.snapshots.take(0, TIMEOUT_MS) == OK
             assert (count(generated), count(loaded)) == (taken, 0)
         await started.until(lambda: kafka.logs[0].start_offset > 0, "the log to be pruned, behind an own proof")
         assert count(proven) == 1

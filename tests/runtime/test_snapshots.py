@@ -34,7 +34,7 @@ async def taken(started: Running, *keys: str) -> None:
     for key in keys:
         answer = await started.ask(0, commit(key, [batch(0, 3)], owner_ids=[0]))
         assert result_of(answer).errors == [0]
-        outcome = await started.node.snapshots.take(0, TIMEOUT_MS)
+        outcome = await started.node.workers.snapshots.take(0, TIMEOUT_MS)
         assert outcome.error is ErrorCode.NONE, outcome.message
 
 
@@ -169,16 +169,16 @@ async def test_a_failed_upload_commits_nothing_and_is_told(fault: SnapshotFault)
         await started.leads()
         await started.ask(0, place())
         objects.fault_of = lambda call, _key: fault if call == "upload" else SnapshotFault.NONE
-        outcome = await started.node.snapshots.take(0, TIMEOUT_MS)
+        outcome = await started.node.workers.snapshots.take(0, TIMEOUT_MS)
         assert outcome.error is not ErrorCode.NONE
         assert "upload: fake://snapshots" in (outcome.message or "")
-        described = started.node.snapshots.describe(0)
+        described = started.node.workers.snapshots.describe(0)
         assert described is not None
         assert (described.known, described.step) == ((), None)
         assert described.last_error.startswith("upload: ")
         objects.fault_of = lambda _call, _key: SnapshotFault.NONE
         await taken(started, "a")
-        described = started.node.snapshots.describe(0)
+        described = started.node.workers.snapshots.describe(0)
         assert described is not None
         assert [one.snapshot.end_offset > 0 for one in described.known] == [True]
         assert described.last_error == ""
@@ -188,10 +188,10 @@ async def test_without_a_store_nothing_is_taken_and_the_reason_is_said() -> None
     rules = SnapshotRules(off_because="snapshots.enable is false; set it true")
     async with running(in_memory(partitions=1), MemoryStateStores(), snapshots=rules) as started:
         await started.leads()
-        outcome = await started.node.snapshots.take(0, TIMEOUT_MS)
+        outcome = await started.node.workers.snapshots.take(0, TIMEOUT_MS)
         assert outcome.error is ErrorCode.INVALID_REQUEST
         assert outcome.message == "no snapshot can be taken: snapshots.enable is false; set it true"
-        described = started.node.snapshots.describe(0)
+        described = started.node.workers.snapshots.describe(0)
         assert described is not None
         assert described.prune_reason == rules.off_because
 
@@ -205,7 +205,7 @@ async def test_nothing_is_pruned_behind_a_snapshot_that_the_store_lost_and_other
         [lost] = objects.by_key
         del objects.by_key[lost]
         await taken(started, "b")
-        snapshots = started.node.snapshots
+        snapshots = started.node.workers.snapshots
         await started.until(lambda: snapshots.failures[0, "prune"] == 1, "the loss to be found")
         assert kafka.logs[0].start_offset == 0
         found = snapshots.describe(0)
@@ -228,6 +228,6 @@ async def test_a_replica_that_was_rebuilt_counts_its_log_anew() -> None:
         former = started.node.replicas[0]
         former.invalidate("a test says so")
         await started.until(lambda: started.node.replicas[0] is not former and len(started.node.replicas.led()) == 1, "the rebuilt replica")
-        described = started.node.snapshots.describe(0)
+        described = started.node.workers.snapshots.describe(0)
         assert described is not None
         assert described.log_bytes == started.node.replicas[0].log_bytes > 0

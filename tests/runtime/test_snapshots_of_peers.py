@@ -64,7 +64,7 @@ async def pruned(folder: Path) -> AsyncIterator[tuple[FakeKafka, Running, FakeOb
         await first.leads()
         for _ in range(2):
             for partition in range(2):
-                assert await first.node.snapshots.take(partition, TIMEOUT_MS) == OK
+                assert await first.node.workers.snapshots.take(partition, TIMEOUT_MS) == OK
         await first.until(lambda: _is_pruned(first), "the logs to be pruned, and the local copies to be seen")
         objects.by_key.clear()
         yield kafka, first, objects
@@ -88,7 +88,7 @@ async def second_node(
 
 
 def _is_pruned(first: Running) -> bool:
-    found = [first.node.snapshots.describe(partition) for partition in range(2)]
+    found = [first.node.workers.snapshots.describe(partition) for partition in range(2)]
     return all(one is not None and one.log_start > 0 and one.known[-1].is_local for one in found)
 
 
@@ -109,7 +109,7 @@ async def asked(first: Running, question: SnapshotQuestion, *, cluster_id: str |
 
 async def test_every_node_answers_pieces_and_says_what_is_wrong(tmp_path: Path) -> None:
     async with pruned(tmp_path) as (kafka, first, _):
-        found = first.node.snapshots.describe(0)
+        found = first.node.workers.snapshots.describe(0)
         assert found is not None
         one = found.known[-1].snapshot
         right = SnapshotQuestion(kafka.topic, 0, one.end_offset, one.epoch, 0)
@@ -137,7 +137,7 @@ async def test_each_partition_gets_its_share_of_the_bytes_and_the_leader_is_told
         module = schema_module("fetch_snapshot", 1, "request")
         newest = []
         for partition in range(2):
-            found = first.node.snapshots.describe(partition)
+            found = first.node.workers.snapshots.describe(partition)
             assert found is not None
             newest.append(found.known[-1].snapshot)
         ends = [newest[0].size_bytes - 10, 0, 0]  # ten bytes are left, and what they leave of their share is for the others

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -23,7 +22,7 @@ from simulation.fakes.objects import FakeObjectStore, StoreFault
 from simulation.fakes.snapshots import FakeObjects
 from simulation.fakes.state_store import MemoryStateStores
 from simulation.loop import VirtualTime
-from tests.runtime.nodes import in_memory, running
+from tests.runtime.nodes import context_of, in_memory, running
 
 OTHER_LISTENER = 0
 """The port of a listener at which no other node is reached."""
@@ -56,14 +55,10 @@ class World:
             is_any_dir_offline=False,
         )
         marking = StoreMarking(
-            node_id=node_id,
+            context_of(node_id=node_id, replicas=_Replicas(self, node_id, [_Files(files)]), view=_View(self), peers=_Peers(self)),
             store=FakeObjectStore(objects or self.objects, fault_of=lambda _call: self.fault),
             wal_prefix="wal/",
             service=lambda: self.service,
-            replicas=_Replicas(self, node_id, [_Files(files)]),  # type: ignore[arg-type]
-            view=_View(self),  # type: ignore[arg-type]
-            peers=_Peers(self),  # type: ignore[arg-type]
-            rng=random.Random(1),
         )
         self.nodes[node_id] = marking
         self.time.new_loop(str(node_id)).create_task(marking.keep())
@@ -222,10 +217,10 @@ def test_a_store_that_does_not_answer_is_no_other_store(world: World) -> None:
 async def test_a_node_marks_its_store_and_without_the_mark_it_is_not_ready() -> None:
     store = open_store("memory://")
     async with running(in_memory(partitions=1), MemoryStateStores(), objects=store) as started:
-        await started.until(lambda: started.node.marking.is_found and readiness(started.node)[0], "readiness")
-        service = started.node.service()
+        await started.until(lambda: started.node.workers.marking.is_found and readiness(started.node)[0], "readiness")
+        service = started.node.topic.service()
         assert service is not None
         assert await is_marked(store, service)
-        started.node.marking.problem = "this is another store"
+        started.node.workers.marking.problem = "this is another store"
         is_ready, detail = readiness(started.node)
         assert (is_ready, detail["object_store"]) == (False, "this is another store")

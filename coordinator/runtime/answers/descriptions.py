@@ -138,7 +138,7 @@ class Descriptions:
             state_locked_since_ms=replica.state_lock.since_ms,
             contradictions=self._node.accusations.count(coordinator_id),
             last_contradiction=self._node.accusations.newest(coordinator_id),
-            verified_end_offset=self._node.snapshots.verified_end(coordinator_id),
+            verified_end_offset=self._node.workers.snapshots.verified_end(coordinator_id),
             directory_id=self._homes.get(coordinator_id, NO_DIRECTORY),
             load=replica.load_status(),
         )

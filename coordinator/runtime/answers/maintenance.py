@@ -68,13 +68,13 @@ async def describe_coordinators(node: Node, _: int, request: DescribeCoordinator
         for n in describe.nodes()
         if n.endpoints
     ]
-    described, service = describe.coordinators(request.coordinator_ids), node.service()
+    described, service = describe.coordinators(request.coordinator_ids), node.topic.service()
     return DescribeCoordinatorsResponse(
         error_code=0,
         cluster_id=None if service is None else service.cluster_id,
         metadata_topic_id=ZERO_TOPIC_ID if service is None else parse_topic_id(service.topic_id),
-        is_store_marked=node.marking.has_store,
-        store_problem=node.marking.problem or None,
+        is_store_marked=node.workers.marking.has_store,
+        store_problem=node.workers.marking.problem or None,
         node_id=node.config.node_id,
         incarnation_id=node.config.incarnation_id,
         time_ms=node.wall_ms(),

@@ -27,9 +27,9 @@ async def scan_orphans(node: Node, _: int, request: ScanOrphansRequest) -> Messa
         case ScanAction.TELL:
             return _told(node, OK)
         case ScanAction.BEGIN:
-            return _told(node, node.orphans.begin(is_forced=request.is_forced))
+            return _told(node, node.workers.orphans.begin(is_forced=request.is_forced))
         case ScanAction.LOOK:
-            looked = await node.orphans.look(request.after_key or "", min(LOOK_PATIENCE_S, request.timeout_ms / 2000))
+            looked = await node.workers.orphans.look(request.after_key or "", min(LOOK_PATIENCE_S, request.timeout_ms / 2000))
             return _told(node, looked) if isinstance(looked, Outcome) else _looked(node, looked)
         case _:
             message = f"action {request.action}; it must be one of {', '.join(f'{one.value} ({one.name.lower()})' for one in ScanAction)}"
@@ -38,7 +38,7 @@ async def scan_orphans(node: Node, _: int, request: ScanOrphansRequest) -> Messa
 
 def _told(node: Node, outcome: Outcome) -> ScanOrphansResponse:
     """Return how far the scan is."""
-    status = node.orphans.status()
+    status = node.workers.orphans.status()
     record = status.record
     counts = ScanCounts() if record is None else record.counts
     return ScanOrphansResponse(
@@ -73,8 +73,8 @@ def _looked(node: Node, looked: LookedPages) -> ScanOrphansResponse:
     )
     return ScanOrphansResponse(
         error_code=ErrorCode.NONE,
-        older_than_ms=node.orphans.status().older_than_ms,
-        is_running=node.orphans.status().is_running,
+        older_than_ms=node.workers.orphans.status().older_than_ms,
+        is_running=node.workers.orphans.status().is_running,
         after_key=looked.after or None,
         is_end=looked.is_end,
         examined=counts.examined,

@@ -31,7 +31,7 @@ async def _enforced(node: Node, coordinator_id: int, request: EnforceRetentionRe
         return Enforced(bad_timeout(request.timeout_ms), [])
     try:
         async with asyncio.timeout_at(deadline_s):
-            return await node.retention.enforce(coordinator_id, frozenset(request.topic_ids), is_dry_run=request.dry_run)
+            return await node.workers.retention.enforce(coordinator_id, frozenset(request.topic_ids), is_dry_run=request.dry_run)
     except TimeoutError:
         message = (
             f"coordinator {coordinator_id}: not every partition was looked at in {request.timeout_ms} ms; what was deleted stays deleted"

@@ -99,5 +99,5 @@ async def ask(
         return await node.router.by_all_led(asked, refused, translation.best, len(elements), timeout_ms)
     answers = await node.directory.serve(coordinator_id, asked, len(elements), timeout_ms)
     if isinstance(asked, FenceFiles) and any(isinstance(one, FencedFile) and one.standing is FileStanding.EMPTY for one in answers):
-        node.files.hurry(coordinator_id)
+        node.workers.files.hurry(coordinator_id)
     return [refused(one) if isinstance(one, Outcome) else one for one in answers]

@@ -42,7 +42,7 @@ async def _answer(node: Node, asked: SnapshotQuestion, max_bytes: int) -> Snapsh
     if asked.topic != node.config.topic or not node.replicas.follows(asked.partition):
         return SnapshotAnswer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     try:
-        piece = await node.snapshots.read(asked.partition, SnapshotId(asked.end_offset, asked.epoch), asked.position, max_bytes)
+        piece = await node.workers.snapshots.read(asked.partition, SnapshotId(asked.end_offset, asked.epoch), asked.position, max_bytes)
     except StateFailed as failed:
         LOG.error("snapshot cannot be read partition=%d reason=%r", asked.partition, str(failed))
         return SnapshotAnswer(ErrorCode.UNKNOWN_SERVER_ERROR)

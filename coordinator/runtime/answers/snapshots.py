@@ -34,8 +34,8 @@ async def _take(node: Node, coordinator_id: int, timeout_ms: int) -> TakeSnapsho
     if timeout_ms <= 0:
         outcome = bad_timeout(timeout_ms)
     else:
-        outcome = await node.snapshots.take(coordinator_id, timeout_ms)
-    described = node.snapshots.describe(coordinator_id) if outcome.error is ErrorCode.NONE else None
+        outcome = await node.workers.snapshots.take(coordinator_id, timeout_ms)
+    described = node.workers.snapshots.describe(coordinator_id) if outcome.error is ErrorCode.NONE else None
     newest = described.known[-1].snapshot if described is not None and described.known else None
     return TakeSnapshotResult(
         error_code=outcome.error,
@@ -58,7 +58,7 @@ async def describe_snapshots(node: Node, _: int, request: DescribeSnapshotsReque
 
 
 def _described(node: Node, coordinator_id: int) -> DescribeSnapshotsCoordinator:
-    found = node.snapshots.describe(coordinator_id)
+    found = node.workers.snapshots.describe(coordinator_id)
     if found is None:
         outcome = _not_known(node, coordinator_id)
         return DescribeSnapshotsCoordinator(

@@ -49,7 +49,7 @@ async def alter_configs(node: Node, version: int, request: Message) -> Message:
     if leader is None or leader.node_id == node.config.node_id or node.replicas.is_loading(DIRECTORY_PARTITION):
         return _response(version, asked, [node.router.not_led(DIRECTORY_PARTITION)] * len(asked.resources))
     try:
-        return await node.peers.call(leader.host, leader.port, request, ALTER_TIMEOUT_MS)
+        return await node.context.peers.call(leader.host, leader.port, request, ALTER_TIMEOUT_MS)
     except PeerUnavailable as unavailable:
         message = f"node {leader.node_id}, which leads the directory of topics, does not answer ({unavailable}); repeating is safe"
         return _response(version, asked, [Outcome(error=ErrorCode.REQUEST_TIMED_OUT, message=message)] * len(asked.resources))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 
@@ -29,8 +29,7 @@ from coordinator.runtime.directories.port import (
     StateDirectory,
 )
 from coordinator.runtime.failures import FatalError
-from coordinator.runtime.pauses import Pauses
-from coordinator.runtime.routing.replicas import Replicas
+from coordinator.runtime.routing.context import NodeContext
 from coordinator.runtime.threads import in_thread
 
 LOG = logging.getLogger("coordinator.directories")
@@ -47,12 +46,10 @@ class DirectoryKeeper:
 
     def __init__(
         self,
+        context: NodeContext,
         *,
-        replicas: Replicas,
         open_directories: Callable[[str], OpenDirectories],
         writer: Executor,
-        pauses: Pauses,
-        spawn: Callable[[Coroutine[None, None, None], str], None],
         on_failed: Callable[[list[int], str], None],
         on_move: Callable[[ReplicaMove], None],
         on_fatal: Callable[[FatalError], None],
@@ -63,11 +60,11 @@ class DirectoryKeeper:
         """
         self.on_changed: Callable[[], None] = lambda: None
         """Called when a directory went offline, a replica got another home, or a move has got on."""
-        self._replicas = replicas
+        self._replicas = context.replicas
         self._open_directories = open_directories
         self._writer = writer
-        self._pauses = pauses
-        self._spawn = spawn
+        self._pauses = context.pauses
+        self._spawn = context.spawn
         self._on_failed = on_failed
         self._on_move = on_move
         self._on_fatal = on_fatal

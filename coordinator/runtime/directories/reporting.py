@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple, Protocol, cast
@@ -23,10 +22,9 @@ from coordinator.kafka.directory_ids import LOST
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.log_dirs import AssignedReplica, assign_outcomes, assign_request
 from coordinator.runtime.directories.port import DirectoryStatus, ReplicaPlace
-from coordinator.runtime.pauses import Pauses, doubled
-from coordinator.runtime.ports import Peers, PeerUnavailable
-from coordinator.runtime.routing.cluster_view import ClusterView
-from coordinator.runtime.routing.replicas import Replicas
+from coordinator.runtime.pauses import doubled
+from coordinator.runtime.ports import PeerUnavailable
+from coordinator.runtime.routing.context import NodeContext
 
 LOG = logging.getLogger("coordinator.directories")
 
@@ -67,29 +65,24 @@ class DirectoryReports:
 
     def __init__(
         self,
+        context: NodeContext,
         *,
-        node_id: int,
         incarnation_id: bytes,
         topic_id: Callable[[], bytes | None],
         directories: Directories,
-        replicas: Replicas,
-        view: ClusterView,
-        peers: Peers,
-        rng: random.Random,
-        pauses: Pauses,
         failure_timeout_ms: int,
     ) -> None:
         """`topic_id` is that of the metadata topic, None while it is not known."""
-        self._node_id = node_id
+        self._node_id = context.node_id
         self._incarnation_id = incarnation_id
         self._topic_id = topic_id
         self._directories = directories
-        self._replicas = replicas
-        self._view = view
-        self._peers = peers
-        self._rng = rng
-        self._check_s = pauses.assignment_check_s
-        self._retry_s = pauses.assignment_retry_s
+        self._replicas = context.replicas
+        self._view = context.view
+        self._peers = context.peers
+        self._rng = context.rng
+        self._check_s = context.pauses.assignment_check_s
+        self._retry_s = context.pauses.assignment_retry_s
         self._failure_timeout_s = failure_timeout_ms / 1000
         self._waiting_since_s: dict[int, float] = {}
         self._unreported_since_s: dict[bytes, float] = {}

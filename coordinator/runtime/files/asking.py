@@ -12,9 +12,8 @@ from typing import cast
 from coordinator.core.commands import FencedFile, FenceFiles, FileStanding, Outcome
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.messages import FenceFilesFile, FenceFilesRequest, FenceFilesResponse
-from coordinator.runtime.ports import Peers, PeerUnavailable
-from coordinator.runtime.routing.cluster_view import ClusterView
-from coordinator.runtime.routing.replicas import Replicas
+from coordinator.runtime.ports import PeerUnavailable
+from coordinator.runtime.routing.context import NodeContext
 
 ASK_TIMEOUT_MS = 5_000
 KEYS_PER_QUESTION = 200
@@ -24,10 +23,10 @@ KEYS_PER_QUESTION = 200
 class OwnersAsked:
     """See the module's text; one per node."""
 
-    def __init__(self, *, replicas: Replicas, view: ClusterView, peers: Peers) -> None:
-        self._replicas = replicas
-        self._view = view
-        self._peers = peers
+    def __init__(self, context: NodeContext) -> None:
+        self._replicas = context.replicas
+        self._view = context.view
+        self._peers = context.peers
 
     async def ask(
         self, coordinator_id: int, keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool = False

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
-from collections.abc import Callable, Coroutine
 from functools import partial
 
 from coordinator.core.directory.directory import DIRECTORY_PARTITION
@@ -18,8 +16,7 @@ from coordinator.runtime.files.empty_files import CleanerCounts, EmptyFiles
 from coordinator.runtime.files.objects import ObjectRemover
 from coordinator.runtime.files.pace import BackgroundPace
 from coordinator.runtime.files.rules import FileRules
-from coordinator.runtime.routing.cluster_view import ClusterView
-from coordinator.runtime.routing.replicas import Replicas
+from coordinator.runtime.routing.context import NodeContext
 
 LOG = logging.getLogger("coordinator.files")
 
@@ -32,26 +29,22 @@ class FileCleaner:
 
     def __init__(
         self,
+        context: NodeContext,
         *,
-        replicas: Replicas,
-        view: ClusterView,
         asked: OwnersAsked,
         remover: ObjectRemover | None,
         rules: FileRules,
         pace: BackgroundPace,
-        rng: random.Random,
-        clock_ms: Callable[[], int],
-        spawn: Callable[[Coroutine[None, None, None], str], None],
     ) -> None:
-        self._replicas = replicas
-        self._view = view
+        self._replicas = context.replicas
+        self._view = context.view
         self._asked = asked
         self._remover = remover
         self._rules = rules
         self._pace = pace
-        self._rng = rng
-        self._clock_ms = clock_ms
-        self._spawn = spawn
+        self._rng = context.rng
+        self._clock_ms = context.clock_ms
+        self._spawn = context.spawn
         self._kept: dict[int, EmptyFiles] = {}
         self._log_turn = asyncio.Lock()
 

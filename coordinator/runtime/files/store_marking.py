@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable
 from itertools import islice
 from typing import Final
@@ -19,9 +18,8 @@ from coordinator.core.view import ShardView
 from coordinator.object_store import ObjectStore, StoreError, StoreUnavailable
 from coordinator.protocol.messages import DescribeNodeRequest, DescribeNodeResponse
 from coordinator.runtime.failures import NotReadable
-from coordinator.runtime.ports import Peers, PeerUnavailable
-from coordinator.runtime.routing.cluster_view import ClusterView
-from coordinator.runtime.routing.replicas import Replicas
+from coordinator.runtime.ports import PeerUnavailable
+from coordinator.runtime.routing.context import NodeContext
 from coordinator.store_mark import Mark, Service, is_marked, mark_key, put_mark, written_mark
 
 LOG = logging.getLogger("coordinator.files")
@@ -43,15 +41,11 @@ class StoreMarking:
 
     def __init__(
         self,
+        context: NodeContext,
         *,
-        node_id: int,
         store: ObjectStore | None,
         wal_prefix: str,
         service: Callable[[], Service | None],
-        replicas: Replicas,
-        view: ClusterView,
-        peers: Peers,
-        rng: random.Random,
     ) -> None:
         """`service` names the log of this node, None before it is known."""
         self.problem = ""
@@ -60,14 +54,14 @@ class StoreMarking:
         """The problem once it has lasted for so long that nothing on its way can mend it."""
         self.is_found = False
         """Whether the mark was there when it was looked for last."""
-        self._node_id = node_id
+        self._node_id = context.node_id
         self._store = store
         self._wal_prefix = wal_prefix
         self._service = service
-        self._replicas = replicas
-        self._view = view
-        self._peers = peers
-        self._rng = rng
+        self._replicas = context.replicas
+        self._view = context.view
+        self._peers = context.peers
+        self._rng = context.rng
         self._wake = asyncio.Event()
         self._missing_since_s: float | None = None
 

@@ -8,19 +8,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Executor
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from coordinator.core.state.replica_state import Stored
 from coordinator.core.tables.stored_rows import Header
-from coordinator.core.yielding import Rest
 from coordinator.runtime.loading.downloading import download
 from coordinator.runtime.loading.peers import PeerFetchFailed, PeerSnapshots, SnapshotGone
 from coordinator.runtime.loading.progress import LoadProgress
-from coordinator.runtime.ports import DurableSnapshots, LocalSnapshots, SnapshotStoreFailed, StateStores
-from coordinator.runtime.replica_config import ReplicaIdentity
-from coordinator.runtime.telemetry import SnapshotPurpose, Telemetry
+from coordinator.runtime.ports import SnapshotStoreFailed
+from coordinator.runtime.replica_config import ReplicaIdentity, ReplicaPorts
+from coordinator.runtime.telemetry import SnapshotPurpose
 from coordinator.runtime.threads import in_thread
 from records.snapshot import BadSnapshot, SnapshotId, SnapshotReader, check_identity, snapshot_name
 
@@ -61,28 +59,14 @@ class FoundSnapshots(NamedTuple):
 class SnapshotLoader:
     """Loads the state database of one metadata partition from a snapshot."""
 
-    def __init__(
-        self,
-        *,
-        identity: ReplicaIdentity,
-        stores: StateStores,
-        local: LocalSnapshots,
-        durable: DurableSnapshots | None,
-        peers: PeerSnapshots,
-        executor: Executor,
-        rest: Rest,
-        progress: LoadProgress,
-        telemetry: Telemetry,
-    ) -> None:
-        self._progress = progress
-        self._telemetry = telemetry
+    def __init__(self, identity: ReplicaIdentity, ports: ReplicaPorts, progress: LoadProgress) -> None:
         self._identity = identity
-        self._stores = stores
-        self._local = local
-        self._durable = durable
-        self._peers = peers
-        self._executor = executor
-        self._rest = rest
+        self._ports = ports
+        self._progress = progress
+        self._peers = PeerSnapshots(identity, ports, progress)
+        self._local = ports.local_snapshots
+        self._durable = ports.snapshots
+        self._executor = ports.writer
 
     async def find(self, log_start: int, log_end: int) -> FoundSnapshots:
         """The snapshots that end within a log, which has the entries `[log_start, log_end)`. Raises `DirectoryFailed`."""
@@ -192,7 +176,7 @@ class SnapshotLoader:
                 await in_thread(self._executor, lambda: self._local.remove(snapshot_id))
             raise
         seconds = asyncio.get_running_loop().time() - started
-        self._telemetry.snapshot_loaded(SnapshotPurpose.REPLICA, seconds)
+        self._ports.telemetry.snapshot_loaded(SnapshotPurpose.REPLICA, seconds)
         LOG.info(
             "replica made from a snapshot partition=%d snapshot=%s from=%s seconds=%.3f",
             self._identity.partition,
@@ -210,4 +194,4 @@ class SnapshotLoader:
                 raise BadSnapshot(f"{self._local.path(snapshot_id)}: it holds the snapshot {reader.head.snapshot_id}")
             self._progress.builds(self._local.path(snapshot_id).name, reader.size_bytes)
             rows = self._progress.building(reader.rows(), lambda: reader.position)
-            return self._stores.build(identity.partition, reader.head, rows, self._rest)
+            return self._ports.stores.build(identity.partition, reader.head, rows, self._ports.rest)

@@ -6,9 +6,7 @@ of another log.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,8 +22,8 @@ from coordinator.runtime.failures import FailureLog
 from coordinator.runtime.loading.from_snapshot import FoundSnapshots, NoGoodSnapshot, SnapshotLoader
 from coordinator.runtime.loading.progress import LoadProgress
 from coordinator.runtime.loading.restored import RestoredStates
-from coordinator.runtime.ports import Cluster, SnapshotStoreFailed, StateStore, StateStores
-from coordinator.runtime.replica_config import ReplicaIdentity
+from coordinator.runtime.ports import SnapshotStoreFailed, StateStore
+from coordinator.runtime.replica_config import ReplicaIdentity, ReplicaPorts
 from coordinator.runtime.threads import in_thread
 from records.log import Fence
 from records.model import LeadershipClaimed
@@ -79,29 +77,17 @@ class Loaded:
 class StateLoader:
     """Loads and closes the state database of one metadata partition."""
 
-    def __init__(
-        self,
-        *,
-        identity: ReplicaIdentity,
-        cluster: Cluster,
-        stores: StateStores,
-        executor: Executor,
-        failures: FailureLog,
-        loop: asyncio.AbstractEventLoop,
-        snapshots: SnapshotLoader,
-        progress: LoadProgress,
-        restored: RestoredStates,
-    ) -> None:
-        self._progress = progress
-        self._snapshots = snapshots
-        self._restored = restored
+    def __init__(self, identity: ReplicaIdentity, ports: ReplicaPorts, failures: FailureLog) -> None:
+        """`failures` gets the reasons for which a state database is set aside."""
+        self.progress = LoadProgress()
+        self._snapshots = SnapshotLoader(identity, ports, self.progress)
+        self._restored = RestoredStates(identity, ports)
         self._identity = identity
         self._partition = identity.partition
-        self._cluster = cluster
-        self._stores = stores
-        self._executor = executor
+        self._cluster = ports.cluster
+        self._stores = ports.stores
+        self._executor = ports.writer
         self._failures = failures
-        self._loop = loop
 
     async def load(self) -> Loaded:
         """Open the state database and restore the state; one that is damaged or of another log is set aside, and begun anew.
@@ -113,7 +99,7 @@ class StateLoader:
 
     async def _open(self, *, is_new: bool) -> Loaded:
         identity = self._identity
-        self._progress.opens()
+        self.progress.opens()
         store: StateStore | None = None
         try:
             open_store = partial(self._stores.open, self._partition, identity.cluster_id, identity.topic_id)
@@ -144,7 +130,7 @@ class StateLoader:
                     await self.close(closing)
                     stored = await self._restored.prepare(beginning)
                     store = await in_thread(self._executor, open_store)
-            self._progress.reads_log(start if stored is None else stored.header.applied_offset + 1, end)
+            self.progress.reads_log(start if stored is None else stored.header.applied_offset + 1, end)
             if stored is None:
                 state = ShardState(cold=store.reader(), prepared_for=prepared_for)
                 return Loaded(store=store, state=state, header=None, packer=Packer(), certain_end=end)

@@ -6,8 +6,6 @@ The nodes say in DescribeSnapshots what they have. What is fetched is as doubtfu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from functools import partial
 from typing import NamedTuple
 
@@ -16,8 +14,8 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.snapshot_fetches import SnapshotAnswer, SnapshotQuestion, fetch_snapshot_request, snapshot_answer
 from coordinator.protocol.messages import DescribeSnapshotsRequest, DescribeSnapshotsResponse
 from coordinator.runtime.loading.progress import LoadProgress
-from coordinator.runtime.ports import Cluster, LocalSnapshots, PeerAddress, Peers, PeerUnavailable, group_client_id
-from coordinator.runtime.replica_config import ReplicaIdentity
+from coordinator.runtime.ports import PeerAddress, PeerUnavailable, group_client_id
+from coordinator.runtime.replica_config import ReplicaIdentity, ReplicaPorts
 from coordinator.runtime.threads import in_thread
 from records.snapshot import SnapshotId
 
@@ -52,34 +50,20 @@ class KnownElsewhere(NamedTuple):
 class PeerSnapshots:
     """The snapshots that other nodes have of one metadata partition."""
 
-    def __init__(
-        self,
-        *,
-        identity: ReplicaIdentity,
-        topic: str,
-        local: LocalSnapshots,
-        peers: Peers,
-        addresses: Callable[[], tuple[Sequence[PeerAddress], bool]],
-        cluster: Cluster,
-        executor: Executor,
-        progress: LoadProgress,
-    ) -> None:
-        self._progress = progress
+    def __init__(self, identity: ReplicaIdentity, ports: ReplicaPorts, progress: LoadProgress) -> None:
         self._identity = identity
-        self._topic = topic
-        self._local = local
-        self._peers = peers
-        self._addresses = addresses
-        self._cluster = cluster
-        self._executor = executor
+        self._ports = ports
+        self._progress = progress
+        self._local = ports.local_snapshots
+        self._executor = ports.writer
 
     async def look(self) -> KnownElsewhere:
         """Ask the nodes that are known. A registered one that does not answer counts while it is a member of the group.
 
         Raises `KafkaUnavailable`.
         """
-        addresses, is_complete = self._addresses()
-        members = await self._cluster.group_members() if addresses else frozenset()
+        addresses, is_complete = self._ports.peer_addresses()
+        members = await self._ports.cluster.group_members() if addresses else frozenset()
         sources: dict[SnapshotId, list[PeerSource]] = {}
         silent = [] if is_complete else ["the directory, which names the other nodes, is not loaded yet"]
         for address, found in zip(addresses, await asyncio.gather(*map(self._ask, addresses)), strict=True):
@@ -118,10 +102,10 @@ class PeerSnapshots:
 
     async def _piece(self, source: PeerSource, snapshot_id: SnapshotId, position: int) -> SnapshotAnswer:
         identity = self._identity
-        question = SnapshotQuestion(self._topic, identity.partition, snapshot_id.end_offset, snapshot_id.epoch, position)
+        question = SnapshotQuestion(self._ports.topic, identity.partition, snapshot_id.end_offset, snapshot_id.epoch, position)
         request = fetch_snapshot_request(identity.cluster_id, identity.node_id, question, PIECE_BYTES)
         try:
-            answer = snapshot_answer(await self._peers.call(source.host, source.port, request, FETCH_TIMEOUT_MS))
+            answer = snapshot_answer(await self._ports.peers.call(source.host, source.port, request, FETCH_TIMEOUT_MS))
         except (PeerUnavailable, ValueError) as failed:
             raise PeerFetchFailed(f"{_named(source, snapshot_id)}: {failed}") from failed
         if answer.error is ErrorCode.NONE:
@@ -133,7 +117,7 @@ class PeerSnapshots:
         identity = self._identity
         request = DescribeSnapshotsRequest(coordinator_ids=(identity.partition,))
         try:
-            answer = await self._peers.call(address.host, address.port, request, LOOK_TIMEOUT_MS)
+            answer = await self._ports.peers.call(address.host, address.port, request, LOOK_TIMEOUT_MS)
         except PeerUnavailable as unavailable:
             return unavailable
         if not isinstance(answer, DescribeSnapshotsResponse) or answer.cluster_id != identity.cluster_id:

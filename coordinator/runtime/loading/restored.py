@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from concurrent.futures import Executor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,11 +17,10 @@ from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.core.endpoints import format_endpoints
 from coordinator.core.log_entry import entry_hash
 from coordinator.core.state.replica_state import Stored
-from coordinator.core.yielding import Rest
 from coordinator.runtime.loading.downloading import Due, download
-from coordinator.runtime.ports import Cluster, DurableSnapshots, LocalSnapshots, SnapshotStoreFailed, StateStores
-from coordinator.runtime.replica_config import ReplicaIdentity
-from coordinator.runtime.telemetry import SnapshotPurpose, Telemetry
+from coordinator.runtime.ports import SnapshotStoreFailed
+from coordinator.runtime.replica_config import ReplicaIdentity, ReplicaPorts
+from coordinator.runtime.telemetry import SnapshotPurpose
 from coordinator.runtime.threads import in_thread
 from records.codec import decode_entry, decode_key
 from records.errors import UnreadableEntry
@@ -48,26 +46,12 @@ class Beginning(NamedTuple):
 class RestoredStates:
     """Makes the state before the first entry of one restored metadata partition."""
 
-    def __init__(
-        self,
-        *,
-        identity: ReplicaIdentity,
-        cluster: Cluster,
-        stores: StateStores,
-        local: LocalSnapshots,
-        durable: DurableSnapshots | None,
-        executor: Executor,
-        rest: Rest,
-        telemetry: Telemetry,
-    ) -> None:
+    def __init__(self, identity: ReplicaIdentity, ports: ReplicaPorts) -> None:
         self._identity = identity
-        self._cluster = cluster
-        self._stores = stores
-        self._local = local
-        self._durable = durable
-        self._executor = executor
-        self._rest = rest
-        self._telemetry = telemetry
+        self._ports = ports
+        self._local = ports.local_snapshots
+        self._durable = ports.snapshots
+        self._executor = ports.writer
 
     async def beginning(self, log_end: int) -> Beginning | None:
         """Read the restore that a log from 0 to `log_end` begins with; None for one that begins with nothing.
@@ -83,7 +67,7 @@ class RestoredStates:
             )
         if partition == DIRECTORY_PARTITION:
             return own
-        directory_start, directory_end = await self._cluster.log_range(DIRECTORY_PARTITION)
+        directory_start, directory_end = await self._ports.cluster.log_range(DIRECTORY_PARTITION)
         if directory_start > 0:
             # Partition 0 is pruned only behind a finished restore, and a restore is finished only when every partition was loaded.
             return own
@@ -123,7 +107,7 @@ class RestoredStates:
         finally:
             await in_thread(self._executor, lambda: part.unlink(missing_ok=True))
         seconds = asyncio.get_running_loop().time() - started
-        self._telemetry.snapshot_loaded(SnapshotPurpose.REPLICA, seconds)
+        self._ports.telemetry.snapshot_loaded(SnapshotPurpose.REPLICA, seconds)
         LOG.info(
             "state prepared from the snapshot of another log partition=%d location=%s seconds=%.3f",
             self._identity.partition,
@@ -140,10 +124,10 @@ class RestoredStates:
             if (head.end_offset, head.digest) != (restored.old_end_offset, restored.digest):
                 raise BadSnapshot(f"it is of offset {head.end_offset} and digest {head.digest.hex()}")
             moved = moved_head(head, identity.cluster_id, identity.topic_id, beginning.prepared_for)
-            return self._stores.build(identity.partition, moved, reader.rows(), self._rest)
+            return self._ports.stores.build(identity.partition, moved, reader.rows(), self._ports.rest)
 
     async def _first_entry(self, partition: int) -> Beginning | None:
-        entry = await self._cluster.read_entry(partition, 0)
+        entry = await self._ports.cluster.read_entry(partition, 0)
         return None if entry is None else beginning_in(entry.key, entry.value)
 
 

@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections import Counter
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
-from coordinator.runtime.pauses import Pauses
-from coordinator.runtime.ports import Cluster, KafkaUnavailable, Membership, MembershipListener, group_client_id
+from coordinator.runtime.ports import KafkaUnavailable, Membership, MembershipListener, group_client_id
+from coordinator.runtime.routing.context import NodeContext
 
 LOG = logging.getLogger("coordinator.membership")
 
@@ -40,27 +38,17 @@ class Unfit:
 class Abstention:
     """See the module's text; one per node."""
 
-    def __init__(
-        self,
-        *,
-        node_id: int,
-        membership: Membership,
-        cluster: Cluster,
-        listener: MembershipListener,
-        rng: random.Random,
-        pauses: Pauses,
-        spawn: Callable[[Coroutine[None, None, None], str], None],
-    ) -> None:
+    def __init__(self, context: NodeContext, *, membership: Membership, listener: MembershipListener) -> None:
         self.is_joined = False
         self.left: Counter[str] = Counter()
         """How often the group was left, by the kind of reason."""
-        self._own_id = group_client_id(node_id)
+        self._own_id = group_client_id(context.node_id)
         self._membership = membership
-        self._cluster = cluster
+        self._cluster = context.cluster
         self._listener = listener
-        self._rng = rng
-        self._first_look_s, self._last_look_s = pauses.group_look_s
-        self._spawn = spawn
+        self._rng = context.rng
+        self._first_look_s, self._last_look_s = context.pauses.group_look_s
+        self._spawn = context.spawn
         self._unfit: dict[tuple[str, int | None], Unfit] = {}
         self._assignment: frozenset[int] = frozenset()
         self._may_join = False

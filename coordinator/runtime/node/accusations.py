@@ -17,9 +17,8 @@ from coordinator.core.events import Contradicted
 from coordinator.core.log_entry import ContradictoryEntry
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.messages import ReportContradictionRequest
-from coordinator.runtime.pauses import Pauses
-from coordinator.runtime.ports import Peers, PeerUnavailable
-from coordinator.runtime.routing.cluster_view import ClusterView
+from coordinator.runtime.ports import PeerUnavailable
+from coordinator.runtime.routing.context import NodeContext
 from records.model import LeadershipClaimed
 
 LOG = logging.getLogger("coordinator.contradictions")
@@ -45,14 +44,14 @@ class SeenContradiction:
 class Accusations:
     """See the module's text; one per node."""
 
-    def __init__(self, *, node_id: int, view: ClusterView, peers: Peers, pauses: Pauses) -> None:
+    def __init__(self, context: NodeContext) -> None:
         self.seen: deque[SeenContradiction] = deque(maxlen=KEPT_MAX)
         self.counts: Counter[tuple[int, str]] = Counter()
         """Contradictions by metadata partition and what they are: `void`, `suspected` (this state is rebuilt first) or `accused`."""
-        self._node_id = node_id
-        self._view = view
-        self._peers = peers
-        self._retry_s = pauses.accusation_retry_s
+        self._node_id = context.node_id
+        self._view = context.view
+        self._peers = context.peers
+        self._retry_s = context.pauses.accusation_retry_s
         self._reports: set[asyncio.Task[None]] = set()
 
     def contradicted(self, partition: int, found: Contradicted, claim: LeadershipClaimed | None) -> None:

@@ -10,18 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from statistics import median
 
 from coordinator.core.leadership.clock_votes import KAFKA, ClockVerdict, Comparison, judge
 from coordinator.protocol.messages import DescribeNodeRequest, DescribeNodeResponse
-from coordinator.runtime.pauses import Pauses
-from coordinator.runtime.ports import Peers, PeerUnavailable
+from coordinator.runtime.ports import PeerUnavailable
 from coordinator.runtime.replica.broker_time import Bracket
-from coordinator.runtime.routing.cluster_view import ClusterView
-from coordinator.runtime.routing.replicas import Replicas
+from coordinator.runtime.routing.context import NodeContext
 from records.model import NodeRegistered
 
 LOG = logging.getLogger("coordinator.clocks")
@@ -44,27 +41,22 @@ class NodeClocks:
 
     def __init__(
         self,
+        context: NodeContext,
         *,
-        node_id: int,
-        replicas: Replicas,
-        view: ClusterView,
-        peers: Peers,
         wall_ms: Callable[[], int],
         monotonic_ms: Callable[[], float],
         skew_max_ms: int,
-        rng: random.Random,
-        pauses: Pauses,
     ) -> None:
-        self._node_id = node_id
-        self._replicas = replicas
-        self._view = view
-        self._peers = peers
+        self._node_id = context.node_id
+        self._replicas = context.replicas
+        self._view = context.view
+        self._peers = context.peers
         self._wall_ms = wall_ms
         self._monotonic_ms = monotonic_ms
         self._skew_max_ms = skew_max_ms
-        self._rng = rng
-        self._ask_s = pauses.clocks_ask_s
-        self._forgotten_ms = pauses.clocks_forgotten_s * 1000
+        self._rng = context.rng
+        self._ask_s = context.pauses.clocks_ask_s
+        self._forgotten_ms = context.pauses.clocks_forgotten_s * 1000
         self._heard: dict[int, Heard] = {}
         self._brackets: list[Bracket] = []
         self._kafka: Bracket | None = None

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
+from coordinator.core.commands import RegisterNode
 from coordinator.core.limits import Limits
 from coordinator.core.yielding import Rest, no_rest
 from coordinator.object_store import ObjectStore
@@ -63,6 +64,16 @@ class NodeConfig:
     """A data directory that held state databases before the start: there was a metadata topic. Empty for none."""
     snapshot_peers: tuple[PeerAddress, ...] = ()
     """Nodes to ask for snapshots as long as the directory is not loaded, which may have to come from one itself."""
+
+    def registration(self) -> RegisterNode:
+        """The node as it enters itself into the directory."""
+        return RegisterNode(
+            node_id=self.node_id,
+            rack=self.rack,
+            endpoints=self.endpoints,
+            schema_level_max=self.schema_level_max,
+            incarnation_id=self.incarnation_id,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,14 +7,13 @@ tick a look at what Kafka refused; clocks are compared more rarely, because that
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable
 
 from coordinator.core.leadership.clock_votes import ClockVerdict
 from coordinator.runtime.node.abstention import CLOCK, REFUSED, Abstention
-from coordinator.runtime.pauses import Pauses, doubled
+from coordinator.runtime.pauses import doubled
 from coordinator.runtime.replica.replica import Replica
-from coordinator.runtime.routing.replicas import Replicas
+from coordinator.runtime.routing.context import NodeContext
 
 REFUSED_TERMS_MAX = 3
 """A node leaves the group after this number of terms of a partition in a row in which Kafka took no entry but, perhaps, the claim."""
@@ -25,21 +24,13 @@ RETURN_SHARE = 0.5
 class Fitness:
     """See the module's text; one per node."""
 
-    def __init__(
-        self,
-        *,
-        abstention: Abstention,
-        replicas: Replicas,
-        verdict: Callable[[float], ClockVerdict],
-        rng: random.Random,
-        pauses: Pauses,
-    ) -> None:
+    def __init__(self, context: NodeContext, *, abstention: Abstention, verdict: Callable[[float], ClockVerdict]) -> None:
         self._abstention = abstention
-        self._replicas = replicas
+        self._replicas = context.replicas
         self._verdict = verdict
-        self._rng = rng
-        self._refused_s = pauses.refused_s
-        self._clock_look_s = pauses.clock_look_s
+        self._rng = context.rng
+        self._refused_s = context.pauses.refused_s
+        self._clock_look_s = context.pauses.clock_look_s
         self._clock_due_s = 0.0
         self._is_clock_odd = False
         self._back_at_s: dict[int, float] = {}

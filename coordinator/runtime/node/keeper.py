@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -23,7 +22,7 @@ from coordinator.core.state.damage import DirectoryFailed, StateBusy, StateFaile
 from coordinator.kafka.coordinators import OWNERS_MAX
 from coordinator.runtime.directories.keeper import DirectoryKeeper
 from coordinator.runtime.failures import FailureLog, FatalError
-from coordinator.runtime.loading.opening import BehindLogStart, ReplicaUnloadable
+from coordinator.runtime.loading.opening import BehindLogStart, ReplicaUnloadable, StateLoader
 from coordinator.runtime.loading.restored import RestoreUnfinished
 from coordinator.runtime.node.abstention import UNLOADABLE, UNSUPPORTED, Abstention
 from coordinator.runtime.node.config import NodeConfig, NodePorts
@@ -42,10 +41,11 @@ from coordinator.runtime.ports import (
     TopicFacts,
     TopicMissing,
 )
+from coordinator.runtime.replica.hooks import ReplicaHooks
 from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.replica.state_writer import Marked
-from coordinator.runtime.replica_config import ReplicaIdentity, ReplicaPorts
-from coordinator.runtime.routing.replicas import Replicas
+from coordinator.runtime.replica_config import ReplicaIdentity, ReplicaPorts, ReplicaRules
+from coordinator.runtime.routing.context import NodeContext
 from records.model import LeadershipClaimed
 
 LOG = logging.getLogger("coordinator.node")
@@ -56,67 +56,62 @@ class ReplicaKeeper:
 
     def __init__(
         self,
+        context: NodeContext,
         *,
         config: NodeConfig,
         ports: NodePorts,
-        replicas: Replicas,
         topic: MetadataTopic,
         abstention: Abstention,
-        clock_ms: Callable[[], int],
-        rng: random.Random,
-        spawn: Callable[[Coroutine[None, None, None], str], None],
         on_loaded: Callable[[Replica], None],
         on_directory_changed: Callable[[], None],
         on_contradicted: Callable[[int, Contradicted, LeadershipClaimed | None], None],
         on_marked: Callable[[int, Marked], None],
         log_ahead_ms: Callable[[int], int],
         on_fatal: Callable[[FatalError], None],
-        peer_addresses: Callable[[int], tuple[Sequence[PeerAddress], bool]],
     ) -> None:
-        """The replicas are put into `replicas`. `on_loaded` is called for each that is loaded; the others as in `Replica`."""
+        """`on_loaded` is called for each replica that is loaded; the other functions are as in `ReplicaHooks` and `ReplicaPorts`."""
         self.failures: dict[int, FailureLog] = {}
         """The failures of each metadata partition since the process started."""
         self.directories = DirectoryKeeper(
-            replicas=replicas,
+            context,
             open_directories=ports.open_directories,
             writer=ports.writer,
-            pauses=config.pauses,
-            spawn=spawn,
             on_failed=self._homes_lost,
             on_move=lambda move: self._spawn(self._repairs.move(move), f"move-{move.partition}"),
             on_fatal=on_fatal,
         )
+        self._repairs = ReplicaRepairs(
+            context,
+            config=config,
+            ports=ports,
+            topic=topic,
+            abstention=abstention,
+            directories=self.directories,
+            make=self._new_replica,
+            load=self._load,
+        )
+        self._hooks = ReplicaHooks(
+            on_directory_changed=on_directory_changed,
+            on_failed=self._replica_failed,
+            on_directory_failed=self._repairs.begin,
+            on_contradicted=on_contradicted,
+            on_marked=on_marked,
+        )
+        self._context = context
         self._config = config
         self._ports = ports
-        self._replicas = replicas
-        self._topic = topic
+        self._replicas = context.replicas
         self._abstention = abstention
-        self._clock_ms = clock_ms
-        self._rng = rng
-        self._spawn = spawn
+        self._rng = context.rng
+        self._spawn = context.spawn
         self._on_loaded = on_loaded
-        self._on_directory_changed = on_directory_changed
-        self._on_contradicted = on_contradicted
-        self._on_marked = on_marked
         self._log_ahead_ms = log_ahead_ms
-        self._peer_addresses = peer_addresses
         self._reader: LogReader | None = None
         self._producers: TermProducers | None = None
         self._generations = count(1)
         self._is_open = False
         self._without_snapshot: Counter[int] = Counter()
         """Attempts to load a partition that failed for want of a snapshot, since it was loaded last."""
-        self._repairs = ReplicaRepairs(
-            config=config,
-            ports=ports,
-            replicas=replicas,
-            topic=topic,
-            abstention=abstention,
-            directories=self.directories,
-            make=self._new_replica,
-            load=self._load,
-            spawn=spawn,
-        )
 
     async def open(self, facts: TopicFacts) -> None:
         """Make and load the replicas of a topic; those that Kafka gave no answer for are loaded later, except the directory.
@@ -192,54 +187,68 @@ class ReplicaKeeper:
         if self._replicas.led():
             self._ports.rest()
 
+    def _peer_addresses(self, partition: int) -> tuple[list[PeerAddress], bool]:
+        """The other nodes, of the settings and the directory; and whether a partition is to wait for no more of them."""
+        view, directory = self._context.view, self._context.view.directory
+        registered = [] if directory is None else [one for one in directory.nodes.values() if one.node_id != self._config.node_id]
+        reached = ((one.node_id, view.node_endpoint(one.endpoints)) for one in registered if one.endpoints)
+        known = [PeerAddress(node_id, endpoint.host, endpoint.port) for node_id, endpoint in reached]
+        return [*self._config.snapshot_peers, *known], directory is not None or partition == DIRECTORY_PARTITION
+
     def _new_replica(self, partition: int, facts: TopicFacts) -> Replica:
-        if self._reader is None or self._producers is None:
-            raise AssertionError("replicas need a reader and producers")
-        config, ports, home = self._config, self._ports, self.directories.home(partition)
-        return Replica(
-            identity=ReplicaIdentity(
-                cluster_id=facts.cluster_id,
-                topic_id=facts.topic_id,
-                partition=partition,
-                partition_count=len(facts.partitions),
-                node_id=config.node_id,
-                rack=config.rack,
-                endpoints=config.endpoints,
-            ),
-            ports=ReplicaPorts(
-                topic=config.topic,
-                reader=self._reader,
-                producers=self._producers,
-                membership=ports.membership,
-                cluster=ports.cluster,
-                stores=home.stores,
-                snapshots=ports.snapshots,
-                local_snapshots=home.snapshots(partition),
-                peers=ports.peers,
-                peer_addresses=partial(self._peer_addresses, partition),
-                writer=ports.writer,
-                rest=self._rest,
-                on_writing=ports.on_writing,
-                on_written=ports.on_written,
-                telemetry=ports.telemetry,
-            ),
+        config = self._config
+        identity = ReplicaIdentity(
+            cluster_id=facts.cluster_id,
+            topic_id=facts.topic_id,
+            partition=partition,
+            partition_count=len(facts.partitions),
+            node_id=config.node_id,
+            rack=config.rack,
+            endpoints=config.endpoints,
+        )
+        rules = ReplicaRules(
             limits=replace(config.limits, entry_bytes_max=entry_bytes_max(_message_bytes_max(facts))),
-            loop=asyncio.get_running_loop(),
-            clock_ms=self._clock_ms,
-            rng=self._rng,
-            pauses=config.pauses,
+            flush_interval_ms=config.flush_interval_ms,
             flush_batches_max=config.flush_batches_max,
             flush_backlog_max=config.flush_backlog_max,
-            flush_interval_ms=config.flush_interval_ms,
-            next_generation=self._generations.__next__,
-            on_directory_changed=self._on_directory_changed,
-            on_failed=self._replica_failed,
-            on_directory_failed=self._repairs.begin,
-            on_contradicted=self._on_contradicted,
-            on_marked=self._on_marked,
-            failures=self.failures.setdefault(partition, FailureLog()),
-            log_ahead_ms=self._log_ahead_ms,
             read_lag_max_s=config.files.read_lag_max_s,
+            pauses=config.pauses,
+        )
+        ports, failures = self._ports_of(partition), self.failures.setdefault(partition, FailureLog())
+        return Replica(
+            identity=identity,
+            rules=rules,
+            ports=ports,
+            hooks=self._hooks,
+            loader=StateLoader(identity, ports, failures),
+            failures=failures,
+            next_generation=self._generations.__next__,
+        )
+
+    def _ports_of(self, partition: int) -> ReplicaPorts:
+        if self._reader is None or self._producers is None:
+            raise AssertionError("replicas need a reader and producers")
+        ports, home = self._ports, self.directories.home(partition)
+        return ReplicaPorts(
+            topic=self._config.topic,
+            loop=asyncio.get_running_loop(),
+            clock_ms=self._context.clock_ms,
+            log_ahead_ms=self._log_ahead_ms,
+            rng=self._rng,
+            reader=self._reader,
+            producers=self._producers,
+            membership=ports.membership,
+            cluster=ports.cluster,
+            stores=home.stores,
+            snapshots=ports.snapshots,
+            local_snapshots=home.snapshots(partition),
+            peers=ports.peers,
+            peer_addresses=partial(self._peer_addresses, partition),
+            writer=ports.writer,
+            rest=self._rest,
+            on_writing=ports.on_writing,
+            on_written=ports.on_written,
+            telemetry=ports.telemetry,
         )
 
     async def _try_to_load(self, replica: Replica) -> bool:

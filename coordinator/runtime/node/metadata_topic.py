@@ -13,10 +13,12 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
+from coordinator.kafka.names import topic_id_text
 from coordinator.runtime.failures import FatalError
 from coordinator.runtime.node.config import NodeConfig
 from coordinator.runtime.node.topic_rules import ReplicaSets, Severity, check_topic, may_lead, wanted_config
 from coordinator.runtime.ports import Cluster, ClusterRefused, KafkaUnavailable, TopicFacts, TopicMissing
+from coordinator.store_mark import Service
 
 LOG = logging.getLogger("coordinator.node")
 
@@ -35,6 +37,14 @@ class MetadataTopic:
         self._config = config
         self._cluster = cluster
         self._rng = rng
+
+    def service(self) -> Service | None:
+        """The log of this node; None before Kafka was reached."""
+        return None if self.facts is None else Service(cluster_id=self.facts.cluster_id, topic_id=topic_id_text(self.facts.topic_id))
+
+    async def count_partitions(self) -> int:
+        """The number of partitions that the topic has now. Raises `KafkaUnavailable`, `TopicMissing`."""
+        return len((await self._cluster.describe_topic()).partitions)
 
     async def await_safe(self) -> TopicFacts:
         """Wait for a topic that is safe to lead on. Raises `FatalError`, `ClusterRefused`."""

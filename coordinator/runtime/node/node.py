@@ -11,25 +11,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
-from math import inf
 
-from coordinator.core.commands import RegisterNode
-from coordinator.core.directory.content import Restoration
 from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.core.leadership.states import State
 from coordinator.core.state.replica_state import TRIM_BATCHES
-from coordinator.kafka.names import topic_id_text
 from coordinator.protocol.messages import DescribeNodeResponse
 from coordinator.runtime.directories.reporting import DirectoryReports, log_dirs
 from coordinator.runtime.failures import FatalError
-from coordinator.runtime.files.asking import OwnersAsked
-from coordinator.runtime.files.cleaner import FileCleaner
-from coordinator.runtime.files.objects import ObjectRemover
-from coordinator.runtime.files.orphan_scan import OrphanScan
-from coordinator.runtime.files.pace import BackgroundPace
-from coordinator.runtime.files.store_marking import StoreMarking
 from coordinator.runtime.loading.progress import LoadLog, LoadStatus
 from coordinator.runtime.node.abstention import Abstention
 from coordinator.runtime.node.accusations import Accusations
@@ -40,18 +30,16 @@ from coordinator.runtime.node.kafka_brokers import KafkaBrokers
 from coordinator.runtime.node.keeper import ReplicaKeeper
 from coordinator.runtime.node.metadata_topic import MetadataTopic
 from coordinator.runtime.node.registration import NodeIdTaken, Registration
+from coordinator.runtime.node.tasks import NodeTasks
+from coordinator.runtime.node.workers import Workers
 from coordinator.runtime.pauses import TICK_S
-from coordinator.runtime.ports import ClusterRefused, LoginRefused, PeerAddress, TopicFacts
-from coordinator.runtime.replica.freshness import keep_asking
+from coordinator.runtime.ports import ClusterRefused, LoginRefused, TopicFacts
 from coordinator.runtime.replica.replica import Replica
-from coordinator.runtime.retention.classic_starts import ClassicStarts
-from coordinator.runtime.retention.enforcer import RetentionEnforcer
 from coordinator.runtime.routing.cluster_view import ClusterView
+from coordinator.runtime.routing.context import NodeContext
 from coordinator.runtime.routing.directory_worker import DirectoryWorker
 from coordinator.runtime.routing.replicas import Replicas
 from coordinator.runtime.routing.router import Router
-from coordinator.runtime.snapshots.keeper import SnapshotKeeper
-from coordinator.store_mark import Service
 from records.levels import LEVEL_LATEST
 
 LOG = logging.getLogger("coordinator.node")
@@ -78,15 +66,10 @@ class Node:
         self.wall_ms = wall_ms
         self.replicas = Replicas()
         self.view = ClusterView(self.replicas, config.endpoints[0].listener)
-        self.router = Router(replicas=self.replicas, view=self.view, node_id=config.node_id)
-        registration = RegisterNode(
+        self.router = Router(view=self.view, node_id=config.node_id)
+        self._tasks = NodeTasks(on_fatal)
+        self.context = context = NodeContext(
             node_id=config.node_id,
-            rack=config.rack,
-            endpoints=config.endpoints,
-            schema_level_max=config.schema_level_max,
-            incarnation_id=config.incarnation_id,
-        )
-        self.directory = DirectoryWorker(
             replicas=self.replicas,
             view=self.view,
             router=self.router,
@@ -94,144 +77,58 @@ class Node:
             cluster=ports.cluster,
             rng=rng,
             clock_ms=clock_ms,
-            node=registration,
             pauses=config.pauses,
-        )
-        self.registration = Registration(
-            node=registration,
-            replicas=self.replicas,
-            view=self.view,
-            router=self.router,
-            peers=ports.peers,
-            cluster=ports.cluster,
-            rng=rng,
-            session_timeout_ms=config.session_timeout_ms,
-            pauses=config.pauses,
-            log_dirs=lambda: log_dirs(self.keeper.directories.directories()),
-            on_taken=lambda taken: on_fatal(FatalError(str(taken))),
-        )
-        self.accusations = Accusations(node_id=config.node_id, view=self.view, peers=ports.peers, pauses=config.pauses)
-        self.clocks = NodeClocks(
-            node_id=config.node_id,
-            replicas=self.replicas,
-            view=self.view,
-            peers=ports.peers,
-            wall_ms=wall_ms,
-            monotonic_ms=lambda: asyncio.get_running_loop().time() * 1000,
-            skew_max_ms=config.clock_skew_max_ms,
-            rng=rng,
-            pauses=config.pauses,
-        )
-        self.schema_level = 1
-        self.assignment: frozenset[int] = frozenset()
-        self.abstention = Abstention(
-            node_id=config.node_id,
-            membership=ports.membership,
-            cluster=ports.cluster,
-            listener=self,
-            rng=rng,
-            pauses=config.pauses,
-            spawn=self._spawn,
-        )
-        self.fitness = Fitness(
-            abstention=self.abstention, replicas=self.replicas, verdict=self.clocks.verdict, rng=rng, pauses=config.pauses
+            spawn=self._tasks.spawn,
         )
         self.brokers = KafkaBrokers(ports.cluster.brokers)
         self.topic = MetadataTopic(config=config, cluster=ports.cluster, rng=rng)
+        self.directory = DirectoryWorker(context, node=config.registration())
+        self.accusations = Accusations(context)
+        self.clocks = NodeClocks(
+            context, wall_ms=wall_ms, monotonic_ms=lambda: asyncio.get_running_loop().time() * 1000, skew_max_ms=config.clock_skew_max_ms
+        )
+        self.abstention = Abstention(context, membership=ports.membership, listener=self)
+        self.fitness = Fitness(context, abstention=self.abstention, verdict=self.clocks.verdict)
+        self.workers = Workers(context, config=config, ports=ports, topic=self.topic)
         self.keeper = ReplicaKeeper(
+            context,
             config=config,
             ports=ports,
-            replicas=self.replicas,
             topic=self.topic,
             abstention=self.abstention,
-            clock_ms=clock_ms,
-            rng=rng,
-            spawn=self._spawn,
             on_loaded=self._replica_loaded,
             on_directory_changed=self._directory_changed,
             on_contradicted=self.accusations.contradicted,
-            on_marked=lambda partition, marked: self.snapshots.marked(partition, marked),
+            on_marked=self.workers.snapshots.marked,
             log_ahead_ms=self.clocks.log_ahead_ms,
             on_fatal=on_fatal,
-            peer_addresses=self.peer_addresses,
         )
+        directories = self.keeper.directories
         self.reports = DirectoryReports(
-            node_id=config.node_id,
+            context,
             incarnation_id=config.incarnation_id,
             topic_id=lambda: None if self.topic.facts is None else self.topic.facts.topic_id,
-            directories=self.keeper.directories,
-            replicas=self.replicas,
-            view=self.view,
-            peers=ports.peers,
-            rng=rng,
-            pauses=config.pauses,
+            directories=directories,
             failure_timeout_ms=config.log_dir_failure_timeout_ms,
         )
-        self.keeper.directories.on_changed = self.reports.changed
-        self.snapshots = SnapshotKeeper(
-            replicas=self.replicas,
-            view=self.view,
-            cluster=ports.cluster,
-            peers=ports.peers,
-            durable=ports.snapshots,
-            rules=config.snapshots,
-            background=ports.background,
-            rest=ports.rest,
-            telemetry=ports.telemetry,
-            rng=rng,
-            clock_ms=clock_ms,
-            spawn=self._spawn,
+        directories.on_changed = self.reports.changed
+        self.registration = Registration(
+            context,
+            node=config.registration(),
+            session_timeout_ms=config.session_timeout_ms,
+            log_dirs=lambda: log_dirs(directories.directories()),
+            on_taken=lambda taken: on_fatal(FatalError(str(taken))),
         )
-        self.retention = RetentionEnforcer(
-            replicas=self.replicas, view=self.view, router=self.router, rules=config.retention, clock_ms=clock_ms
-        )
-        self.owners_asked = OwnersAsked(replicas=self.replicas, view=self.view, peers=ports.peers)
-        self._pace = BackgroundPace(self.replicas)
-        self.files = FileCleaner(
-            replicas=self.replicas,
-            view=self.view,
-            asked=self.owners_asked,
-            remover=_remover(ports, config, rng),
-            rules=config.files,
-            pace=self._pace,
-            rng=rng,
-            clock_ms=clock_ms,
-            spawn=self._spawn,
-        )
-        self.marking = StoreMarking(
-            node_id=config.node_id,
-            store=ports.objects,
-            wal_prefix=config.orphans.prefix,
-            service=self.service,
-            replicas=self.replicas,
-            view=self.view,
-            peers=ports.peers,
-            rng=rng,
-        )
-        self.orphans = OrphanScan(
-            rules=config.orphans,
-            store=ports.objects,
-            owners=self.owners_asked,
-            coordinator_count=self._coordinator_count,
-            is_leading=lambda: self.replicas.is_leading(DIRECTORY_PARTITION),
-            restoration=self._restoration,
-            service=self.service,
-            marking=self.marking,
-            rng=rng,
-            clock_ms=clock_ms,
-        )
-        self._load_log = LoadLog(self.loading)
+        self.schema_level = 1
+        self.assignment: frozenset[int] = frozenset()
         self.is_prepared = asyncio.Event()
         """Set once Kafka was reached, the data directories are open and the state is loaded."""
         self.loop_rounds_s: dict[str, float] = {}
-        self.peers = ports.peers
+        self._load_log = LoadLog(self.loading)
         self._ports = ports
-        self._rng = rng
         self._on_fatal = on_fatal
-        self._tasks: set[asyncio.Task[None]] = set()
         self._assigned_since: dict[int, float] = {}
         self._led_directory = False
-        self._kept_fresh: set[int] = set()
         self._is_stopping = False
 
     # ---- life
@@ -239,23 +136,8 @@ class Node:
     def start(self) -> None:
         """Begin to bring the node up; requests may come at once."""
         self.directory.start()
-        self._spawn(self._bring_up(), "bring-up")
-        self._spawn(self._tick_forever(), "tick")
-
-    def _spawn(self, work: Coroutine[None, None, None], name: str) -> None:
-        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._task_ended)
-
-    def _task_ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if task.cancelled() or (error := task.exception()) is None:
-            return
-        if isinstance(error, FatalError):
-            self._on_fatal(error)
-        else:
-            LOG.error("background task failed task=%s", task.get_name(), exc_info=error)
-            self._on_fatal(FatalError(f"background task {task.get_name()} failed: {error!r}"))
+        self._tasks.spawn(self._bring_up(), "bring-up")
+        self._tasks.spawn(self._tick_forever(), "tick")
 
     async def _bring_up(self) -> None:
         try:
@@ -275,16 +157,11 @@ class Node:
         await self.clocks.ask()
         self.fitness.look()
         self.abstention.join()
-        self._spawn(self.clocks.keep(), "clocks")
-        self._spawn(self.topic.guard(facts, use=self.keeper.grow, note_round=partial(self._note_round, "topic-guard")), "topic-guard")
-        self._spawn(self.registration.keep(), "registration")
-        self._spawn(self.reports.keep(), "directory-reports")
-        self._spawn(self.retention.keep(), "retention")
-        if (logs := self._ports.classic_logs) is not None:
-            classic = ClassicStarts(replicas=self.replicas, view=self.view, logs=logs, interval_ms=self.config.retention.check_interval_ms)
-            self._spawn(classic.keep(), "classic-starts")
-        self._spawn(self.marking.keep(), "store-mark")
-        self._spawn(self.orphans.keep(), "orphan-scan")
+        self._tasks.spawn(self.clocks.keep(), "clocks")
+        self._tasks.spawn(self.topic.guard(facts, use=self.keeper.grow, note_round=partial(self._note_round, "topic-guard")), "topic-guard")
+        self._tasks.spawn(self.registration.keep(), "registration")
+        self._tasks.spawn(self.reports.keep(), "directory-reports")
+        self.workers.start()
 
     async def _prepare(self) -> TopicFacts:
         """Do all work of a start, up to loaded replicas. Raises `FatalError`, `ClusterRefused`."""
@@ -308,9 +185,7 @@ class Node:
         # Leadership ends inside the shards, which know no events to wait for.
         while self.replicas.led() and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(STOP_POLL_S)
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
         await self.accusations.close()
         await self.directory.close()
         await self.router.close()
@@ -330,14 +205,6 @@ class Node:
         """The progress of the replicas that are not loaded yet, by metadata partition."""
         return {one.partition: status for one in self.replicas.followed() if (status := one.load_status()) is not None}
 
-    def peer_addresses(self, partition: int) -> tuple[list[PeerAddress], bool]:
-        """The other nodes, of the settings and the directory; and whether a partition is to wait for no more of them."""
-        directory = self.view.directory
-        registered = [] if directory is None else [one for one in directory.nodes.values() if one.node_id != self.config.node_id]
-        reached = ((one.node_id, self.view.node_endpoint(one.endpoints)) for one in registered if one.endpoints)
-        known = [PeerAddress(node_id, endpoint.host, endpoint.port) for node_id, endpoint in reached]
-        return [*self.config.snapshot_peers, *known], directory is not None or partition == DIRECTORY_PARTITION
-
     def describe(self) -> DescribeNodeResponse:
         """The identity and the clock of this process, for other nodes."""
         kafka_ms = self.clocks.kafka_ms()
@@ -346,25 +213,11 @@ class Node:
             node_id=self.config.node_id,
             incarnation_id=self.config.incarnation_id,
             is_member=self.is_joined,
-            is_store_marked=self.marking.is_found,
+            is_store_marked=self.workers.marking.is_found,
             time_ms=self.wall_ms(),
             is_kafka_time_known=kafka_ms is not None,
             kafka_time_ms=0 if kafka_ms is None else round(kafka_ms),
         )
-
-    async def _coordinator_count(self) -> int:
-        """The number of partitions that the metadata topic has now. Raises `KafkaUnavailable`, `TopicMissing`."""
-        return len((await self._ports.cluster.describe_topic()).partitions)
-
-    def _restoration(self) -> Restoration | None:
-        """The restore that the log of the directory begins with."""
-        directory = self.replicas.shard(DIRECTORY_PARTITION)
-        return None if directory is None else directory.restoration
-
-    def service(self) -> Service | None:
-        """The log of this node; None before Kafka was reached."""
-        facts = self.topic.facts
-        return None if facts is None else Service(cluster_id=facts.cluster_id, topic_id=topic_id_text(facts.topic_id))
 
     # ---- the group and the level of the log
 
@@ -387,20 +240,9 @@ class Node:
 
     def _replica_loaded(self, replica: Replica) -> None:
         self._tell_schema_level()
-        home = self.keeper.directories.home(replica.partition)
-        self.snapshots.loaded(replica.identity, home.stores, home.snapshots(replica.partition))
-        self._keep_fresh(replica.partition)
-        self.files.loaded(replica.partition)
+        self.workers.loaded(replica, self.keeper.directories.home(replica.partition))
         if replica.partition in self.assignment:
             replica.set_assigned(True)
-
-    def _keep_fresh(self, partition: int) -> None:
-        """Compare the replicas of a partition with the end of its log from now on, if reads ask for that."""
-        lag_max_s = self.config.files.read_lag_max_s
-        if lag_max_s < inf and partition not in self._kept_fresh:
-            self._kept_fresh.add(partition)
-            asking = keep_asking(self._ports.cluster, partition, lambda: self.replicas[partition].freshness, lag_max_s)
-            self._spawn(asking, f"log-end-{partition}")
 
     def _directory_changed(self) -> None:
         self.view.forget_owners()
@@ -430,7 +272,7 @@ class Node:
         loop = asyncio.get_running_loop()
         while True:
             began_s = loop.time()
-            self._pace.look(began_s)
+            self.workers.pace.look(began_s)
             is_busy = False
             self.keeper.deliver()
             for replica in self.replicas.followed():
@@ -440,7 +282,7 @@ class Node:
             if leads_directory != self._led_directory:
                 self._led_directory = leads_directory
                 self.directory.directory_changed()
-                self.marking.wake()
+                self.workers.marking.wake()
             self.fitness.tick()
             self._watch_loading()
             self._load_log.look(loop.time())
@@ -454,7 +296,7 @@ class Node:
     def _trimming_pause_s(self) -> float:
         """Seconds between two ticks while deleted batches are counted out: those that a read waits for are, whatever commits come."""
         is_awaited = any(view.is_trimming_awaited for view in self.replicas.loaded())
-        return BUSY_TICK_S if is_awaited else max(BUSY_TICK_S, TRIM_BATCHES / self._pace.batches_per_s)
+        return BUSY_TICK_S if is_awaited else max(BUSY_TICK_S, TRIM_BATCHES / self.workers.pace.batches_per_s)
 
     def _pause_to_tick(self, now_s: float) -> float:
         """Seconds from this time until the next tick that is not urgent."""
@@ -475,15 +317,6 @@ class Node:
             elif now - self._assigned_since[partition] > self.config.load_timeout_ms / 1000:
                 LOG.error("assigned partition does not come to leading; leaving the group for a while partition=%d", partition)
                 self._assigned_since.clear()
-                away_s = self._rng.uniform(0.5, 1.0) * self.config.load_timeout_ms / 1000
-                self._spawn(self.abstention.leave_for("loading", away_s), "rejoin")
+                away_s = self.context.rng.uniform(0.5, 1.0) * self.config.load_timeout_ms / 1000
+                self._tasks.spawn(self.abstention.leave_for("loading", away_s), "rejoin")
                 return
-
-
-def _remover(ports: NodePorts, config: NodeConfig, rng: random.Random) -> ObjectRemover | None:
-    """The remover of objects; None on a node that deletes none."""
-    if ports.objects is None:
-        return None
-    return ObjectRemover(
-        ports.objects, kept_prefix=config.files.kept_prefix, rng=rng, monotonic_s=lambda: asyncio.get_running_loop().time()
-    )

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
@@ -30,11 +29,8 @@ from coordinator.protocol.messages import (
     RegisterNodeResponse,
 )
 from coordinator.runtime.directories.reporting import LogDirs
-from coordinator.runtime.pauses import Pauses
-from coordinator.runtime.ports import Cluster, KafkaUnavailable, PeerGone, Peers, PeerUnavailable, group_client_id
-from coordinator.runtime.routing.cluster_view import ClusterView
-from coordinator.runtime.routing.replicas import Replicas
-from coordinator.runtime.routing.router import Router
+from coordinator.runtime.ports import KafkaUnavailable, PeerGone, PeerUnavailable, group_client_id
+from coordinator.runtime.routing.context import NodeContext
 from records.model import NodeRegistered
 
 LOG = logging.getLogger("coordinator.registration")
@@ -57,29 +53,23 @@ class Registration:
 
     def __init__(
         self,
+        context: NodeContext,
         *,
         node: RegisterNode,
-        replicas: Replicas,
-        view: ClusterView,
-        router: Router,
-        peers: Peers,
-        cluster: Cluster,
-        rng: random.Random,
         session_timeout_ms: int,
-        pauses: Pauses,
         log_dirs: Callable[[], LogDirs],
         on_taken: Callable[[NodeIdTaken], None],
     ) -> None:
         self._node = node
-        self._replicas = replicas
-        self._view = view
-        self._router = router
-        self._peers = peers
-        self._cluster = cluster
-        self._rng = rng
-        self._forgotten_s = session_timeout_ms / 1000 + pauses.session_margin_s
-        self._check_s = pauses.registration_check_s
-        self._group_check_s = pauses.registration_group_s
+        self._replicas = context.replicas
+        self._view = context.view
+        self._router = context.router
+        self._peers = context.peers
+        self._cluster = context.cluster
+        self._rng = context.rng
+        self._forgotten_s = session_timeout_ms / 1000 + context.pauses.session_margin_s
+        self._check_s = context.pauses.registration_check_s
+        self._group_check_s = context.pauses.registration_group_s
         self._log_dirs = log_dirs
         self._on_taken = on_taken
         self._was_registered = False

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 from coordinator.core.state.damage import StateFailed
@@ -24,7 +24,7 @@ from coordinator.runtime.node.metadata_topic import MetadataTopic
 from coordinator.runtime.pauses import doubled
 from coordinator.runtime.ports import TopicFacts
 from coordinator.runtime.replica.replica import Replica
-from coordinator.runtime.routing.replicas import Replicas
+from coordinator.runtime.routing.context import NodeContext
 
 LOG = logging.getLogger("coordinator.node")
 
@@ -40,27 +40,26 @@ class ReplicaRepairs:
 
     def __init__(
         self,
+        context: NodeContext,
         *,
         config: NodeConfig,
         ports: NodePorts,
-        replicas: Replicas,
         topic: MetadataTopic,
         abstention: Abstention,
         directories: DirectoryKeeper,
         make: Callable[[int, TopicFacts], Replica],
         load: Callable[[Replica], Awaitable[None]],
-        spawn: Callable[[Coroutine[None, None, None], str], None],
     ) -> None:
         """`make` makes a replica in the data directory that is its home; `load` loads it as soon as Kafka answers."""
         self._config = config
         self._ports = ports
-        self._replicas = replicas
+        self._replicas = context.replicas
         self._topic = topic
         self._abstention = abstention
         self._directories = directories
         self._make = make
         self._load = load
-        self._spawn = spawn
+        self._spawn = context.spawn
         self._under_way: set[int] = set()
         self._revivals: dict[int, tuple[int, float]] = {}
         self._is_stopping = False

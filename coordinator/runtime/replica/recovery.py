@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable
 
 from coordinator.core.events import Event, Invalidated, MayClaim
-from coordinator.runtime.ports import Cluster, KafkaUnavailable, Membership, Proof, TopicMissing
-from coordinator.runtime.replica_config import ReplicaIdentity
+from coordinator.runtime.ports import KafkaUnavailable, Proof, TopicMissing
+from coordinator.runtime.replica_config import ReplicaIdentity, ReplicaPorts
 
 LOG = logging.getLogger("coordinator.replica")
 
@@ -24,12 +23,9 @@ class Recovery:
 
     def __init__(
         self,
-        *,
         identity: ReplicaIdentity,
-        cluster: Cluster,
-        membership: Membership,
-        loop: asyncio.AbstractEventLoop,
-        rng: random.Random,
+        ports: ReplicaPorts,
+        *,
         feed: Callable[[Event], None],
         on_log_lost: Callable[[str], None],
     ) -> None:
@@ -40,10 +36,10 @@ class Recovery:
         """Why Kafka refused the last one."""
         self._partition = identity.partition
         self._topic_id = identity.topic_id
-        self._cluster = cluster
-        self._membership = membership
-        self._loop = loop
-        self._rng = rng
+        self._cluster = ports.cluster
+        self._membership = ports.membership
+        self._loop = ports.loop
+        self._rng = ports.rng
         self._feed = feed
         self._on_log_lost = on_log_lost
         self._task: asyncio.Task[None] | None = None

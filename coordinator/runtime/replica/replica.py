@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Concatenate, ParamSpec, TypeVar, assert_never, cast
@@ -39,7 +38,6 @@ from coordinator.core.events import (
     Unassigned,
 )
 from coordinator.core.leadership.states import State
-from coordinator.core.limits import Limits
 from coordinator.core.log_entry import ContradictoryEntry
 from coordinator.core.request import Reply
 from coordinator.core.shard import Shard
@@ -48,12 +46,8 @@ from coordinator.core.tables.in_memory import BrokenInvariant
 from coordinator.core.view import ShardView
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.failures import FailureLog, NotReadable
-from coordinator.runtime.loading.from_snapshot import SnapshotLoader
 from coordinator.runtime.loading.opening import StateLoader
-from coordinator.runtime.loading.peers import PeerSnapshots
-from coordinator.runtime.loading.progress import LoadProgress, LoadStatus
-from coordinator.runtime.loading.restored import RestoredStates
-from coordinator.runtime.pauses import Pauses
+from coordinator.runtime.loading.progress import LoadStatus
 from coordinator.runtime.ports import (
     LogBroken,
     LogEntry,
@@ -63,13 +57,13 @@ from coordinator.runtime.ports import (
 from coordinator.runtime.replica.broker_time import BrokerTime
 from coordinator.runtime.replica.freshness import Freshness
 from coordinator.runtime.replica.grouping import Grouping
+from coordinator.runtime.replica.hooks import ReplicaHooks
 from coordinator.runtime.replica.incoming import Answered, IncomingRequests
 from coordinator.runtime.replica.recovery import Recovery
 from coordinator.runtime.replica.state_lock import StateLock
-from coordinator.runtime.replica.state_writer import Marked, StateWriter
+from coordinator.runtime.replica.state_writer import StateWriter
 from coordinator.runtime.replica.term_writer import TermWriter
-from coordinator.runtime.replica_config import ReplicaIdentity, ReplicaPorts
-from records.model import LeadershipClaimed
+from coordinator.runtime.replica_config import ReplicaIdentity, ReplicaPorts, ReplicaRules
 
 LOG = logging.getLogger("coordinator.replica")
 
@@ -87,29 +81,18 @@ class Replica:
         self,
         *,
         identity: ReplicaIdentity,
+        rules: ReplicaRules,
         ports: ReplicaPorts,
-        limits: Limits,
-        loop: asyncio.AbstractEventLoop,
-        clock_ms: Callable[[], int],
-        rng: random.Random,
-        pauses: Pauses,
-        flush_batches_max: int,
-        flush_backlog_max: int,
-        flush_interval_ms: int,
-        next_generation: Callable[[], int],
-        on_directory_changed: Callable[[], None],
-        on_failed: Callable[[int, str], None],
-        on_directory_failed: Callable[[int], None],
-        on_contradicted: Callable[[int, Contradicted, LeadershipClaimed | None], None],
-        on_marked: Callable[[int, Marked], None],
+        hooks: ReplicaHooks,
+        loader: StateLoader,
         failures: FailureLog,
-        log_ahead_ms: Callable[[int], int],
-        read_lag_max_s: float,
+        next_generation: Callable[[], int],
     ) -> None:
-        """`log_ahead_ms` says how much too late a time of `clock_ms` is for the log."""
-        partition = identity.partition
-        self.failures = failures
+        """`next_generation` numbers the times that this replica begins to read the log: entries of an earlier one do not count."""
+        partition, loop = identity.partition, ports.loop
+        self.identity = identity
         self.partition = partition
+        self.failures = failures
         self.view: ShardView | None = None
         """The view of the loaded state; None while none is loaded."""
         self.unloadable: str | None = None
@@ -117,114 +100,53 @@ class Replica:
         """Whether it is unloadable only as long as no snapshot reaches up to the start of the log."""
         self.trouble: StateFailed | None = None
         """The last trouble with the state database; `DirectoryFailed` when the directory may be the reason."""
-        self.state_lock = StateLock(partition, clock_ms)
-        self.identity = identity
+        self.state_lock = StateLock(partition, ports.clock_ms)
         self.log_bytes = 0
         """The size of the entries that were read since this replica was loaded; some twice, after a term ended."""
         self.is_state_sound = False
         """Whether the replica failed for something outside its state: the log is unreadable or was cut, or an effect failed."""
         self.broker_time = BrokerTime(lambda: loop.time() * 1000)
-        self.freshness = Freshness(monotonic_s=loop.time, lag_max_s=read_lag_max_s)
-        self.recovery = Recovery(
-            identity=identity,
-            cluster=ports.cluster,
-            membership=ports.membership,
-            loop=loop,
-            rng=rng,
-            feed=self._feed,
-            on_log_lost=partial(self._log_broken, LogBroken.PAST_END),
-        )
+        self.freshness = Freshness(monotonic_s=loop.time, lag_max_s=rules.read_lag_max_s)
+        self.recovery = Recovery(identity, ports, feed=self._feed, on_log_lost=partial(self._log_broken, LogBroken.PAST_END))
         self.writer = StateWriter(
-            identity=identity,
-            executor=ports.writer,
-            rest=ports.rest,
-            on_writing=ports.on_writing,
+            identity,
+            ports,
             on_written=self._written,
             on_failed=self.invalidate,
             on_directory_failed=self._directory_failed,
-            on_marked=partial(on_marked, partition),
+            on_marked=partial(hooks.on_marked, partition),
             lock=self.state_lock,
-            telemetry=ports.telemetry,
-            loop=loop,
-            clock_ms=clock_ms,
-            interval_ms=flush_interval_ms,
-            results_retention_ms=limits.commit_results_retention_ms,
+            interval_ms=rules.flush_interval_ms,
+            results_retention_ms=rules.limits.commit_results_retention_ms,
         )
-        self._progress = LoadProgress()
-        self._loader = StateLoader(
-            progress=self._progress,
-            identity=identity,
-            cluster=ports.cluster,
-            stores=ports.stores,
-            executor=ports.writer,
-            failures=failures,
-            loop=loop,
-            snapshots=SnapshotLoader(
-                progress=self._progress,
-                identity=identity,
-                stores=ports.stores,
-                local=ports.local_snapshots,
-                durable=ports.snapshots,
-                peers=PeerSnapshots(
-                    progress=self._progress,
-                    identity=identity,
-                    topic=ports.topic,
-                    local=ports.local_snapshots,
-                    peers=ports.peers,
-                    addresses=ports.peer_addresses,
-                    cluster=ports.cluster,
-                    executor=ports.writer,
-                ),
-                executor=ports.writer,
-                rest=ports.rest,
-                telemetry=ports.telemetry,
-            ),
-            restored=RestoredStates(
-                identity=identity,
-                cluster=ports.cluster,
-                stores=ports.stores,
-                local=ports.local_snapshots,
-                durable=ports.snapshots,
-                executor=ports.writer,
-                rest=ports.rest,
-                telemetry=ports.telemetry,
-            ),
-        )
-        grouping = Grouping(pauses=pauses)
+        grouping = Grouping(pauses=rules.pauses)
         incoming = IncomingRequests(
             grouping=grouping,
             loop=loop,
-            clock_ms=clock_ms,
+            clock_ms=ports.clock_ms,
             feed=self._feed,
             is_behind=self._is_behind,
             is_stuck=lambda: self._is_stuck() and self.view is not None and self.view.is_leading,
-            backlog_s=pauses.backlog_s,
+            backlog_s=rules.pauses.backlog_s,
         )
         # Attributes instead of methods that hand over: every request takes this way.
         self.submit, self.submit_all, self.ask = incoming.submit, incoming.submit_all, incoming.ask
+        self._end_spacing = incoming.end_spacing
         self._term = TermWriter(
-            partition=partition,
-            producers=ports.producers,
+            partition,
+            ports,
             grouping=grouping,
             incoming=incoming,
             broker_time=self.broker_time,
             recovery=self.recovery,
-            telemetry=ports.telemetry,
-            loop=loop,
             feed=self._feed,
         )
-        self._log_ahead_ms = log_ahead_ms
+        self._rules = rules
         self._ports = ports
-        self._limits = limits
+        self._hooks = hooks
+        self._loader = loader
         self._loop = loop
-        self._clock_ms = clock_ms
-        self._flush_batches_max = flush_batches_max
-        self._flush_backlog_max = flush_backlog_max
-        self._end_spacing = incoming.end_spacing
-        self._on_directory_changed = on_directory_changed
-        self._on_failed = on_failed
-        self._on_directory_failed = on_directory_failed
-        self._on_contradicted = on_contradicted
+        self._clock_ms = ports.clock_ms
         self._shard: Shard | None = None
         self._generation = 0
         self._next_generation = next_generation
@@ -249,7 +171,7 @@ class Replica:
         """The progress of the loading; None for a replica that is loaded, or cannot be."""
         if self.unloadable is not None:
             return None
-        return self._progress.status(None if self.view is None else self.view.next_offset)
+        return self._loader.progress.status(None if self.view is None else self.view.next_offset)
 
     async def load(self) -> None:
         """Open the state database and start following the log.
@@ -265,12 +187,12 @@ class Replica:
             raise
         self.state_lock.gone()
         self.writer.use(loaded)
-        self._shard = loaded.shard(self.identity, self._limits)
+        self._shard = loaded.shard(self.identity, self._rules.limits)
         self.freshness.forget()
         view = self.view = ShardView(self._shard)
         self._follow(view.next_offset)
         if view.directory.placements:
-            self._on_directory_changed()
+            self._hooks.on_directory_changed()
         LOG.info(
             "replica loaded partition=%d applied_offset=%d partitions=%d seconds=%.3f",
             self.partition,
@@ -435,7 +357,7 @@ class Replica:
         return self.view is not None and self.view.is_trimming
 
     def _correct_log_time(self) -> None:
-        ahead_ms = self._log_ahead_ms(self._clock_ms())
+        ahead_ms = self._ports.log_ahead_ms(self._clock_ms())
         if self.view is not None and self.view.log_ahead_ms != ahead_ms:
             self._feed(ClockAhead(ahead_ms))
 
@@ -443,11 +365,11 @@ class Replica:
 
     def _directory_failed(self, failed: DirectoryFailed) -> None:
         self.trouble = failed
-        self._on_directory_failed(self.partition)
+        self._hooks.on_directory_failed(self.partition)
 
     def _is_behind(self) -> bool:
         """Whether so much is not written yet that commits have to wait for the writer."""
-        return self.view is not None and self.view.backlog_batches >= self._flush_backlog_max
+        return self.view is not None and self.view.backlog_batches >= self._rules.flush_backlog_max
 
     def _is_stuck(self) -> bool:
         """Whether memory holds as much as it may, and a lock keeps the writer from writing it."""
@@ -502,7 +424,7 @@ class Replica:
                 # The connections scheduled the writing of the answers just now: it comes first.
                 self._is_settling = True
                 self._loop.call_soon(self._settle_deferred)
-        elif self.view is not None and self.view.unwritten_batches >= self._flush_batches_max:
+        elif self.view is not None and self.view.unwritten_batches >= self._rules.flush_batches_max:
             self.writer.write(shard, self.view)
         if isinstance(undone, StateFailed | BrokenInvariant):
             self.invalidate(str(undone))
@@ -540,9 +462,9 @@ class Replica:
             case StateChanged():
                 self._state_changed(effect)
             case DirectoryChanged():
-                self._on_directory_changed()
+                self._hooks.on_directory_changed()
             case Contradicted():
-                self._on_contradicted(self.partition, effect, None if self.view is None else self.view.claim)
+                self._hooks.on_contradicted(self.partition, effect, None if self.view is None else self.view.claim)
             case _:
                 assert_never(effect)
 
@@ -561,7 +483,7 @@ class Replica:
         if effect.after is State.FAILED:
             self.failures.failed(effect.reason)
             self._ports.reader.unfollow(self.partition)
-            self._on_failed(self.partition, effect.reason)
+            self._hooks.on_failed(self.partition, effect.reason)
 
     def _follow(self, next_offset: int) -> None:
         # Numbers that no earlier replica of this partition had: entries that were read for a failed one may still be on their way.

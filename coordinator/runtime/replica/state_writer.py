@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
@@ -27,8 +26,7 @@ from coordinator.runtime.loading.opening import Loaded
 from coordinator.runtime.ports import PinnedState, StateStore
 from coordinator.runtime.replica.state_lock import RETRY_S, StateLock
 from coordinator.runtime.replica.write_times import WriteTimes
-from coordinator.runtime.replica_config import ReplicaIdentity
-from coordinator.runtime.telemetry import Telemetry
+from coordinator.runtime.replica_config import ReplicaIdentity, ReplicaPorts
 from coordinator.runtime.threads import in_thread
 from records.state_digest import Digest
 
@@ -52,24 +50,18 @@ class StateWriter:
 
     def __init__(
         self,
-        *,
         identity: ReplicaIdentity,
-        executor: Executor,
-        rest: Rest,
-        on_writing: Callable[[int, int], None],
+        ports: ReplicaPorts,
+        *,
         on_written: Callable[[], None],
         on_failed: Callable[[str], None],
         on_directory_failed: Callable[[DirectoryFailed], None],
         on_marked: Callable[[Marked], None],
         lock: StateLock,
-        telemetry: Telemetry,
-        loop: asyncio.AbstractEventLoop,
-        clock_ms: Callable[[], int],
         interval_ms: int,
         results_retention_ms: int,
     ) -> None:
-        """`on_writing` is called with the partition and the number of batches when a write begins, with 0 when none will be; `on_written`
-        when one is in the database and its objects are gone, `on_failed` when one could not be written.
+        """`on_written` is called when a write is in the database and its objects are gone, `on_failed` when one could not be written.
 
         `on_directory_failed` is called instead when the directory would not take it: nothing is written from then on.
 
@@ -85,19 +77,19 @@ class StateWriter:
         self.failures = 0
         self._identity = identity
         self._partition = identity.partition
-        self._executor = executor
-        self._rest = rest
-        self._on_writing = on_writing
+        self._executor = ports.writer
+        self._rest = ports.rest
+        self._on_writing = ports.on_writing
         self._on_written = on_written
         self._on_failed = on_failed
         self._on_directory_failed = on_directory_failed
         self._is_suspended = False
         self._on_marked = on_marked
         self._lock = lock
-        self._telemetry = telemetry
-        self._loop = loop
-        self._clock_ms = clock_ms
-        self._times = WriteTimes(clock_ms=clock_ms, interval_ms=interval_ms)
+        self._telemetry = ports.telemetry
+        self._loop = ports.loop
+        self._clock_ms = ports.clock_ms
+        self._times = WriteTimes(clock_ms=ports.clock_ms, interval_ms=interval_ms)
         self._results_retention_ms = results_retention_ms
         self._store: StateStore | None = None
         self._packer = Packer()

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from coordinator.core.events import Append, Delivered, Event, NewEntry, OpenTerm, ProduceFailed
-from coordinator.runtime.ports import ProduceRefused, Report, TermProducer, TermProducers
+from coordinator.runtime.ports import ProduceRefused, Report, TermProducer
 from coordinator.runtime.replica.broker_time import BrokerTime
 from coordinator.runtime.replica.grouping import Grouping
 from coordinator.runtime.replica.incoming import IncomingRequests
 from coordinator.runtime.replica.recovery import Recovery
-from coordinator.runtime.telemetry import Telemetry
+from coordinator.runtime.replica_config import ReplicaPorts
 
 LOG = logging.getLogger("coordinator.replica")
 
@@ -23,25 +22,23 @@ class TermWriter:
 
     def __init__(
         self,
-        *,
         partition: int,
-        producers: TermProducers,
+        ports: ReplicaPorts,
+        *,
         grouping: Grouping,
         incoming: IncomingRequests,
         broker_time: BrokerTime,
         recovery: Recovery,
-        telemetry: Telemetry,
-        loop: asyncio.AbstractEventLoop,
         feed: Callable[[Event], None],
     ) -> None:
         self._partition = partition
-        self._producers = producers
+        self._producers = ports.producers
         self._grouping = grouping
         self._incoming = incoming
         self._broker_time = broker_time
         self._recovery = recovery
-        self._telemetry = telemetry
-        self._loop = loop
+        self._telemetry = ports.telemetry
+        self._loop = ports.loop
         self._feed = feed
         self._producer: TermProducer | None = None
 

@@ -19,8 +19,7 @@ from coordinator.core.view import ShardView
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.failures import NotReadable
 from coordinator.runtime.ports import ClassicLogs, ClassicPlace, KafkaUnavailable
-from coordinator.runtime.routing.cluster_view import ClusterView
-from coordinator.runtime.routing.replicas import Replicas
+from coordinator.runtime.routing.context import NodeContext
 
 LOG = logging.getLogger("coordinator.migration")
 
@@ -36,9 +35,9 @@ LOG_TIMEOUT_MS: Final = 10_000
 class ClassicStarts:
     """See the module's text; one per node."""
 
-    def __init__(self, *, replicas: Replicas, view: ClusterView, logs: ClassicLogs, interval_ms: int) -> None:
-        self._replicas = replicas
-        self._view = view
+    def __init__(self, context: NodeContext, *, logs: ClassicLogs, interval_ms: int) -> None:
+        self._replicas = context.replicas
+        self._view = context.view
         self._logs = logs
         self._interval_s = interval_ms / 1000
         self._told = ""

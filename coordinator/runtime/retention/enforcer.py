@@ -26,9 +26,7 @@ from coordinator.kafka.timestamps import AFTER_MAX_MS
 from coordinator.kafka.topic_configs import UNLIMITED_RETENTION, Retention, retention_of
 from coordinator.runtime.failures import NotReadable
 from coordinator.runtime.retention.rules import RetentionRules
-from coordinator.runtime.routing.cluster_view import ClusterView
-from coordinator.runtime.routing.replicas import Replicas
-from coordinator.runtime.routing.router import Router
+from coordinator.runtime.routing.context import NodeContext
 
 LOG = logging.getLogger("coordinator.retention")
 
@@ -91,26 +89,18 @@ class _NotNow(Exception):
 class RetentionEnforcer:
     """See the module's text; one per node."""
 
-    def __init__(
-        self,
-        *,
-        replicas: Replicas,
-        view: ClusterView,
-        router: Router,
-        rules: RetentionRules,
-        clock_ms: Callable[[], int],
-    ) -> None:
+    def __init__(self, context: NodeContext, *, rules: RetentionRules) -> None:
         self.deleted_batches: Counter[int] = Counter()
         """Batches that were deleted here, by metadata partition."""
         self.last_run_s: dict[int, float] = {}
         """How long the last look at everything took, its rests included, by metadata partition."""
         self.held_partitions: dict[int, int] = {}
         """How many partitions timestamps in the future kept from retention at the last look at everything, by metadata partition."""
-        self._replicas = replicas
-        self._view = view
-        self._router = router
+        self._replicas = context.replicas
+        self._view = context.view
+        self._router = context.router
         self._rules = rules
-        self._clock_ms = clock_ms
+        self._clock_ms = context.clock_ms
         self._known: dict[int, dict[Key, Known]] = {}
         self._locks: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._waiting: Counter[int] = Counter()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from coordinator.core.directory.content import Restoration
 from coordinator.core.directory.directory import DIRECTORY_PARTITION, Deletion, Directory, Placement, why_unknown
 from coordinator.core.endpoints import endpoint_of
 from coordinator.kafka.batches import BatchArray, split_partition_key
@@ -49,6 +50,11 @@ class ClusterView:
         """The directory as far as this node has applied it."""
         shard = self.replicas.shard(DIRECTORY_PARTITION)
         return None if shard is None else shard.directory
+
+    def restoration(self) -> Restoration | None:
+        """The restore that the log of the directory begins with."""
+        shard = self.replicas.shard(DIRECTORY_PARTITION)
+        return None if shard is None else shard.restoration
 
     def placement(self, topic_id: bytes) -> Placement | None:
         directory = self.directory

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import cast
 
@@ -46,11 +45,8 @@ from coordinator.protocol.messages import (
     RemoveTopicsResponse,
     RemoveTopicsTopic,
 )
-from coordinator.runtime.pauses import Pauses
-from coordinator.runtime.ports import Cluster, KafkaUnavailable, Peers, PeerUnavailable, group_client_id
-from coordinator.runtime.routing.cluster_view import ClusterView
-from coordinator.runtime.routing.replicas import Replicas
-from coordinator.runtime.routing.router import Router
+from coordinator.runtime.ports import KafkaUnavailable, PeerUnavailable, group_client_id
+from coordinator.runtime.routing.context import NodeContext
 
 LOG = logging.getLogger("coordinator.directory")
 
@@ -66,28 +62,16 @@ TOLD_IN_VAIN = ErrorCode.UNKNOWN_TOPIC_ID
 class DirectoryWorker:
     """See the module's text; one per node, at work while replica 0 leads here."""
 
-    def __init__(
-        self,
-        *,
-        replicas: Replicas,
-        view: ClusterView,
-        router: Router,
-        peers: Peers,
-        cluster: Cluster,
-        rng: random.Random,
-        clock_ms: Callable[[], int],
-        node: RegisterNode,
-        pauses: Pauses,
-    ) -> None:
-        self._replicas = replicas
-        self._view = view
-        self._router = router
-        self._peers = peers
-        self._cluster = cluster
-        self._rng = rng
-        self._clock_ms = clock_ms
+    def __init__(self, context: NodeContext, *, node: RegisterNode) -> None:
+        self._replicas = context.replicas
+        self._view = context.view
+        self._router = context.router
+        self._peers = context.peers
+        self._cluster = context.cluster
+        self._rng = context.rng
+        self._clock_ms = context.clock_ms
         self._node = node
-        self._pauses = pauses
+        self._pauses = context.pauses
         self._carrying: dict[bytes, asyncio.Task[None]] = {}
         self._waiting: dict[bytes, list[asyncio.Future[None]]] = {}
         self._level: asyncio.Task[None] | None = None

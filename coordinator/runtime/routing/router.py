@@ -37,7 +37,6 @@ from coordinator.runtime.replica.incoming import Answered, Submission
 from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.routing.applied import find_applied
 from coordinator.runtime.routing.cluster_view import ClusterView
-from coordinator.runtime.routing.replicas import Replicas
 from coordinator.runtime.routing.unplaced_commits import UnplacedCommit
 
 CommitSubmission: TypeAlias = tuple[Callable[[CommitAnswer], None], CommitFile, int, int]
@@ -63,8 +62,8 @@ DIRECTORY_POLL_S = 0.005
 class Router:
     """See the module's text."""
 
-    def __init__(self, *, replicas: Replicas, view: ClusterView, node_id: int) -> None:
-        self._replicas = replicas
+    def __init__(self, *, view: ClusterView, node_id: int) -> None:
+        self._replicas = view.replicas
         self._view = view
         self._node_id = node_id
         self._cluster: Cluster | None = None

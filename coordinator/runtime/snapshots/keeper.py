@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections import Counter
-from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,11 +21,9 @@ from coordinator.core.yielding import Rest
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.pauses import doubled
 from coordinator.runtime.ports import (
-    Cluster,
     DurableSnapshots,
     KafkaUnavailable,
     LocalSnapshots,
-    Peers,
     SnapshotPiece,
     SnapshotStoreFailed,
     StateStores,
@@ -35,8 +31,7 @@ from coordinator.runtime.ports import (
 from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.replica.state_writer import Marked
 from coordinator.runtime.replica_config import ReplicaIdentity
-from coordinator.runtime.routing.cluster_view import ClusterView
-from coordinator.runtime.routing.replicas import Replicas
+from coordinator.runtime.routing.context import NodeContext
 from coordinator.runtime.snapshots.policy import OBJECTS_KEPT, Growth, why_due
 from coordinator.runtime.snapshots.pruning import LogPruner, SnapshotsLost
 from coordinator.runtime.snapshots.row_count import RowCount
@@ -125,36 +120,28 @@ class SnapshotKeeper:
 
     def __init__(
         self,
+        context: NodeContext,
         *,
-        replicas: Replicas,
-        view: ClusterView,
-        cluster: Cluster,
-        peers: Peers,
         durable: DurableSnapshots | None,
         rules: SnapshotRules,
         background: Executor,
         rest: Rest,
         telemetry: Telemetry,
-        rng: random.Random,
-        clock_ms: Callable[[], int],
-        spawn: Callable[[Coroutine[None, None, None], str], None],
     ) -> None:
         self.failures: Counter[tuple[int, str]] = Counter()
         """Failures by metadata partition and step."""
         self.digest_mismatches: Counter[int] = Counter()
         """Snapshots whose digest was not that of this replica at the mark, by metadata partition."""
-        self._replicas = replicas
-        self._view = view
-        self._cluster = cluster
-        self._peers = peers
+        self._replicas = context.replicas
+        self._context = context
         self._durable = durable
         self._rules = rules
         self._background = background
         self._rest = rest
         self._telemetry = telemetry
-        self._rng = rng
-        self._clock_ms = clock_ms
-        self._spawn = spawn
+        self._rng = context.rng
+        self._clock_ms = context.clock_ms
+        self._spawn = context.spawn
         self._kept: dict[int, _Kept] = {}
 
     # ---- what replicas tell
@@ -181,15 +168,7 @@ class SnapshotKeeper:
                 rest=self._rest,
                 row_count=row_count,
             ),
-            pruner=LogPruner(
-                identity=identity,
-                view=self._view,
-                cluster=self._cluster,
-                peers=self._peers,
-                durable=durable,
-                rules=self._rules,
-                clock_ms=self._clock_ms,
-            ),
+            pruner=LogPruner(self._context, identity=identity, durable=durable, rules=self._rules),
             local=local,
             row_count=row_count,
             newest_at_ms=self._clock_ms(),

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from coordinator.protocol.messages import DescribeCoordinatorsRequest, DescribeCoordinatorsResponse
 from coordinator.runtime.ports import (
-    Cluster,
     DurableSnapshots,
-    Peers,
     PeerUnavailable,
     SnapshotStoreFailed,
     StoredSnapshot,
     group_client_id,
 )
 from coordinator.runtime.replica_config import ReplicaIdentity
-from coordinator.runtime.routing.cluster_view import ClusterView
+from coordinator.runtime.routing.context import NodeContext
 from coordinator.runtime.snapshots.policy import OBJECTS_KEPT, Prune, Standing, prune_to, useless
 from coordinator.runtime.snapshots.rules import SnapshotRules
 from records.model import NodeRegistered, SnapshotCommitted
@@ -41,26 +39,23 @@ class LogPruner:
 
     def __init__(
         self,
+        context: NodeContext,
         *,
         identity: ReplicaIdentity,
-        view: ClusterView,
-        cluster: Cluster,
-        peers: Peers,
         durable: DurableSnapshots,
         rules: SnapshotRules,
-        clock_ms: Callable[[], int],
     ) -> None:
         self.log_start = -1
         """The first offset of the log, as this node has seen it last; -1 before that."""
         self.prune = Prune(-1, "this node does not lead")
         """The last decision."""
         self._identity = identity
-        self._view = view
-        self._cluster = cluster
-        self._peers = peers
+        self._view = context.view
+        self._cluster = context.cluster
+        self._peers = context.peers
         self._durable = durable
         self._rules = rules
-        self._clock_ms = clock_ms
+        self._clock_ms = context.clock_ms
         self._wanted = -1
         self._wanted_since_ms = 0
         self._cleaned_start = -1

@@ -82,7 +82,8 @@ class Service:
         await self.started.node.replicas[coordinator].ask(delete_records((self.partition_of(coordinator, nth), -1)), TIMEOUT_MS)
 
     async def objects(self) -> set[str]:
-        return {one.key async for chunk in self.store.list("") for one in chunk}
+        """The keys of files in the store, which has the mark of the service besides."""
+        return {one.key async for chunk in self.store.list("wal/") for one in chunk}
 
     async def until_objects(self, wanted: set[str]) -> None:
         """Wait until no other objects are there; these have to be."""
@@ -127,7 +128,7 @@ async def test_a_file_of_one_owner_goes_with_its_last_batch(tmp_path: Path) -> N
         await made.until_objects({other})
         assert asyncio.get_running_loop().time() - begun > RULES.delete_grace_ms / 1000 - 0.01
         await made.started.until(lambda: made.known(2) == [other], "the file to be forgotten")
-        await made.started.until(lambda: made.started.node.files.counts(2).deleted == 1, "the deletion to be counted")
+        await made.started.until(lambda: made.started.node.workers.files.counts(2).deleted == 1, "the deletion to be counted")
 
 
 @pytest.mark.parametrize("function", ["owner_ids_of", "ends_ms"])
@@ -200,7 +201,7 @@ async def test_a_file_of_several_owners_goes_with_its_last_batch_at_all_of_them(
             await made.rounds()
             assert await made.objects() == {key for key, owners in owners_of.items() if not owners <= emptied}
         await made.until_forgotten()
-        files = made.started.node.files
+        files = made.started.node.workers.files
         await made.started.until(lambda: sum(files.counts(one).deleted for one in range(COORDINATORS)) == 40, "deletions to be counted")
         counts = [files.counts(one) for one in range(COORDINATORS)]
         assert sum(one.deleted + one.handed_over for one in counts) == sum(map(len, owners_of.values()))
@@ -226,7 +227,7 @@ async def test_nothing_is_asked_about_a_young_file(tmp_path: Path) -> None:
         key = await made.put()
         await made.commit(key, (0, 1), (0,))
         await made.delete(0)
-        files = made.started.node.files
+        files = made.started.node.workers.files
         await made.started.until(lambda: files.counts(0).waiting == 1, "the file to wait for its age")
         await made.rounds()
         assert await made.objects() == {key}
@@ -248,7 +249,7 @@ async def test_a_store_that_fails_is_asked_ever_more_rarely_and_everything_goes_
         assert 2 <= len(made.store.calls) < 10
         assert len(await made.objects()) == 20
         assert len(made.known(1)) == 20
-        counts = made.started.node.files.counts(1)
+        counts = made.started.node.workers.files.counts(1)
         assert counts.delete_failures == len(made.store.calls)
         assert (counts.deleted, counts.deletable) == (0, 20)
         made.store.error = None
@@ -286,8 +287,8 @@ async def test_without_a_store_nothing_is_done(tmp_path: Path) -> None:
     kafka = in_memory(partitions=1)
     async with running(kafka, StateDatabases(tmp_path), topic_partitions=1, files=RULES) as started:
         await started.leads()
-        assert started.node.files.counts(0) == (0, 0, 0, 0, 0, -1)
-        started.node.files.hurry(0)
+        assert started.node.workers.files.counts(0) == (0, 0, 0, 0, 0, -1)
+        started.node.workers.files.hurry(0)
 
 
 # ---- asking owners
@@ -321,10 +322,10 @@ async def test_owners_are_asked_here_and_elsewhere_alike(tmp_path: Path, is_here
         async with running(
             kafka, StateDatabases(tmp_path / "second"), name="2", node_id=2, topic_partitions=COORDINATORS, peers=wire, files=held
         ) as other:
-            here = made.started.node.view
+            here = made.started.node.replicas
             await other.until(lambda: len(here.led()) == len(other.node.replicas.led()) == COORDINATORS // 2, "both nodes to lead")
             one = here.led()[0]
-            asked = (made.started if is_here else other).node.owners_asked
+            asked = (made.started if is_here else other).node.workers.owners_asked
             live, empty = await made.upload(one), await made.put()
             await made.commit(empty, (one,), (one,), nth=1)
             await made.delete(one, nth=1)
@@ -343,7 +344,7 @@ async def test_owners_are_asked_here_and_elsewhere_alike(tmp_path: Path, is_here
 async def test_an_owner_that_does_not_answer_leaves_its_keys_unknown(tmp_path: Path) -> None:
     async with running(in_memory(partitions=1), StateDatabases(tmp_path), topic_partitions=1, peers=NO_PEERS) as started:
         await started.leads()
-        outcome = await started.node.owners_asked.ask(17, ["wal/a"], [-1])
+        outcome = await started.node.workers.owners_asked.ask(17, ["wal/a"], [-1])
         assert isinstance(outcome, Outcome)
         assert outcome.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert "coordinator 17 has no leader now" in (outcome.message or "")
