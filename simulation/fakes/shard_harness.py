@@ -137,6 +137,7 @@ class HarnessReplica:
     ) -> None:
         """With `loaded_from` it has what the state database of that replica would hold, and reads on from there."""
         self.world = world
+        self.node_id = node_id
         self.limits = limits
         self.outbox: deque[NewEntry] = deque()
         self.reports: deque[Delivery] = deque()

@@ -46,7 +46,7 @@ EXPECTED: dict[State, dict[Trigger, State]] = {
     },
     _S.RESIGNING: dict.fromkeys((_T.ASSIGNED, _T.UNASSIGNED, _T.OWN_CLAIM, _T.FOREIGN_CLAIM, _T.TERM_BROKEN, _T.STOP), _S.RESIGNING)
     | {_T.BROKEN: _S.FAILED},
-    _S.FAILED: dict.fromkeys((_T.ASSIGNED, _T.UNASSIGNED, _T.STOP, _T.BROKEN), _S.FAILED) | {_T.RELOAD: _S.FOLLOWING},
+    _S.FAILED: dict.fromkeys((_T.ASSIGNED, _T.UNASSIGNED, _T.STOP, _T.BROKEN), _S.FAILED),
 }
 PAIRS = list(product(State, Trigger))
 

@@ -33,7 +33,6 @@ class Trigger(Enum):
     TERM_BROKEN = "term broken"
     STOP = "stop"
     BROKEN = "broken invariant"
-    RELOAD = "reload"
 
 
 _S = State
@@ -76,7 +75,6 @@ TRANSITIONS: dict[tuple[State, Trigger], State] = {
     (_S.FAILED, _T.UNASSIGNED): _S.FAILED,
     (_S.FAILED, _T.STOP): _S.FAILED,
     (_S.FAILED, _T.BROKEN): _S.FAILED,
-    (_S.FAILED, _T.RELOAD): _S.FOLLOWING,
 }
 
 
