@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import assert_never, cast, get_args
+from typing import assert_never, cast
 
 from fastavro.types import AvroMessage
 
@@ -16,8 +16,6 @@ from records import model
 from records.avro import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, Array, AvroType, Fixed, Primitive, RecordType, Union
 from records.errors import InvalidRecord
 from records.model import Record
-
-RECORD_CLASSES: dict[str, type[Record]] = {cls.__name__: cls for cls in get_args(Record)}
 
 Classes = Mapping[str, Callable[..., object]]
 """The dataclasses of a schema by name: of its records, and of the parts they hold."""

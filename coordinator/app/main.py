@@ -37,7 +37,7 @@ from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.adapters.metrics.http import HttpServer
 from coordinator.adapters.metrics.registry import Metrics, Sample
 from coordinator.adapters.peers import PooledPeers
-from coordinator.adapters.server.contract import Handler, IncomingRequest, Respond, ServerLimits, TakeRun
+from coordinator.adapters.server.contract import Handler, IncomingRequest, Respond, ServerLimits
 from coordinator.adapters.server.server import Server
 from coordinator.adapters.snapshots.folder import SnapshotFolder
 from coordinator.adapters.sqlite.directory import SqliteDirectory
@@ -91,7 +91,6 @@ from records.model import Endpoint
 
 LOG = logging.getLogger("coordinator.app")
 
-ENTRY_OVERHEAD_BYTES = 1024
 CLOSE_TIMEOUT_S = 3.0
 DRAIN_TIMEOUT_MS = 1_000
 WRITER_REST_S = 0.001
@@ -156,7 +155,7 @@ class Process:
         # must not join the group.
         source = secret_source(settings, self._agreed_secret)
         security = ListenersSecurity(settings, nodes=NoUsers() if source is None else source.nodes, executor=self._logins)
-        endpoints, late = await self._listen(security)
+        endpoints = await self._listen(security)
         peers = PooledPeers(
             client_id=f"diskless-node-{settings.node_id}",
             security=security_to_nodes(settings, None if source is None else source.nodes),
@@ -206,7 +205,8 @@ class Process:
             node_listener=settings.inter_node_listener(),
         )
         gate = quota_gate(settings, dispatcher)
-        late.serve_with(gate or dispatcher)
+        for server in self._servers:
+            server.handler = gate or dispatcher
         self._metrics.read_from(partial(quota_samples, gate))
         self._metrics.read_from(partial(request_samples, dispatcher.answered))
         self._metrics.read_from(partial(certificate_samples, security))
@@ -359,10 +359,9 @@ class Process:
             online.append(directory)
         return OpenDirectories(online, opened.offline)
 
-    async def _listen(self, security: ListenersSecurity) -> tuple[list[Endpoint], LateHandler]:
+    async def _listen(self, security: ListenersSecurity) -> list[Endpoint]:
         """Open the listeners; returns what to advertise, in the order of the setting, the listener of nodes first."""
         settings = self._settings
-        handler = LateHandler()
         limits = ServerLimits(
             request_bytes_max=settings.socket_request_max_bytes,
             unfinished_bytes_max=max(settings.socket_unfinished_max_bytes, settings.socket_request_max_bytes),
@@ -379,7 +378,7 @@ class Process:
         table = ApiTable(wire_kip_keys_enabled=settings.wire_kip_keys_enabled)
         ports: dict[str, int] = {}
         for listener in settings.listeners:
-            server = Server(handler, listener=listener.name, table=table, limits=limits, security=security.of(listener.name))
+            server = Server(NoNodeYet(), listener=listener.name, table=table, limits=limits, security=security.of(listener.name))
             try:
                 ports[listener.name] = await server.start(listener.host, listener.port)
             except OSError as error:
@@ -387,7 +386,7 @@ class Process:
             self._servers.append(server)
         among_nodes = settings.inter_node_listener()
         advertised = sorted(settings.effective_advertised_listeners(), key=lambda one: one.name != among_nodes)
-        return [Endpoint(listener=a.name, host=a.host, port=a.port or ports[a.name]) for a in advertised], handler
+        return [Endpoint(listener=a.name, host=a.host, port=a.port or ports[a.name]) for a in advertised]
 
     async def _serve_http(self, node: Node, security: HttpSecurity) -> tuple[HttpServer | None, str]:
         self._metrics.read_from(partial(node_samples, node, self._clock_ms))
@@ -411,27 +410,12 @@ class Process:
             raise FatalError(cannot_listen("http.listener", str(self._settings.http_listener), error)) from error
 
 
-class LateHandler(Handler):
-    """Stands in for the dispatcher while the listeners open; nothing can be asked before the node exists."""
-
-    def __init__(self) -> None:
-        self._handler: Handler | None = None
-
-    def serve_with(self, handler: Handler) -> None:
-        """From now on requests go here."""
-        self._handler = handler
+class NoNodeYet(Handler):
+    """Handles requests while the listeners open: nothing can be asked before the node exists."""
 
     def handle(self, request: IncomingRequest, respond: Respond) -> None:
-        """Pass a request on."""
-        if self._handler is None:
-            respond(None)
-        else:
-            self._handler.handle(request, respond)
-
-    @property
-    def runs(self) -> Mapping[int, TakeRun]:
-        """See `Handler`."""
-        return {} if self._handler is None else self._handler.runs
+        """Give no answer, which ends the connection."""
+        respond(None)
 
 
 def readiness(node: Node) -> tuple[bool, Mapping[str, object]]:

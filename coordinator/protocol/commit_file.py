@@ -195,13 +195,6 @@ def encode_commit_answers(lines: Int64s, cells: AnswerCells, append_times: Int64
     return [raw[start:stop] for start, stop in pairwise(starts)]
 
 
-def encode_commit_results(results: npt.NDArray[np.void], throttle_time_ms: int = 0) -> bytes:
-    """Encode results of the dtype RESULT, none of which has a message."""
-    if results.dtype != RESULT or results["message_length"].any() or results["tags"].any():
-        raise UnencodableMessage("CommitFileResponse.batches: must have the dtype RESULT, without messages and tags")
-    return _INT32.pack(throttle_time_ms) + varint(len(results) + 1) + results.tobytes() + b"\0"
-
-
 def decode_commit_response(data: bytes, offset: int = 0) -> CommitResults:
     """Decode the body of a CommitFile response. Raises MalformedMessage."""
     end = len(data)

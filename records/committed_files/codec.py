@@ -241,11 +241,6 @@ for _level in levels():
     _codec.know(schema_of_level(_level), LAYOUTS[layout_version(schema_of_level(_level))])
 
 
-def line_width() -> int:
-    """How many columns the lines have that `read_files` makes: those of `records.committed_files.lines`, and those of newer layouts."""
-    return len(_codec.defaults)
-
-
 def encode_files(table: FileTable, level: int) -> list[bytes]:
     """Return the entry of each file in the schema of a level.
 

@@ -22,7 +22,6 @@ Int64s = npt.NDArray[np.int64]
 INDEX_BITS = 8
 FILES_PER_ENTRY_MAX = 1 << INDEX_BITS
 KPART_BITS = 10
-KPARTS_MAX = 1 << KPART_BITS
 
 _HEADER = struct.Struct("<IqqBBB")
 _WIDTHS = ((1 << 8, 1), (1 << 16, 2), (1 << 32, 4))

@@ -18,7 +18,7 @@ from coordinator.core.commands import FileStanding
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import LATEST
 from coordinator.protocol.api_keys import ApiKey
-from coordinator.protocol.commit_file import BATCH, CommitFileBody
+from coordinator.protocol.commit_file import BATCH, CommitFileBody, decode_commit_response, encode_commit_file
 from coordinator.protocol.messages import CommitBatch
 from records.levels import LEVEL_LATEST
 from tests.client.scripted import ScriptedCluster, ScriptedNode, Trouble, scripted
@@ -429,8 +429,8 @@ async def test_one_node_can_be_spoken_to_without_retries() -> None:
         rows = np.zeros(2, BATCH)
         rows["topic_id"], rows["partition"], rows["magic"] = TOPIC, [0, 1], 2
         node = client.node("127.0.0.1", cluster.nodes[1].port)
-        answer = await node.commit_raw(CommitFileBody("k", 1, 0, [0, 1], rows))
-        assert answer.results["error_code"].tolist() == [0, 16]
+        body = await node.request(ApiKey.COMMIT_FILE, 0, encode_commit_file(CommitFileBody("k", 1, 0, [0, 1], rows)))
+        assert decode_commit_response(body).results["error_code"].tolist() == [0, 16]
         assert len(cluster.commits) == 1
 
 

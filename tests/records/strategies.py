@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import assert_never, get_args
 
 from hypothesis import strategies as st
 
@@ -13,8 +13,8 @@ from records.committed_files.lines import BatchVerdict
 from records.entry_key import EntryKey
 from records.history import NEWEST
 from records.model import FilesFenced, FilesHandedOver, Record, TopicConfigured
-from records.shapes import RECORD_CLASSES
 
+RECORD_CLASSES: dict[str, type[Record]] = {cls.__name__: cls for cls in get_args(Record)}
 INTS = st.integers(INT_MIN, INT_MAX)
 LONGS = st.integers(LONG_MIN, LONG_MAX)
 TEXTS = st.text(max_size=12)

@@ -23,10 +23,9 @@ from records.model import (
     TopicDeleting,
     TransactionBegan,
 )
-from records.shapes import RECORD_CLASSES
 from tests.records.examples import EXAMPLES, FILE, TOPIC_A, examples_of
 from tests.records.plain_files import varint
-from tests.records.strategies import ANY_RECORD, KEYS, records_of
+from tests.records.strategies import ANY_RECORD, KEYS, RECORD_CLASSES, records_of
 
 FILE_ENTRY = encode_entry([FILE])
 MIXED_ENTRY = encode_entry(EXAMPLES)

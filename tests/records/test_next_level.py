@@ -17,7 +17,7 @@ from records.committed_files import file_loops
 from records.codec import decode_entry, encode_entry
 from records.errors import InvalidRecord
 from records.committed_files.layouts import LEADER_EPOCH
-from records.committed_files.codec import FileTable, encode_files, files_of, line_width, read_files, table_of
+from records.committed_files.codec import FileTable, encode_files, files_of, read_files, table_of
 from records.history import levels
 from records.levels import LEVEL_LATEST
 from records.committed_files.lines import LINE_WIDTH
@@ -35,7 +35,7 @@ STORIES = {
         entries = encode_files(wide, LEVEL_LATEST)
         taken, table = read_files([*entries, *older.values()])
         assert taken == list(range(len(entries) + len(older)))
-        assert table.lines.shape[1] == LINE_WIDTH + 1 == line_width()
+        assert table.lines.shape[1] == LINE_WIDTH + 1
         assert table.lines[: len(epochs), LEADER_EPOCH].tolist() == epochs.tolist()
         assert not table.lines[len(epochs) :, LEADER_EPOCH].any()
         assert files_of(table) == [FILE] * len(taken)

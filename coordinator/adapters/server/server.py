@@ -38,6 +38,7 @@ class Server:
         security: ListenerSecurity | None = None,
     ) -> None:
         self.handler = handler
+        """Serves the requests that are read from now on; may be replaced."""
         self.listener = listener
         self.table = table or ApiTable()
         self.limits = limits or ServerLimits()
