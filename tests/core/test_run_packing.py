@@ -219,12 +219,12 @@ def test_what_was_packed_is_unpacked() -> None:
         assert again.tolist() == rows
 
 
-def test_files_as_columns_are_their_rows_one_by_one() -> None:
+def test_a_file_is_stored_with_its_head_and_its_counts_as_one_of_many_or_alone() -> None:
     written = Written(4)
     whole = written.files([2, 3, 1, 4])
     for part in (whole, AppliedFiles(whole.files, 1, 3, whole.live_batches[1:3])):
         part.live_batches[0] -= 1
-        rows = part.file_lists().rows()
+        rows = part.file_rows(part.first, part.stop).rows()
         assert rows == [part.file_row(file) for file in range(part.first, part.stop)]
         heads = whole.files.table.heads[part.first : part.stop]
         assert [row.owner_ids for row in rows] == [",".join(map(str, head.owner_ids)) for head in heads]

@@ -25,7 +25,7 @@ from coordinator.adapters.sqlite.schema import fetch
 from coordinator.core.state.frozen import PartitionRow
 from coordinator.core.state.packing import Flush
 from coordinator.core.state.proof import directory_proof
-from coordinator.core.tables.stored_rows import NO_FILES, FileLists, FileTotals, Header, RunRow
+from coordinator.core.tables.stored_rows import NO_FILES, Columns, FileRow, FileTotals, Header, RunRow
 from coordinator.core.yielding import Rest, no_rest
 from coordinator.kafka.batches import split_partition_key
 
@@ -135,16 +135,16 @@ class FlushWriter:
         put(connection, PUT_PARTITION, [partition_columns(row, proof) for row, proof in flush.partitions], rest)
         put(connection, PUT_RUN, [(number, *run, proof) for (number, run), proof in zip(runs.items(), run_proofs(runs), strict=True)], rest)
         files, proofs = _left(flush)
-        put_columns(connection, PUT_FILE, (*files, *proofs), rest)
-        self._kept_results.clear(flush.results_before_ms, len(flush.files.file_id))
+        put_columns(connection, PUT_FILE, (*files.lists, *proofs), rest)
+        self._kept_results.clear(flush.results_before_ms, len(flush.files))
         became = NO_FILES
         for losses in map(json.dumps, _losses(flush.live_lost, rest)):
             [(count, size)] = fetch(connection, SUM_OF_EMPTIED, (losses,))
             became = became.plus(FileTotals(live=-count, empty=count, bytes_live=-size, bytes_empty=size))
             connection.execute(LOSE_BATCHES, (losses, flush.emptied_ms))
         connection.executemany(TRIM_RUNS, flush.trimmed)
-        put_columns(connection, PUT_PRODUCER, flush.producers, rest)
-        put_columns(connection, PUT_TOMBSTONE, (*flush.tombstones, flush.tombstone_hashes), rest)
+        put_columns(connection, PUT_PRODUCER, flush.producers.lists, rest)
+        put_columns(connection, PUT_TOMBSTONE, (*flush.tombstones.lists, flush.tombstone_hashes), rest)
         if flush.directory is not None:
             put(connection, PUT_DIRECTORY, [(1, flush.directory, directory_proof(flush.directory))])
         purged = [(row,) for row in flush.partitions_purged]
@@ -240,24 +240,24 @@ def _losses(live_lost: Mapping[int, int], rest: Rest) -> Iterator[dict[int, int]
         yield {file_id: live_lost[file_id] for file_id in ordered[first : first + FILES_A_STATEMENT].tolist()}
 
 
-def _left(flush: Flush) -> tuple[FileLists, Sequence[Sequence[apsw.SQLiteValue]]]:
+def _left(flush: Flush) -> tuple[Columns[FileRow], Sequence[Sequence[apsw.SQLiteValue]]]:
     """The files that were not removed again, and the columns behind them; batches that were deleted meanwhile are lost already."""
     proofs: Sequence[Sequence[apsw.SQLiteValue]] = (
-        list(map(sub, flush.files.batch_count, flush.files.live_batches)),
+        list(map(sub, flush.files["batch_count"], flush.files["live_batches"])),
         flush.record_hashes,
         flush.file_hashes,
     )
     if not flush.files_removed:
         return flush.files, proofs
     removed = set(flush.files_removed)
-    is_left = [file_id not in removed for file_id in flush.files.file_id]
-    return flush.files.without(removed), [list(compress(column, is_left)) for column in proofs]
+    is_left = [file_id not in removed for file_id in flush.files["file_id"]]
+    return flush.files.chosen(is_left), [list(compress(column, is_left)) for column in proofs]
 
 
-def _totals(files: FileLists) -> FileTotals:
+def _totals(files: Columns[FileRow]) -> FileTotals:
     """The number and size of files that are added with and without live batches."""
     sizes: dict[bool, list[int]] = {True: [], False: []}
-    for size, emptied_ms in zip(files.file_size, files.emptied_ms, strict=True):
+    for size, emptied_ms in zip(files["file_size"], files["emptied_ms"], strict=True):
         sizes[emptied_ms < 0].append(size)
     live, empty = sizes[True], sizes[False]
     return FileTotals(live=len(live), empty=len(empty), bytes_live=sum(live), bytes_empty=sum(empty))

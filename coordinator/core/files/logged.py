@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coordinator.core.files.line_loops import count_batches, place_batches, sort_batches
-from coordinator.core.tables.stored_rows import ROW, FileLists, FileName, FileRow, Rows, numbers_of
+from coordinator.core.tables.stored_rows import ROW, Columns, FileName, FileRow, Rows, numbers_of
 from records.committed_files.codec import FileTable
 from records.committed_files.lines import ROW as ROW_OF_PARTITION
 
@@ -140,29 +140,14 @@ class AppliedFiles:
         return FileName(head.object_key, head.append_time_ms)
 
     def file_row(self, file: int) -> FileRow:
-        """The row of the state database."""
-        head = self.files.table.heads[file]
-        return FileRow(
-            int(self.files.file_ids[file]),
-            head.object_key,
-            head.content_hash,
-            head.object_format,
-            head.file_size,
-            head.uploader_broker_id,
-            owners_text(head.owner_ids),
-            head.created_ms,
-            head.append_time_ms,
-            int(self.files.accepted[file]),
-            self.live_batches[file - self.first],
-            self.files.encoded[file],
-            -1,
-        )
+        """The row of one file in the state database."""
+        return self.file_rows(file, file + 1).row(0)
 
-    def file_lists(self) -> FileLists:
-        """The rows of all files as columns: what `file_row` says of each."""
-        files, part = self.files, slice(self.first, self.stop)
+    def file_rows(self, first: int, stop: int) -> Columns[FileRow]:
+        """The rows of the files `[first, stop)` in the state database."""
+        files, part = self.files, slice(first, stop)
         keys, formats, sizes, uploaders, owners, created, appended, hashes = map(list, zip(*files.table.heads[part], strict=True))
-        return FileLists(
+        columns = (
             files.file_ids[part].tolist(),
             keys,
             hashes,
@@ -173,7 +158,8 @@ class AppliedFiles:
             created,
             appended,
             files.accepted[part].tolist(),
-            self.live_batches,
+            self.live_batches[first - self.first : stop - self.first],
             files.encoded[part],
-            [-1] * len(self),
+            [-1] * (stop - first),
         )
+        return Columns(FileRow, columns)

@@ -5,7 +5,7 @@ The writer's thread makes rows of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from coordinator.core.state.packing_loops import copy_rings
 from coordinator.core.tables.cells import REMEMBERED_BATCHES
+from coordinator.core.tables.stored_rows import Columns
 from coordinator.core.tables.tables import Int64s, PartitionTable, ProducerTable
 from records.state_digest import PRODUCER_RING
 
@@ -44,26 +45,6 @@ class ProducerRow(NamedTuple):
     ring: bytes
 
 
-class ProducerLists(NamedTuple):
-    """Producers as they are stored, as columns: the fields of `ProducerRow`."""
-
-    row: list[int]
-    partition_row: list[int]
-    producer_id: list[int]
-    epoch: list[int]
-    last_append_ms: list[int]
-    ring: list[bytes]
-
-    def rows(self) -> list[ProducerRow]:
-        """Return the producers as rows."""
-        return list(map(ProducerRow, *self))
-
-
-def lists_of(producers: Sequence[ProducerRow]) -> ProducerLists:
-    """Rows of producers as columns."""
-    return ProducerLists(*map(list, zip(*producers, strict=True))) if producers else ProducerLists([], [], [], [], [], [])
-
-
 class FrozenPartitions(NamedTuple):
     """Partitions that changed; `numbers` are the columns of `PartitionRow` between its key and `trimmed_to`."""
 
@@ -89,12 +70,11 @@ class FrozenProducers(NamedTuple):
     rings: npt.NDArray[np.void]
     ends: Int64s
 
-    def stored(self) -> ProducerLists:
+    def stored(self) -> Columns[ProducerRow]:
         """The producers as they are stored."""
         raw, stops = self.rings.tobytes(), (self.ends * PRODUCER_RING.itemsize).tolist()
         rings = [raw[start:stop] for start, stop in zip([0, *stops], stops, strict=False)]
-        row, partition_row, producer_id, epoch, last_append_ms = self.numbers.tolist()
-        return ProducerLists(row, partition_row, producer_id, epoch, last_append_ms, rings)
+        return Columns(ProducerRow, [*self.numbers.tolist(), rings])
 
 
 def freeze_partitions(table: PartitionTable, live: Int64s, dead: list[int], trimming: Mapping[int, int]) -> FrozenPartitions:

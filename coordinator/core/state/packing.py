@@ -8,30 +8,21 @@ the state digest as of the applied offset that is written in the same transactio
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice, starmap
 
 import numpy as np
 
 from coordinator.core.directory.content import Content, items_of
-from coordinator.core.state.frozen import FrozenPartitions, FrozenProducers, PartitionRow, ProducerLists
+from coordinator.core.state.frozen import FrozenPartitions, FrozenProducers, PartitionRow, ProducerRow
 from coordinator.core.state.packing_loops import hash_lines
 from coordinator.core.state.run_packing import pack_runs
 from coordinator.core.state.tombstone_ages import TombstoneAges
 from coordinator.core.state.unwritten import Generation
 from coordinator.core.tables.cells import REMEMBERED_BATCHES
 from coordinator.core.tables.row_sums import RowSums
-from coordinator.core.tables.stored_rows import (
-    FileLists,
-    FileRow,
-    Header,
-    RunRow,
-    Tombstone,
-    TombstoneLists,
-    lists_of_files,
-    lists_of_tombstones,
-)
+from coordinator.core.tables.stored_rows import Columns, FileRow, Header, RowT, RunRow, Tombstone
 from coordinator.core.yielding import Rest, no_rest
 from records.row_hashes import DIGEST_BYTES, Hashes, bytes_of, hash_files, hash_producers, hash_records, hash_tombstones, lanes_of_hashes
 from records.state_digest import (
@@ -99,14 +90,14 @@ class Flush:
     """The rows that one transaction of the state database writes: files and tombstones with their hashes, partitions with their proofs."""
 
     header: Header
-    files: FileLists
+    files: Columns[FileRow]
     file_hashes: list[bytes]
     """The proofs of files, those of their records in `record_hashes`."""
     record_hashes: list[bytes]
     runs: list[RunRow]
     partitions: list[tuple[PartitionRow, int]]
     partitions_purged: list[int]
-    producers: ProducerLists
+    producers: Columns[ProducerRow]
     producers_dropped: list[int]
     topics: list[TopicRow]
     topics_forgotten: list[bytes]
@@ -116,7 +107,7 @@ class Flush:
     live_lost: Mapping[int, int]
     """The number of batches that files of earlier writes lose, by file id; not a copy, since the frozen generation may have very many."""
     trimmed: list[tuple[int, int]]
-    tombstones: TombstoneLists
+    tombstones: Columns[Tombstone]
     tombstone_hashes: list[bytes]
     tombstones_expired_before_ms: int
     files_removed: list[int]
@@ -145,10 +136,10 @@ class Packer:
         *,
         partitions: list[PartitionRow],
         batch_sums: U64,
-        producers: ProducerLists,
+        producers: Columns[ProducerRow],
         files: list[bytes],
         topics: list[TopicRow],
-        tombstones: list[Tombstone],
+        tombstones: Columns[Tombstone],
         directory: Content | None,
     ) -> None:
         """Start from all that is stored: files as hashes, batches as their sums by partition row."""
@@ -160,7 +151,7 @@ class Packer:
         self.total = self.total.plus(self._hash_partitions(live, no_rest))
         self.total = self.total.plus(self._hash_producers(producers, no_rest)).plus(sum_of(lanes_of(files)))
         self._take_topics(topics, [])
-        self._take_tombstones(lists_of_tombstones(tombstones), 0, no_rest)
+        self._take_tombstones(tombstones, 0, no_rest)
         if directory is not None:
             self._take_directory(directory, no_rest)
 
@@ -188,9 +179,13 @@ class Packer:
         self.total = self.total.plus(self._hash_producers(producers, rest))
         files = _files_of(generation, freeze.emptied_ms, rest)
         file_hashes = _hashes_of_files(files, rest)
-        self.total = self.total.plus(sum_of(lanes_of_hashes(file_hashes))).minus(_sum_of_files(generation.files_removed.values(), rest))
+        self.total = self.total.plus(sum_of(lanes_of_hashes(file_hashes)))
+        removed = iter(generation.files_removed.values())
+        while some := list(islice(removed, _HASHED_A_PIECE)):
+            gone = _hashes_of_files(Columns.of(FileRow, some), rest)
+            self.total = self.total.minus(sum_of(lanes_of_hashes(gone)))
         self._take_topics(freeze.topics, freeze.topics_forgotten)
-        tombstones = lists_of_tombstones(generation.tombstones.values())
+        tombstones = Columns.of(Tombstone, generation.tombstones.values())
         tombstone_hashes = self._take_tombstones(tombstones, generation.tombstones_expired_before_ms, rest)
         if freeze.directory is not None:
             self._take_directory(freeze.directory, rest)
@@ -199,7 +194,7 @@ class Packer:
             header=replace(freeze.header, digest=self.digest_at(freeze.header).to_bytes()),
             files=files,
             file_hashes=bytes_of(file_hashes),
-            record_hashes=_hashes_of_records(files.record, rest),
+            record_hashes=_hashes_of_records(files["record"], rest),
             runs=packed.runs,
             partitions=stored,
             partitions_purged=sorted(generation.purged),
@@ -237,16 +232,14 @@ class Packer:
         hashes = _hashed(hash_partition, [row[1:7] for row in partitions], rest)
         return self.partition_hashes.replace(np.array([row.row for row in partitions], np.int64), lanes_of(hashes))
 
-    def _hash_producers(self, producers: ProducerLists, rest: Rest) -> Digest:
+    def _hash_producers(self, producers: Columns[ProducerRow], rest: Rest) -> Digest:
         """Take the producers as they are now; returns how the sum changes."""
         pieces: list[U64] = [np.empty((0, 2), np.uint64)]
-        for at in range(0, len(producers.row), _HASHED_A_PIECE):
-            rest()
-            some = slice(at, at + _HASHED_A_PIECE)
-            keys = list(map(self.key_of.__getitem__, producers.partition_row[some]))
-            columns = (producers.producer_id[some], producers.epoch[some], producers.last_append_ms[some])
-            pieces.append(lanes_of_hashes(hash_producers(keys, np.array(columns, np.int64).T, producers.ring[some])))
-        return self.producer_hashes.replace(np.array(producers.row, np.int64), np.concatenate(pieces))
+        for piece in _pieces(producers, rest):
+            _, partition_rows, *numbers, rings = piece.lists
+            keys = list(map(self.key_of.__getitem__, partition_rows))
+            pieces.append(lanes_of_hashes(hash_producers(keys, np.array(numbers, np.int64).T, rings)))
+        return self.producer_hashes.replace(np.array(producers["row"], np.int64), np.concatenate(pieces))
 
     def _take_topics(self, topics: Iterable[TopicRow], forgotten: Iterable[bytes]) -> None:
         for topic in topics:
@@ -256,7 +249,7 @@ class Packer:
         for topic_id in forgotten:
             self.total = self.total.minus(self.topic_hashes.pop(topic_id, EMPTY))
 
-    def _take_tombstones(self, stones: TombstoneLists, expired_before_ms: int, rest: Rest) -> list[bytes]:
+    def _take_tombstones(self, stones: Columns[Tombstone], expired_before_ms: int, rest: Rest) -> list[bytes]:
         """Let expired tombstones go, which are of earlier flushes, and take others, perhaps in the place of earlier ones.
 
         Returns the hashes of those that are taken.
@@ -266,13 +259,11 @@ class Packer:
             rest()
             self._lose_hashes([self.tombstones.pop(key)[1] for key in gone[at : at + _HASHED_A_PIECE]])
         taken: list[bytes] = []
-        for at in range(0, len(stones.object_key), _HASHED_A_PIECE):
-            rest()
-            piece = TombstoneLists._make(column[at : at + _HASHED_A_PIECE] for column in stones)
-            hashes = hash_tombstones(*piece)
+        for piece in _pieces(stones, rest):
+            hashes = hash_tombstones(*piece.lists)
             self.total = self.total.plus(sum_of(lanes_of_hashes(hashes)))
             taken += bytes_of(hashes)
-            self._note_tombstones(piece.object_key, piece.created_ms, taken[at:])
+            self._note_tombstones(piece["object_key"], piece["created_ms"], taken[-len(piece) :])
         return taken
 
     def _note_tombstones(self, object_keys: list[str], created_ms: list[int], hashes: list[bytes]) -> None:
@@ -307,37 +298,29 @@ class Packer:
             self.total = self.total.minus(gone)
 
 
-def _files_of(generation: Generation, emptied_ms: int, rest: Rest) -> FileLists:
+def _files_of(generation: Generation, emptied_ms: int, rest: Rest) -> Columns[FileRow]:
     """The files of a generation as they are stored; those without live batches are empty since that time."""
-    files = lists_of_files([])
+    files = Columns.of(FileRow, [])
     for number, applied in enumerate(generation.applied):
         if number % _FILES_A_PIECE == 0:
             rest()
-        for column, more in zip(files, applied.file_lists(), strict=True):
-            column += more  # type: ignore[operator]  # columns of the same name
-    return files if all(files.live_batches) else files._replace(emptied_ms=[-1 if live else emptied_ms for live in files.live_batches])
+        files.extend(applied.file_rows(applied.first, applied.stop))
+    if not all(files["live_batches"]):
+        files["emptied_ms"][:] = [-1 if live else emptied_ms for live in files["live_batches"]]
+    return files
 
 
-def _hashes_of_files(files: FileLists, rest: Rest) -> Hashes:
+def _pieces(rows: Columns[RowT], rest: Rest) -> Iterator[Columns[RowT]]:
+    """Rows in pieces that are hashed at once, resting before each."""
+    for at in range(0, len(rows), _HASHED_A_PIECE):
+        rest()
+        yield rows.part(at, at + _HASHED_A_PIECE)
+
+
+def _hashes_of_files(files: Columns[FileRow], rest: Rest) -> Hashes:
     """The hashes of files as they were committed."""
-    pieces = [np.empty((0, DIGEST_BYTES), np.uint8)]
-    for at in range(0, len(files.file_id), _HASHED_A_PIECE):
-        rest()
-        pieces.append(_hashes_of_piece(FileLists._make(column[at : at + _HASHED_A_PIECE] for column in files)))
-    return np.concatenate(pieces)
-
-
-def _hashes_of_piece(files: FileLists) -> Hashes:
-    return hash_files(*files[:HASHED_COLUMNS])  # type: ignore[arg-type]  # columns of the same names
-
-
-def _sum_of_files(rows: Iterable[FileRow], rest: Rest) -> Digest:
-    """The sum of the hashes of files as they were committed."""
-    total, left = EMPTY, iter(rows)
-    while some := list(islice(left, _HASHED_A_PIECE)):
-        rest()
-        total = total.plus(sum_of(lanes_of_hashes(_hashes_of_piece(lists_of_files(some)))))
-    return total
+    pieces = [hash_files(*piece.lists[:HASHED_COLUMNS]) for piece in _pieces(files, rest)]
+    return np.concatenate([np.empty((0, DIGEST_BYTES), np.uint8), *pieces])
 
 
 def _hashes_of_records(records: list[bytes], rest: Rest) -> list[bytes]:

@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.core.state.frozen import PartitionRow, ProducerRow, lists_of
+from coordinator.core.state.frozen import PartitionRow, ProducerRow
 from coordinator.core.state.packing import Packer, TopicRow, hash_stored_file, partition_proofs
 from coordinator.core.state.packing_loops import add_run
 from coordinator.core.state.replica_state import OFFSET_END, Stored
 from coordinator.core.state.tombstone_ages import TombstoneAges
-from coordinator.core.tables.stored_rows import PACKED, FileRow, FileTotals, Header, RunRow, Tombstone
+from coordinator.core.tables.stored_rows import PACKED, Columns, FileRow, FileTotals, Header, RunRow, Tombstone
 from coordinator.kafka.names import topic_id_text
 from records.state_digest import PRODUCER_RING, U64, Digest, Int64s, hash_bytes, key_lanes
 
@@ -76,10 +76,10 @@ def prove(rows: StoredRows) -> Stored:
     packer.restore(
         partitions=partitions,
         batch_sums=sums,
-        producers=lists_of(rows.producers),
+        producers=Columns.of(ProducerRow, rows.producers),
         files=files.hashes,
         topics=rows.topics,
-        tombstones=rows.tombstones,
+        tombstones=Columns.of(Tombstone, rows.tombstones),
         directory=None if directory is None else json.loads(directory),
     )
     if packer.digest_at(rows.header) != Digest.from_bytes(rows.header.digest):

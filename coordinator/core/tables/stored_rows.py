@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from operator import add
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +50,54 @@ Rows: TypeAlias = npt.NDArray[np.void]
 def numbers_of(rows: Rows) -> npt.NDArray[np.int64]:
     """Return rows as lines of numbers, for loops."""
     return rows.view(np.int64).reshape(-1, ROW.itemsize // 8)
+
+
+RowT = TypeVar("RowT", bound=tuple[Any, ...])
+
+
+@dataclass(slots=True)
+class Columns(Generic[RowT]):
+    """Rows of one kind as lists, one for each field: numbers and texts are copied and hashed a column at a time."""
+
+    kind: type[RowT]
+    lists: Sequence[list[Any]]
+
+    @staticmethod
+    def of(kind: type[RowT], rows: Collection[RowT]) -> Columns[RowT]:
+        """Rows as columns. There may be thousands: unlike `zip`, this lets other threads run between two rows."""
+        return Columns(kind, [[row[field] for row in rows] for field in range(len(_fields_of(kind)))])
+
+    def __len__(self) -> int:
+        return len(self.lists[0])
+
+    def __getitem__(self, field: str) -> list[Any]:
+        return self.lists[_fields_of(self.kind).index(field)]
+
+    def row(self, at: int) -> RowT:
+        """One of the rows."""
+        return self.kind(*[column[at] for column in self.lists])
+
+    def rows(self) -> list[RowT]:
+        """All rows."""
+        return list(map(self.kind, *self.lists))
+
+    def part(self, start: int, stop: int) -> Columns[RowT]:
+        """The rows `[start, stop)`."""
+        return Columns(self.kind, [column[start:stop] for column in self.lists])
+
+    def chosen(self, is_chosen: Sequence[bool]) -> Columns[RowT]:
+        """The rows that are marked."""
+        return Columns(self.kind, [list(compress(column, is_chosen)) for column in self.lists])
+
+    def extend(self, more: Columns[RowT]) -> None:
+        """Add rows behind these."""
+        for column, added in zip(self.lists, more.lists, strict=True):
+            column += added
+
+
+def _fields_of(kind: type[tuple[Any, ...]]) -> tuple[str, ...]:
+    fields: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]  # of a NamedTuple
+    return fields
 
 
 class RunRow(NamedTuple):
@@ -93,40 +141,6 @@ class EmptyFilesPage(NamedTuple):
     last: tuple[int, int] | None
 
 
-class FileLists(NamedTuple):
-    """Files as columns: the fields of `FileRow`."""
-
-    file_id: list[int]
-    object_key: list[str]
-    content_hash: list[bytes]
-    object_format: list[int]
-    file_size: list[int]
-    uploader_broker_id: list[int]
-    owner_ids: list[str]
-    created_ms: list[int]
-    append_time_ms: list[int]
-    batch_count: list[int]
-    live_batches: list[int]
-    record: list[bytes]
-    emptied_ms: list[int]
-
-    def rows(self) -> list[FileRow]:
-        """Return the files as rows."""
-        return list(map(FileRow, *self))
-
-    def without(self, file_ids: Collection[int]) -> FileLists:
-        """Return the columns without some files."""
-        if not file_ids:
-            return self
-        is_left = [file_id not in file_ids for file_id in self.file_id]
-        return FileLists._make(list(compress(column, is_left)) for column in self)
-
-
-def lists_of_files(rows: Collection[FileRow]) -> FileLists:
-    """Rows of files as columns."""
-    return FileLists(*map(list, zip(*rows, strict=True))) if rows else FileLists(*([] for _ in FileLists._fields))
-
-
 class FileTotals(NamedTuple):
     """How many files there are with and without live batches, and the sizes of their objects; also how such figures change."""
 
@@ -156,29 +170,6 @@ class Tombstone(NamedTuple):
     reason: str
     time_ms: int
     created_ms: int
-
-
-class TombstoneLists(NamedTuple):
-    """Tombstones as columns: the fields of `Tombstone`."""
-
-    object_key: list[str]
-    reason: list[str]
-    time_ms: list[int]
-    created_ms: list[int]
-
-    def rows(self) -> list[Tombstone]:
-        """Return the tombstones as rows."""
-        return list(map(Tombstone, *self))
-
-
-def lists_of_tombstones(rows: Collection[Tombstone]) -> TombstoneLists:
-    """Rows of tombstones as columns. There may be thousands: unlike `zip`, this lets other threads run between two rows."""
-    return TombstoneLists(
-        [row.object_key for row in rows],
-        [row.reason for row in rows],
-        [row.time_ms for row in rows],
-        [row.created_ms for row in rows],
-    )
 
 
 def unpack(run: RunRow) -> Rows:
