@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Final, cast
 
 from coordinator.object_store import ObjectMissing, ObjectStore, StoreError, is_key
@@ -42,10 +42,10 @@ class Service:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """The content of a mark."""
+    """The content of a mark. A service that has changed its prefix may have live files below the earlier ones for as long as it exists."""
 
     service: Service
-    wal_prefix: str
+    wal_prefixes: tuple[str, ...]
 
 
 def mark_key(service: Service) -> str:
@@ -60,10 +60,24 @@ async def is_marked(store: ObjectStore, service: Service) -> bool:
 
 
 async def put_mark(store: ObjectStore, mark: Mark) -> None:
-    """Mark the store, if it is not marked so already. Raises `StoreError` and its kinds."""
+    """Mark the store, if it is not marked so already; prefixes of an earlier mark stay in it. Raises `StoreError` and its kinds."""
     key = mark_key(mark.service)
-    if await _read(store, key) != mark:
+    found = await _read(store, key)
+    if found is not None and found.service == mark.service:
+        mark = replace(mark, wal_prefixes=tuple(dict.fromkeys([*found.wal_prefixes, *mark.wal_prefixes])))
+    if found != mark:
         await store.put(key, written_mark(mark))
+
+
+async def take_over_mark(store: ObjectStore, mark: Mark, former: Service) -> None:
+    """Mark the store for a service that has all files of a former one, whose mark goes. Raises `StoreError` and its kinds."""
+    found = await _read(store, mark_key(former))
+    if found is not None:
+        mark = replace(mark, wal_prefixes=(*mark.wal_prefixes, *found.wal_prefixes))
+    await put_mark(store, mark)
+    deleted = await store.delete_many([mark_key(former)])
+    if deleted.error is not None:
+        raise deleted.error
 
 
 def written_mark(mark: Mark) -> bytes:
@@ -85,9 +99,9 @@ async def check_alone(store: ObjectStore, prefix: str, own: Collection[Service])
                 continue
             if mark is None:
                 raise PrefixTaken(f"{store.location}: {key} is no mark of a service; delete it if no other service uses this store")
-            if mark.wal_prefix.startswith(prefix) or prefix.startswith(mark.wal_prefix):
+            for taken in [one for one in mark.wal_prefixes if one.startswith(prefix) or prefix.startswith(one)]:
                 raise PrefixTaken(
-                    f"{store.location}: {key} says that {mark.service}, has files below {mark.wal_prefix}, and those of this service are"
+                    f"{store.location}: {key} says that {mark.service}, has files below {taken}, and those of this service are"
                     f" below {prefix}: they would take each other's files for orphans, so neither scans; give each service an"
                     f" object.store.wal.prefix apart from the others', or delete {key} if that service has no files there any more"
                 )
@@ -104,9 +118,12 @@ async def _read(store: ObjectStore, key: str) -> Mark | None:
 def _decode(data: bytes) -> Mark | None:
     try:
         read = cast(Mapping[str, object], json.loads(data))
-        service = cast(Mapping[str, object], read["service"])
+        service, prefixes = cast(Mapping[str, object], read["service"]), cast(list[object], read["wal_prefixes"])
+        if not isinstance(prefixes, list) or not prefixes:
+            return None
         return Mark(
-            service=Service(cluster_id=str(service["cluster_id"]), topic_id=str(service["topic_id"])), wal_prefix=str(read["wal_prefix"])
+            service=Service(cluster_id=str(service["cluster_id"]), topic_id=str(service["topic_id"])),
+            wal_prefixes=tuple(map(str, prefixes)),
         )
     except (ValueError, TypeError, KeyError, RecursionError):
         return None

@@ -82,4 +82,4 @@ def test_a_node_with_another_store_is_not_ready_and_doctor_names_it(service: Ser
 
     wait_until(is_named, "node 2 to be registered and named by doctor")
     marks = list((service.folder / "objects" / "services").iterdir())
-    assert [json.loads(mark.read_text())["wal_prefix"] for mark in marks] == ["wal/"]
+    assert [json.loads(mark.read_text())["wal_prefixes"] for mark in marks] == [["wal/"]]

@@ -288,7 +288,7 @@ async def test_a_write_that_cannot_be_leaves_no_object(
 def marked(cluster: ScriptedCluster, **other: str) -> Mark:
     """The mark of the scripted service, or of one that differs."""
     service = Service(**{"cluster_id": "c", "topic_id": topic_id_text(cluster.metadata_topic_id), **other})
-    return Mark(service=service, wal_prefix="wal/")
+    return Mark(service=service, wal_prefixes=("wal/",))
 
 
 async def test_a_store_without_the_mark_of_the_service_gets_nothing(cluster: ScriptedCluster, store: ObjectStore) -> None:

@@ -109,7 +109,7 @@ class World:
     def scanner(self, owners: Owners | None = None) -> OrphanScan:
         store: ObjectStore = self.store  # type: ignore[assignment]
         if isinstance(self.store, MadeStore):
-            self.store.contents[mark_key(self.service)] = written_mark(Mark(service=self.service, wal_prefix=self.rules.prefix))
+            self.store.contents[mark_key(self.service)] = written_mark(Mark(service=self.service, wal_prefixes=(self.rules.prefix,)))
         return OrphanScan(
             rules=self.rules,
             store=store,
@@ -529,7 +529,7 @@ class Arriving(MadeCoordinators):
         self, coordinator_id: int, keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool = False
     ) -> list[FileStanding] | Outcome:
         if not self.asked:
-            await put_mark(self._store, Mark(service=OTHER, wal_prefix=PREFIX))
+            await put_mark(self._store, Mark(service=OTHER, wal_prefixes=(PREFIX,)))
             await asyncio.sleep(SAVE_S)
         return await super().ask(coordinator_id, keys, created_ms, only_tell=only_tell)
 

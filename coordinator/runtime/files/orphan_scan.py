@@ -25,7 +25,7 @@ from coordinator.runtime.files.rules import ScanRules
 from coordinator.runtime.files.scan_record import UNUSUAL_TOLD_MAX, ScanCounts, ScanRecord, load_record, save_record
 from coordinator.runtime.pauses import doubled
 from coordinator.runtime.ports import KafkaUnavailable, TopicMissing
-from coordinator.store_mark import Service, check_alone, mark_key
+from coordinator.store_mark import Mark, Service, check_alone, take_over_mark
 
 LOG = logging.getLogger("coordinator.files")
 
@@ -248,7 +248,7 @@ class OrphanScan:
         # Others must find the name of this service before anything is deleted.
         if self._record is None and service is not None and self._store is not None and self._marking.is_found:
             await self._check_alone(self._store, service)
-            await self._take_over(self._store)
+            await self._take_over(self._store, service)
             self._record = await load_record(self._store, self._rules.prefix)
         return self._record
 
@@ -257,13 +257,11 @@ class OrphanScan:
         restored_from = self._restored_from()
         await check_alone(store, self._rules.prefix, {service} if restored_from is None else {service, restored_from})
 
-    async def _take_over(self, store: ObjectStore) -> None:
-        """Delete the mark of the service that this one was restored from, once the restore is finished: its files are this one's."""
+    async def _take_over(self, store: ObjectStore, service: Service) -> None:
+        """Take over the mark of the service that this one was restored from, once the restore is finished: its files are this one's."""
         restored_from, restoration = self._restored_from(), self._restoration()
         if restored_from is not None and restoration is not None and restoration.is_finished:
-            deleted = await store.delete_many([mark_key(restored_from)])
-            if deleted.error is not None:
-                raise deleted.error
+            await take_over_mark(store, Mark(service=service, wal_prefixes=(self._rules.prefix,)), restored_from)
 
     async def _save(self, store: ObjectStore, record: ScanRecord) -> None:
         """Write the record, unless another service has come. Raises `StoreError`."""

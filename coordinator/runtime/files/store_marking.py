@@ -91,7 +91,7 @@ class StoreMarking:
         try:
             why_not = "" if await is_marked(store, service) else await self._why_not_ours(store, service)
             if not why_not and self._replicas.is_leading(DIRECTORY_PARTITION):
-                await put_mark(store, Mark(service=service, wal_prefix=self._wal_prefix))
+                await put_mark(store, Mark(service=service, wal_prefixes=(self._wal_prefix,)))
         except StoreUnavailable as error:
             LOG.debug("the mark of the service could not be looked for reason=%r", str(error))
             return self.is_found
@@ -125,7 +125,7 @@ class StoreMarking:
             return f"{what}, and node {other} has it in its store: object.store.url differs there; correct it on the node that is wrong"
         keys = self._known_keys()
         if keys and not any([await store.head(key) is not None for key in keys]):
-            mark = written_mark(Mark(service=service, wal_prefix=self._wal_prefix)).decode()
+            mark = written_mark(Mark(service=service, wal_prefixes=(self._wal_prefix,))).decode()
             return (
                 f"{what}, and none of {len(keys)} objects that the log speaks of, {keys[0]} first: correct object.store.url; if this shall"
                 f" be the store nevertheless, store the mark there: {mark}"
