@@ -15,7 +15,9 @@ from typing import Protocol
 
 KEY_BYTES_MAX = 1024
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_SEGMENT = r"(?!\.{1,2}(?:/|$))[^/\x00-\x1f\x7f\ud800-\udfff]+"
+_NOT_LISTED = re.compile(r"[\ufffd-\uffff]")
+"""XML has no U+FFFE and U+FFFF, so a listing of S3 may have U+FFFD instead of them, which then tells of no object that can be named."""
+_SEGMENT = r"(?!\.{1,2}(?:/|$))[^/\x00-\x1f\x7f\ud800-\udfff\ufffd-\uffff]+"
 KEY_PATTERN = f"{_SEGMENT}(?:/{_SEGMENT})*"
 """Matches the whole of a key, in the regular expressions of Java, too; `KEY_BYTES_MAX` bounds it besides."""
 _KEY = re.compile(KEY_PATTERN)
@@ -115,6 +117,8 @@ def key_fault(key: str) -> str:
         return f"object key has {key_bytes} bytes; it must have 1 to {KEY_BYTES_MAX}"
     if _CONTROL.search(key) is not None:
         return f"object key {key!r} must not contain control characters"
+    if _NOT_LISTED.search(key) is not None:
+        return f"object key {key!r} must not contain U+FFFD, U+FFFE or U+FFFF, which stands for what a listing cannot say"
     return f"object key {key!r} must be a relative path of non-empty segments without . and .."
 
 

@@ -22,8 +22,9 @@ FORMS: Final = (
     "wal/faults/tab\t{}",
     "wal/faults/line\n{}",
     "wal/faults/del\x7f{}",
+    "wal/faults/none\uffff{}",
 )
-_CONTROL: Final = re.compile("[\0-\x1f\x7f]")
+_UNUSUAL: Final = re.compile("[\0-\x1f\x7f\ufffd-\uffff]")
 
 
 def unusual_key(rng: Random) -> str:
@@ -32,5 +33,5 @@ def unusual_key(rng: Random) -> str:
 
 
 def is_plain(object_key: str) -> bool:
-    """Whether a key is a relative path of segments, none of them empty, "." or "..", without control characters."""
-    return not (_CONTROL.search(object_key) or {"", ".", ".."}.intersection(object_key.split("/")))
+    """Whether a key is a relative path of segments, none of them empty, "." or "..", with no control characters and only those that XML has."""
+    return not (_UNUSUAL.search(object_key) or {"", ".", ".."}.intersection(object_key.split("/")))

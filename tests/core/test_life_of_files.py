@@ -195,6 +195,7 @@ def test_one_request_ends_what_can_be_and_says_of_each_other_why_not() -> None:
         (fence(""), "object key has 0 bytes"),
         (fence("wal//a"), "object key 'wal//a' must be a relative path of non-empty segments"),
         (fence("wal/a\n"), r"object key 'wal/a\n' must not contain control characters"),
+        (fence("wal/a\uffff"), r"object key 'wal/a\uffff' must not contain U+FFFD, U+FFFE or U+FFFF"),
         (fence("a", created_ms=-2), "file a was created at -2"),
         (fence(*(f"k{n}" for n in range(FILES_PER_REQUEST_MAX + 1))), "1001 files in a request, 1000 are allowed: split it"),
     ],
