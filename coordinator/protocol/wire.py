@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 STRING_BYTES_MAX: Final = 0x7FFF
-EXPLANATIONS: Final = (".error_message", ".evidence", ".last_contradiction", ".last_error", ".last_failure", "reason")
+EXPLANATIONS: Final = (".error_message", ".evidence", ".last_contradiction", ".last_error", ".last_failure", "problem", "reason")
 """Endings of the fields of answers that hold a text for people."""
 CUT: Final = b" ... (cut)"
 VARINT_MAX: Final = 0x7FFF_FFFF

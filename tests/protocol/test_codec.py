@@ -18,7 +18,7 @@ from coordinator.operations.table import APIS, decode_request
 from coordinator.protocol import messages
 from coordinator.protocol.codec import Message, decode, encode
 from coordinator.protocol.commit_file import decode_commit_file, decode_commit_response
-from coordinator.protocol.wire import MalformedMessage, UnencodableMessage, read_varint, varint
+from coordinator.protocol.wire import MalformedMessage, UnencodableMessage, read_varint, text_bytes, varint
 from tests.protocol.forms import TOP, any_message
 
 
@@ -228,3 +228,5 @@ def test_fast_decoders_refuse_what_the_codec_refuses(data: bytes) -> None:
 def test_explanations_are_cut_instead_of_leaving_a_request_without_an_answer(told: str, read: str) -> None:
     response = messages.RegisterNodeResponse(error_code=42, error_message=told)
     assert decode(messages.RegisterNodeResponse, encode(response)).error_message == read
+    assert "store_problem" in {one.name for one in dataclasses.fields(messages.DescribeCoordinatorsResponse)}
+    assert text_bytes(told, "DescribeCoordinatorsResponse.store_problem").decode() == read

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -12,6 +12,7 @@ from coordinator.adapters.objectstore import open_store
 from coordinator.app.main import readiness
 from coordinator.core.directory.directory import Directory
 from coordinator.core.endpoints import endpoint_of
+from coordinator.object_store import StoreDenied
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import DescribeNodeResponse
 from coordinator.runtime.files.store_marking import MISSING_S, REST_S, StoreMarking
@@ -36,6 +37,7 @@ class World:
         self.time = VirtualTime()
         self.objects = FakeObjects(now_ms=lambda: 0)
         self.fault = StoreFault.NONE
+        self.fault_of: Callable[[str], StoreFault] = lambda _call: self.fault
         self.leader = 0
         self.service: Service | None = SERVICE
         self.nodes: dict[int, StoreMarking] = {}
@@ -56,7 +58,7 @@ class World:
         )
         marking = StoreMarking(
             context_of(node_id=node_id, replicas=_Replicas(self, node_id, [_Files(files)]), view=_View(self), peers=_Peers(self)),
-            store=FakeObjectStore(objects or self.objects, fault_of=lambda _call: self.fault),
+            store=FakeObjectStore(objects or self.objects, fault_of=lambda call: self.fault_of(call)),
             wal_prefix="wal/",
             service=lambda: self.service,
         )
@@ -212,6 +214,41 @@ def test_a_store_that_does_not_answer_is_no_other_store(world: World) -> None:
     world.fault = StoreFault.REFUSED
     world.run(300)
     assert (one.problem, two.problem, one.is_found, two.is_found) == ("", "", True, True)
+
+
+def test_a_store_that_refuses_a_node_for_a_while_is_no_other_store(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commits need no store: nodes that were ready stay so while their credentials are renewed."""
+    one, two = world.node(), world.node()
+    world.lead(1)
+    world.run(100)
+
+    async def get(_store: FakeObjectStore, key: str) -> bytes:
+        raise StoreDenied(f"memory: get {key}: status code: 403")
+
+    monkeypatch.setattr(FakeObjectStore, "get", get)
+    world.run(300)
+    assert (one.problem, two.problem, one.is_found, two.is_found) == ("", "", True, True)
+    three = world.node()  # it has never found the mark there
+    world.run(5)
+    assert (three.is_found, "can be neither written nor read" in three.lasting_problem) == (False, True)
+
+
+def test_objects_are_looked_for_until_one_is_there(world: World) -> None:
+    asked: list[str] = []
+
+    def fault_of(call: str) -> StoreFault:
+        asked.append(call)
+        return StoreFault.NONE
+
+    keys = [f"wal/{number}" for number in range(8)]
+    for key in keys:
+        world.objects.put(key, b"x")
+    world.fault_of = fault_of
+    world.node(files=keys)
+    world.lead(1)
+    world.run(5)
+    assert is_marked_in(world.objects)
+    assert len([call for call in asked if "head" in call]) == 1, asked
 
 
 async def test_a_node_marks_its_store_and_without_the_mark_it_is_not_ready() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Final
 
@@ -96,6 +96,9 @@ class StoreMarking:
             LOG.debug("the mark of the service could not be looked for reason=%r", str(error))
             return self.is_found
         except StoreError as error:
+            if self.is_found:  # this is no other store because it refuses the node for a while
+                LOG.warning("the mark of the service could not be looked for reason=%r", str(error))
+                return True
             self._refused(f"the mark of this service can be neither written nor read: {error}", is_certain=True)
             return False
         if why_not:
@@ -124,7 +127,7 @@ class StoreMarking:
         if other is not None:
             return f"{what}, and node {other} has it in its store: object.store.url differs there; correct it on the node that is wrong"
         keys = self._known_keys()
-        if keys and not any([await store.head(key) is not None for key in keys]):
+        if keys and not await _has_any(store, keys):
             mark = written_mark(Mark(service=service, wal_prefixes=(self._wal_prefix,))).decode()
             return (
                 f"{what}, and none of {len(keys)} objects that the log speaks of, {keys[0]} first: correct object.store.url; if this shall"
@@ -157,3 +160,11 @@ class StoreMarking:
                 continue
             keys += islice((file.object_key for file in files if file.live_batches), KNOWN_KEYS)
         return keys
+
+
+async def _has_any(store: ObjectStore, keys: Sequence[str]) -> bool:
+    """Whether a store has one of some objects at least. Raises `StoreError`."""
+    for key in keys:
+        if await store.head(key) is not None:
+            return True
+    return False
