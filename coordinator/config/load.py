@@ -15,7 +15,7 @@ from coordinator.config.keys import Key
 from coordinator.config.problems import ConfigError, Problem
 from coordinator.config.rules import RESERVED_KAFKA_KEYS, broken_rules
 from coordinator.config.sections.security import LISTENER_PREFIX
-from coordinator.config.settings import FAMILIES, KEYS, LISTENER_KEYS, Settings, family_of, is_secret, listener_key
+from coordinator.config.settings import FAMILIES, KEYS, LISTENER_KEYS, Settings, family_of, is_hidden, listener_key
 from coordinator.config.sources import Given, SourceError, environment_name, read_environment, read_file, read_overrides
 from coordinator.config.values import OutOfBounds
 
@@ -79,7 +79,7 @@ def _parse_all(chosen: Mapping[str, Given]) -> tuple[dict[str, object], list[Pro
 def _out_of_bounds(one: Given, key: Key, error: OutOfBounds) -> Problem:
     return Problem(
         key=one.key,
-        value=MASK if key.is_secret else one.value,
+        value=MASK if is_hidden(one.key, one.value) else one.value,
         source=one.source,
         limit=f"must be {error}",
         remedy=f"correct it, or leave it out for the default {key.default!r}" if key.default is not None else "correct it",
@@ -128,7 +128,7 @@ def _reserved(chosen: Mapping[str, Given]) -> list[Problem]:
     return [
         Problem(
             key=one.key,
-            value=MASK if is_secret(one.key) else one.value,
+            value=MASK if is_hidden(one.key, one.value) else one.value,
             source=one.source,
             limit="is set by the coordinator itself",
             remedy=RESERVED_KAFKA_KEYS[one.key.removeprefix("kafka.")],

@@ -61,6 +61,9 @@ PLACE_OF_A_SECRET = r"(credentials|endpoint|full|key|relative|secret|service|tok
 """Which keys of families hold secrets: those with one of the words, unless they say where the secret is. Options of the object store may
 be written with underscores; proxies and headers may carry a login. The chart refuses values by the same two patterns, in Go's dialect."""
 
+LOGIN_IN_A_URL = r"://[^/?#@]*:[^/?#@]*@"
+"""Whatever its key, a value with such a part holds a password: https://user:password@host. The chart refuses it by the same pattern."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(
@@ -163,3 +166,8 @@ def is_secret(key: str) -> bool:
     if declared is not None:
         return declared.is_secret
     return re.search(SECRET_WORDS, key.lower()) is not None and re.search(PLACE_OF_A_SECRET, key.lower()) is None
+
+
+def is_hidden(key: str, value: str) -> bool:
+    """Tell whether a value must not be shown: it is a secret by its key, or holds a login."""
+    return bool(value) and (is_secret(key) or re.search(LOGIN_IN_A_URL, value) is not None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from coordinator.config.keys import FIRST_VERSION
 from coordinator.config.load import MASK
 from coordinator.config.sections.security import LISTENER_PREFIX
-from coordinator.config.settings import FAMILIES, KEYS, LISTENER_KEYS, Settings, is_secret, key_groups
+from coordinator.config.settings import FAMILIES, KEYS, LISTENER_KEYS, Settings, is_hidden, key_groups
 from coordinator.config.sources import environment_name
 from coordinator.config.values import text_of
 
@@ -47,7 +47,7 @@ def render(settings: Settings) -> list[ShownSetting]:
 
 
 def _masked(key: str, value: str) -> str:
-    return MASK if value and is_secret(key) else value
+    return MASK if is_hidden(key, value) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

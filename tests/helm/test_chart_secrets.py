@@ -71,6 +71,11 @@ def places() -> Mapping[str, Mapping[str, Any]]:
             "clientConfig": {"secret": "c"},
         },
         "DISKLESS_KAFKA_SASL_PASSWORD": {"extraEnv": [{"name": "DISKLESS_KAFKA_SASL_PASSWORD", "value": HUSH}]},
+        "object.store.option.endpoint": {"objectStore": {"options": {"endpoint": f"https://user:{HUSH}@store:9000"}}},
+        "kafka.sasl.oauthbearer.token.endpoint.url": {
+            "kafka": {"properties": {"sasl.oauthbearer.token.endpoint.url": f"https://:{HUSH}@tokens/"}}
+        },
+        "HTTPS_PROXY": {"extraEnv": [{"name": "HTTPS_PROXY", "value": f"http://user:{HUSH}@proxy:3128"}]},
         "AWS_SECRET_ACCESS_KEY": {"extraEnv": [{"name": "AWS_SECRET_ACCESS_KEY", "value": HUSH}]},
         "spark.hadoop.fs.s3a.secret.key": {"monitor": {"enabled": True, "sparkProperties": {"spark.hadoop.fs.s3a.secret.key": HUSH}}},
     }

@@ -1,6 +1,6 @@
 {{/* One line of a properties file: (list key value). Whole numbers of a values file are floats to Helm; large ones must not become 1e+06. */}}
 {{- define "diskless.property" -}}
-{{- if include "diskless.isSecret" (index . 0) -}}{{- fail (printf "%s holds a secret, and more people may read ConfigMaps and arguments than secrets. Put its value into a Secret and write secretSettings: {%s: {secret: NAME, key: KEY}} instead (or kafka.sasl.existingSecret, objectStore.existingSecret)" (index . 0) (index . 0)) -}}{{- end -}}
+{{- if or (include "diskless.isSecret" (index . 0)) (include "diskless.hasLogin" (index . 1)) -}}{{- fail (printf "%s holds a secret, and more people may read ConfigMaps and arguments than secrets. Put its value into a Secret and write secretSettings: {%s: {secret: NAME, key: KEY}} instead (or kafka.sasl.existingSecret, objectStore.existingSecret)" (index . 0) (index . 0)) -}}{{- end -}}
 {{- $value := index . 1 -}}
 {{- if kindIs "float64" $value -}}
 {{- if eq (floor $value) $value -}}{{- $value = printf "%.0f" $value -}}{{- end -}}
@@ -258,7 +258,7 @@ snapshots.peers={{ include "diskless.headless" . }}.{{ .Release.Namespace }}.svc
 {{- if not $kafka.sasl.existingSecret -}}{{- fail (printf "kafka.securityProtocol %s needs kafka.sasl.existingSecret, a secret with the password under the key %s" $kafka.securityProtocol $kafka.sasl.passwordKey) -}}{{- end -}}
 {{- end -}}
 {{- range .Values.extraEnv -}}
-{{- if and .value (include "diskless.isSecret" .name) -}}{{- fail (printf "extraEnv: %s holds a secret: give it by valueFrom.secretKeyRef, or by secretSettings, instead of by value" .name) -}}{{- end -}}
+{{- if and .value (or (include "diskless.isSecret" .name) (include "diskless.hasLogin" .value)) -}}{{- fail (printf "extraEnv: %s holds a secret: give it by valueFrom.secretKeyRef, or by secretSettings, instead of by value" .name) -}}{{- end -}}
 {{- end -}}
 {{- $names := list -}}{{- $ports := list (int .Values.http.port) -}}{{- $secure := false -}}
 {{- range .Values.listeners -}}

@@ -5,3 +5,8 @@
 {{- $key := lower . | replace "_" "." -}}
 {{- if and (regexMatch `password|passphrase|secret|token|jaas|credential|oauthbearer[.]config|[._]pem$|proxy[._]url|default[._]headers|(access|account|customer|encryption|master|private|sas)[._]key` $key) (not (regexMatch `(credentials|endpoint|full|key|relative|secret|service|token)[._](file|location|path|ur[il])$` $key)) -}}true{{- end -}}
 {{- end -}}
+
+{{/* "true" for a value that holds a login, else nothing. */}}
+{{- define "diskless.hasLogin" -}}
+{{- if regexMatch `://[^/?#@]*:[^/?#@]*@` (toString .) -}}true{{- end -}}
+{{- end -}}
