@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import ssl
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -31,7 +31,9 @@ _TLS_KEYS: Final = frozenset(
     }
 )  # fmt: skip
 _LOGIN_KEYS: Final = frozenset({"sasl.jaas.config", "sasl.mechanism", "sasl.mechanisms", "sasl.password", "sasl.username", _TOKEN})
-_MECHANISMS: Final = ("PLAIN", *SCRAM_HASHES, "OAUTHBEARER")
+KAFKA_MECHANISMS: Final = ("PLAIN", *SCRAM_HASHES)
+"""Those towards Kafka: for OAUTHBEARER librdkafka would ask the Python client for tokens, which has none to offer."""
+MECHANISMS: Final = (*KAFKA_MECHANISMS, "OAUTHBEARER")
 
 
 class SecurityUnsupported(Exception):
@@ -41,10 +43,11 @@ class SecurityUnsupported(Exception):
 class ClientSecurity:
     """The steps of a connection before its first request. Without properties it is plain text and no login.
 
-    Raises `SecurityUnsupported` for properties that cannot be followed, and OSError for files that cannot be read.
+    Raises `SecurityUnsupported` for properties that cannot be followed or a mechanism that is none of `mechanisms`, and OSError for files
+    that cannot be read.
     """
 
-    def __init__(self, properties: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, properties: Mapping[str, Any] | None = None, mechanisms: Sequence[str] = MECHANISMS) -> None:
         self.properties = texts = {name: str(value) for name, value in (properties or {}).items()}
         self.protocol = texts.get("security.protocol", "plaintext").upper()
         self.has_tls = self.protocol in ("SSL", "SASL_SSL")
@@ -52,14 +55,16 @@ class ClientSecurity:
         has_login = self.protocol in ("SASL_PLAINTEXT", "SASL_SSL")
         if not self.has_tls and not has_login and self.protocol != "PLAINTEXT":
             raise SecurityUnsupported(f"security.protocol {self.protocol} is not known; use PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL")
+        mechanism = texts.get("sasl.mechanisms", texts.get("sasl.mechanism", "GSSAPI")).upper()
+        if has_login and mechanism not in mechanisms:
+            raise SecurityUnsupported(f"sasl.mechanism {mechanism} is not known; use {', '.join(mechanisms)}")
         used = {name for name in texts if (self.has_tls and "ssl." in name) or (has_login and name.startswith("sasl."))}
         if unknown := sorted(used - _TLS_KEYS - _LOGIN_KEYS):
             raise SecurityUnsupported(f"{', '.join(unknown)} cannot be followed; use {', '.join(sorted(_TLS_KEYS | _LOGIN_KEYS))}")
-        mechanism = texts.get("sasl.mechanisms", texts.get("sasl.mechanism", "GSSAPI")).upper()
         self.mechanism = mechanism if has_login else None
         """The mechanism of the login; None for none."""
-        if has_login:
-            self._check_login(mechanism)
+        if self.mechanism == "OAUTHBEARER":
+            _token_file(texts)
         files = [*_AUTHORITIES, *_OWN, "ssl.key.location"] if self.has_tls else []
         self._stamps = FileStamps([Path(texts[name]) for name in files if name in texts])
         self._context = _make_context(texts) if self.has_tls else None
@@ -93,12 +98,6 @@ class ClientSecurity:
             first = yield client.first()
             final = yield client.final(first)
             client.check(final)
-
-    def _check_login(self, mechanism: str) -> None:
-        if mechanism not in _MECHANISMS:
-            raise SecurityUnsupported(f"sasl.mechanism {mechanism} is not known; use {', '.join(_MECHANISMS)}")
-        if mechanism == "OAUTHBEARER":
-            _token_file(self.properties)
 
     def _user(self) -> tuple[str, str]:
         jaas = self.properties.get("sasl.jaas.config", "")

@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from coordinator.adapters.kafka.stats import KafkaStats
-from coordinator.security.client_security import ClientSecurity, SecurityUnsupported
+from coordinator.security.client_security import KAFKA_MECHANISMS, ClientSecurity, SecurityUnsupported
 
 LOG = logging.getLogger("coordinator.kafka.client")
 
@@ -114,12 +114,9 @@ def prove_user_properties(properties: Mapping[str, Any]) -> None:
 def _prove_own(properties: Mapping[str, Any]) -> None:
     """Prove the security of connections of this process's own, without which a node knows neither members of its group nor brokers."""
     try:
-        security = ClientSecurity(properties)
+        ClientSecurity(properties, KAFKA_MECHANISMS)
     except (SecurityUnsupported, OSError) as error:
         raise KafkaPropertyRefused(f"a node's own connections to Kafka cannot be made with these kafka properties: {error}") from error
-    if security.mechanism == "OAUTHBEARER":
-        # librdkafka would ask the Python client for tokens, and has none to offer.
-        raise KafkaPropertyRefused("sasl.mechanism OAUTHBEARER is not known towards Kafka; use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
 
 
 def client_properties(
