@@ -33,5 +33,5 @@ def unusual_key(rng: Random) -> str:
 
 
 def is_plain(object_key: str) -> bool:
-    """Whether a key is a relative path of segments, none of them empty, "." or "..", with no control characters and only those that XML has."""
+    """Whether a key is a relative path of segments, none of them empty, "." or "..", of characters that XML has, without controls."""
     return not (_UNUSUAL.search(object_key) or {"", ".", ".."}.intersection(object_key.split("/")))
