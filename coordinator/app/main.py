@@ -17,21 +17,14 @@ import signal
 import sys
 import threading
 import time
-import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
-from typing import TypedDict
 
 from coordinator.adapters.kafka.acls import KafkaAcls
 from coordinator.adapters.kafka.agreed_secret import AgreedSecret
 from coordinator.adapters.kafka.classic.starts import KafkaClassicLogs
-from coordinator.adapters.kafka.cluster import KafkaAdmin
-from coordinator.adapters.kafka.membership import KafkaMembership
 from coordinator.adapters.kafka.producing.librdkafka import is_usable
-from coordinator.adapters.kafka.producing.producer import KafkaTermProducers
-from coordinator.adapters.kafka.reading.reader import KafkaLogReader
 from coordinator.adapters.kafka.settings import KafkaPropertyRefused, prove_user_properties
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.adapters.metrics.http import HttpServer
@@ -42,11 +35,13 @@ from coordinator.adapters.server.server import Server
 from coordinator.adapters.snapshots.folder import SnapshotFolder
 from coordinator.adapters.sqlite.directory import SqliteDirectory
 from coordinator.app.addresses import cannot_listen
-from coordinator.app.file_rules import file_rules, scan_rules
+from coordinator.app.kafka_clients import KafkaClients, connection_arguments
+from coordinator.app.node_config import node_config
 from coordinator.app.node_objects import open_objects
 from coordinator.app.process.compiled import warn_of_interpreted_loops
 from coordinator.app.process.garbage import GarbageCollection, settle_garbage_collector
 from coordinator.app.process.interpreter import SwitchInterval
+from coordinator.app.readiness import readiness
 from coordinator.app.requests.access import Access
 from coordinator.app.requests.dispatch import Dispatcher
 from coordinator.app.requests.quotas import quota_gate
@@ -55,7 +50,7 @@ from coordinator.app.security.http import HttpSecurity
 from coordinator.app.security.internal_secret import SecretSource, secret_source
 from coordinator.app.security.listeners import ListenersSecurity
 from coordinator.app.security.nodes import security_to_nodes
-from coordinator.app.snapshot_store import durable_snapshots, snapshot_peers, snapshot_rules
+from coordinator.app.snapshot_store import durable_snapshots
 from coordinator.app.store_folder import StoreFolderError, prepare_store_folder
 from coordinator.app.telemetry import (
     MetricsTelemetry,
@@ -72,43 +67,22 @@ from coordinator.client.client import parse_servers
 from coordinator.client.routing.identify import ServerKind, complaint_as_broker, identify_all
 from coordinator.config.directories import DirectoryError, OpenedDirectories, open_directories
 from coordinator.config.settings import Settings
-from coordinator.core.leadership.states import State
-from coordinator.core.limits import Limits
-from coordinator.kafka.topic_configs import Retention
+from coordinator.object_store import ObjectStore
 from coordinator.operations.table import ApiTable
 from coordinator.runtime.directories.port import OpenDirectories
 from coordinator.runtime.failures import FatalError
-from coordinator.runtime.files.keys import kept_prefixes
 from coordinator.runtime.node.clock import SteadyClock, wall_ms
-from coordinator.runtime.node.config import NodeConfig, NodePorts
+from coordinator.runtime.node.config import NodePorts
 from coordinator.runtime.node.node import Node
-from coordinator.runtime.node.topic_rules import TopicExpectations
-from coordinator.runtime.pauses import TICK_S, Pauses
-from coordinator.runtime.ports import LogListener, LogReader, TermProducers, group_client_id
-from coordinator.runtime.retention.rules import RetentionRules
+from coordinator.runtime.pauses import TICK_S
+from coordinator.runtime.ports import Peers
 from coordinator.security.scram import NoUsers
 from records.model import Endpoint
 
 LOG = logging.getLogger("coordinator.app")
 
-CLOSE_TIMEOUT_S = 3.0
 DRAIN_TIMEOUT_MS = 1_000
 WRITER_REST_S = 0.001
-
-
-class ConnectionArguments(TypedDict):
-    """The arguments of the adapters that ask Kafka over connections of their own."""
-
-    bootstrap_servers: str
-    client_id: str
-    kafka_properties: Mapping[str, str]
-
-
-class KafkaArguments(ConnectionArguments):
-    """The arguments of every other Kafka adapter."""
-
-    topic: str
-    stats: KafkaStats
 
 
 class Process:
@@ -126,8 +100,6 @@ class Process:
         self._background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="snapshots")
         self._logins = ThreadPoolExecutor(max_workers=2, thread_name_prefix="logins")
         self._directories: OpenedDirectories | None = None
-        self._reader: KafkaLogReader | None = None
-        self._producers: KafkaTermProducers | None = None
         self._servers: list[Server] = []
         self._loop = asyncio.get_running_loop()
         self._is_kafka_reached = asyncio.Event()
@@ -136,21 +108,10 @@ class Process:
         """Serve until a signal or a fatal error; returns the exit status."""
         settings = self._settings
         LOG.info("starting node=%d version=%s schema_level_max=%d", settings.node_id, installed_version(), settings.schema_level_max)
-        warn_of_interpreted_loops()
-        if settings.producer_report_signals_enabled:
-            # Early: a leadership that begins before the proof is there keeps its callbacks for life.
-            threading.Thread(target=is_usable, name="kafka-client-proof", daemon=True).start()
-        try:
-            prepare_store_folder(settings.object_store_url)
-        except StoreFolderError as error:
-            raise FatalError(str(error)) from error
+        self._prepare()
         objects = open_objects(settings)
         http_security = HttpSecurity(settings)
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop.set)
-        look_at_files = asyncio.Event()
-        loop.add_signal_handler(signal.SIGHUP, look_at_files.set)
+        look_at_files = self._handle_signals()
         # Listening comes first: the port the system chose is part of what the node tells others, and a process that cannot listen
         # must not join the group.
         source = secret_source(settings, self._agreed_secret)
@@ -161,25 +122,71 @@ class Process:
             security=security_to_nodes(settings, None if source is None else source.nodes),
             can_log_in=None if source is None else source.nodes.is_known,
         )
-        cluster = KafkaAdmin(group_id=settings.group_id, **self._kafka_arguments())
-        membership = KafkaMembership(
-            loop=loop,
-            group_id=settings.group_id,
-            session_timeout_ms=settings.session_timeout_ms,
-            heartbeat_interval_ms=settings.heartbeat_interval_ms,
-            group_protocol=settings.group_protocol.value,
-            **self._kafka_arguments(),
-        )
-        cluster.start()
-        membership.start()
+        kafka = KafkaClients(settings, self._stats, on_load=self._interval.load_changed)
+        kafka.start()
+        node = self._make_node(endpoints, kafka, peers, objects)
+        dispatcher = self._dispatch(node, late)
+        self._metrics.read_from(partial(certificate_samples, security))
+        kafka_rules = self._kafka_rules(dispatcher.access)
+        http, http_address = await self._serve_http(node, http_security)
+        node.start()
+        announced = ",".join(f"{e.listener}://{e.host}:{e.port}" for e in endpoints)
+        background = [
+            self._announce(node, kafka_rules, f"node={settings.node_id} listeners={announced} http={http_address}"),
+            self._look_at_kafka_addresses(),
+            http_security.follow(),
+            *([] if source is None else [self._follow(source)]),
+            security.keep_current(look_at_files),
+            *([] if kafka_rules is None else [kafka_rules.run()]),
+        ]
+        tasks = [self._loop.create_task(work) for work in background]
+        settle_garbage_collector()
+        status = await self._until_the_end(tasks)
+        # After most fatal errors (the topic is another one, or loses entries) no moment longer is led.
+        await node.stop(hand_over=self._fatal is None or self._fatal.may_hand_over)
+        for server in self._servers:
+            await server.stop(DRAIN_TIMEOUT_MS)
+        await dispatcher.close()
+        if http is not None:
+            await http.stop()
+        await peers.close()
+        await kafka.close()
+        self._free()
+        LOG.info("stopped status=%d", status)
+        if self._fatal is not None:
+            # Once more, because what was logged while stopping hides the reason from whoever looks at the end of a log.
+            LOG.critical("ended: %s", self._fatal)
+        return status
+
+    def _prepare(self) -> None:
+        """Do what needs no other part of the process. Raises `FatalError`."""
+        warn_of_interpreted_loops()
+        if self._settings.producer_report_signals_enabled:
+            # Early: a leadership that begins before the proof is there keeps its callbacks for life.
+            threading.Thread(target=is_usable, name="kafka-client-proof", daemon=True).start()
+        try:
+            prepare_store_folder(self._settings.object_store_url)
+        except StoreFolderError as error:
+            raise FatalError(str(error)) from error
+
+    def _handle_signals(self) -> asyncio.Event:
+        """Stop on SIGTERM and SIGINT; returns what SIGHUP sets, to have files of certificates read again."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._stop.set)
+        look_at_files = asyncio.Event()
+        self._loop.add_signal_handler(signal.SIGHUP, look_at_files.set)
+        return look_at_files
+
+    def _make_node(self, endpoints: list[Endpoint], kafka: KafkaClients, peers: Peers, objects: ObjectStore | None) -> Node:
+        settings = self._settings
         ports = NodePorts(
-            cluster=cluster,
-            membership=membership,
-            open_reader=self._open_reader,
-            open_producers=self._open_producers,
+            cluster=kafka.cluster,
+            membership=kafka.membership,
+            open_reader=kafka.open_reader,
+            open_producers=kafka.open_producers,
             open_directories=self._open_directories,
             peers=peers,
-            classic_logs=KafkaClassicLogs(**self._own_connection_arguments()),
+            classic_logs=KafkaClassicLogs(**connection_arguments(settings)),
             snapshots=durable_snapshots(settings, objects),
             objects=objects,
             writer=self._writer,
@@ -189,7 +196,7 @@ class Process:
             on_written=GarbageCollection().flushed,
             telemetry=MetricsTelemetry(self._metrics),
         )
-        node = Node(
+        return Node(
             config=node_config(settings, endpoints),
             ports=ports,
             clock_ms=self._clock_ms,
@@ -197,6 +204,10 @@ class Process:
             rng=random.Random(),
             on_fatal=self._on_fatal,
         )
+
+    def _dispatch(self, node: Node, late: LateHandler) -> Dispatcher:
+        """Have the listeners pass requests on to a node."""
+        settings = self._settings
         dispatcher = Dispatcher(
             node,
             self._metrics,
@@ -209,44 +220,15 @@ class Process:
             server.handler = gate or dispatcher
         self._metrics.read_from(partial(quota_samples, gate))
         self._metrics.read_from(partial(request_samples, dispatcher.answered))
-        self._metrics.read_from(partial(certificate_samples, security))
-        kafka_rules = self._kafka_rules(dispatcher.access)
-        http = await self._serve_http(node, http_security)
-        node.start()
-        announced = ",".join(f"{e.listener}://{e.host}:{e.port}" for e in endpoints)
-        background = [
-            loop.create_task(self._announce(node, kafka_rules, f"node={settings.node_id} listeners={announced} http={http[1]}")),
-            loop.create_task(self._look_at_kafka_addresses()),
-            loop.create_task(http_security.follow()),
-            *([] if source is None else [loop.create_task(self._follow(source))]),
-            loop.create_task(security.keep_current(look_at_files)),
-        ]
-        if kafka_rules is not None:
-            background.append(loop.create_task(kafka_rules.run()))
-        settle_garbage_collector()
-        status = await self._until_the_end()
-        for task in background:
-            task.cancel()
-        await asyncio.gather(*background, return_exceptions=True)
-        # After most fatal errors (the topic is another one, or loses entries) no moment longer is led.
-        await node.stop(hand_over=self._fatal is None or self._fatal.may_hand_over)
-        for server in self._servers:
-            await server.stop(DRAIN_TIMEOUT_MS)
-        await dispatcher.close()
-        if http[0] is not None:
-            await http[0].stop()
-        await peers.close()
-        await self._close_kafka(membership, cluster)
+        return dispatcher
+
+    def _free(self) -> None:
+        """End the threads and let go of the data directories."""
         self._background.shutdown(cancel_futures=True)
         self._logins.shutdown(wait=False, cancel_futures=True)
         self._writer.shutdown()
         if self._directories is not None:
             self._directories.unlock()
-        LOG.info("stopped status=%d", status)
-        if self._fatal is not None:
-            # Once more, because what was logged while stopping hides the reason from whoever looks at the end of a log.
-            LOG.critical("ended: %s", self._fatal)
-        return status
 
     async def _follow(self, source: SecretSource) -> None:
         """Follow the nodes' secret once Kafka was reached: before that the node says itself why Kafka is not."""
@@ -255,7 +237,7 @@ class Process:
 
     def _agreed_secret(self) -> AgreedSecret:
         settings = self._settings
-        return AgreedSecret(group_id=settings.group_id, topic=settings.metadata_topic, **self._own_connection_arguments())
+        return AgreedSecret(group_id=settings.group_id, topic=settings.metadata_topic, **connection_arguments(self._settings))
 
     def _kafka_rules(self, access: Access) -> KafkaRules | None:
         """Return the rules of authorizer=kafka, which this process follows; None with another authorizer."""
@@ -263,7 +245,7 @@ class Process:
         if settings.authorizer != "kafka":
             return None
         rules = KafkaRules(
-            read=KafkaAcls(**self._own_connection_arguments()).read,
+            read=KafkaAcls(**connection_arguments(self._settings)).read,
             changed=lambda bindings: access.replace(rules_of_kafka(settings, bindings)),
             interval_ms=settings.authorizer_cache_ms,
         )
@@ -291,58 +273,25 @@ class Process:
         for text in complaints:
             LOG.warning("bootstrap.servers: %s", text)
 
-    async def _until_the_end(self) -> int:
+    async def _until_the_end(self, background: Sequence[asyncio.Task[None]]) -> int:
+        """Wait for a signal or a fatal error, then end what runs in the background; returns the exit status."""
         await self._stop.wait()
-        if self._fatal is not None:
-            LOG.critical("stopping: %s", self._fatal)
-            return 1
-        LOG.info("stopping on a signal")
-        return 0
+        fatal = self._fatal
+        if fatal is None:
+            LOG.info("stopping on a signal")
+        else:
+            LOG.critical("stopping: %s", fatal)
+        for task in background:
+            task.cancel()
+        await asyncio.gather(*background, return_exceptions=True)
+        return 0 if fatal is None else 1
 
     def _on_fatal(self, error: FatalError) -> None:
         if self._fatal is None:
             self._fatal = error
         self._stop.set()
 
-    async def _close_kafka(self, membership: KafkaMembership, cluster: KafkaAdmin) -> None:
-        closing = [membership.close(CLOSE_TIMEOUT_S), cluster.close(CLOSE_TIMEOUT_S)]
-        if self._reader is not None:
-            closing.append(self._reader.close(CLOSE_TIMEOUT_S))
-        if self._producers is not None:
-            closing.append(self._producers.close(CLOSE_TIMEOUT_S))
-        if not all(await asyncio.gather(*closing)):
-            LOG.warning("a Kafka client did not end within %.0f s; its thread ends with the process", CLOSE_TIMEOUT_S)
-
     # ---- parts
-
-    def _own_connection_arguments(self) -> ConnectionArguments:
-        settings = self._settings
-        return {
-            "bootstrap_servers": ",".join(settings.bootstrap_servers),
-            "client_id": group_client_id(settings.node_id),
-            "kafka_properties": dict(settings.kafka),
-        }
-
-    def _kafka_arguments(self) -> KafkaArguments:
-        return {"topic": self._settings.metadata_topic, "stats": self._stats, **self._own_connection_arguments()}
-
-    def _open_reader(self, listener: LogListener) -> LogReader:
-        self._reader = KafkaLogReader(loop=asyncio.get_running_loop(), listener=listener, **self._kafka_arguments())
-        self._reader.start()
-        return self._reader
-
-    def _open_producers(self, message_max_bytes: int) -> TermProducers:
-        loop = asyncio.get_running_loop()
-        signals = self._settings.producer_report_signals_enabled
-        self._producers = KafkaTermProducers(
-            loop=loop,
-            message_max_bytes=message_max_bytes,
-            report_signals=signals,
-            on_load=self._interval.load_changed,
-            **self._kafka_arguments(),
-        )
-        self._producers.start()
-        return self._producers
 
     def _open_directories(self, cluster_id: str) -> OpenDirectories:
         settings = self._settings
@@ -418,32 +367,6 @@ class NoNodeYet(Handler):
         respond(None)
 
 
-def readiness(node: Node) -> tuple[bool, Mapping[str, object]]:
-    """Ready: a member of the group, every assigned partition leads, every replica is loaded, none has failed, nothing is withheld.
-
-    A node whose object store is not that of the service is not ready either, which stops a rollout of a wrong URL.
-    """
-    waiting = [p for p in sorted(node.assignment) if (shard := node.replicas.shard(p)) is None or shard.phase is not State.LEADING]
-    followed = node.replicas.followed()
-    failed = {one.partition: reason for one in followed if (reason := one.failure) is not None}
-    loading = [one.partition for one in followed if one.view is None and one.partition not in failed]
-    detail = {
-        "version": installed_version(),
-        "joined": node.is_joined,
-        "assigned": sorted(node.assignment),
-        "leading": node.replicas.led(),
-        "assigned_not_leading": waiting,
-        "loading": loading,
-        "progress": {partition: status.text for partition, status in node.loading().items()},
-        "failed": failed,
-        "offline_directories": {one.path: one.offline_reason for one in node.keeper.directories.directories() if one.offline_reason},
-        "withheld": node.withheld_reason,
-        "object_store": node.workers.marking.problem or None,
-    }
-    is_held = node.withheld_reason is not None or bool(node.workers.marking.problem)
-    return node.is_joined and not waiting and not loading and not failed and not is_held, detail
-
-
 def _connections_max(settings: Settings) -> int:
     """How many connections each listener takes."""
     if sys.platform == "win32":
@@ -451,65 +374,6 @@ def _connections_max(settings: Settings) -> int:
     from coordinator.app.process.open_files import connections_that_fit
 
     return connections_that_fit(settings.connections_max, len(settings.listeners))
-
-
-def has_state(path: Path) -> bool:
-    """Whether a data directory holds a state database; False for one that cannot be read, of which the start says more."""
-    try:
-        return any(path.glob("partition-*.db"))
-    except OSError:
-        return False
-
-
-def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
-    """Return the node's configuration from the settings."""
-    factor, in_sync = settings.diskless_metadata_topic_replication_factor, settings.diskless_metadata_topic_min_insync_replicas
-    files = file_rules(settings)
-    return NodeConfig(
-        node_id=settings.node_id,
-        rack=settings.node_rack or "",
-        endpoints=endpoints,
-        topic=settings.metadata_topic,
-        topic_partitions=settings.diskless_metadata_topic_num_partitions,
-        topic_auto_create=settings.diskless_metadata_topic_auto_create,
-        state_found_in=next((str(path) for path in settings.data_dirs if has_state(path)), ""),
-        expectations=TopicExpectations(replication_factor=factor, min_insync_replicas=in_sync, is_development=factor == 1),
-        limits=Limits(
-            file_commit_max_age_ms=settings.file_commit_max_age_ms,
-            commit_results_retention_ms=settings.commit_results_retention_ms,
-            producer_id_expiration_ms=settings.producer_id_expiration_ms,
-            deleted_topic_retention_ms=settings.deleted_topic_retention_ms,
-            file_fence_retention_ms=settings.file_fence_retention_ms,
-            expiration_interval_ms=settings.expiration_interval_ms,
-            partitions_per_topic_max=settings.max_partitions_per_topic,
-            groups_in_flight_max=settings.groups_in_flight_max,
-            group_batches_max=settings.group_max_batches,
-            term_timeout_ms=settings.leader_term_timeout_ms,
-            queue_bytes_max=settings.partition_pending_max_bytes,
-            metadata_topic=settings.metadata_topic,
-            kept_prefixes=tuple(kept_prefixes(files.kept_prefix)),
-        ),
-        flush_interval_ms=settings.state_flush_interval_ms,
-        flush_batches_max=settings.state_flush_max_batches,
-        flush_backlog_max=settings.state_flush_backlog_max_batches,
-        topic_check_interval_ms=settings.topic_check_interval_ms,
-        schema_level_max=settings.schema_level_max,
-        load_timeout_ms=settings.leader_load_timeout_ms,
-        shutdown_timeout_ms=settings.leader_shutdown_timeout_ms,
-        incarnation_id=uuid.uuid4().bytes,
-        session_timeout_ms=settings.session_timeout_ms,
-        pauses=Pauses(are_ticks_aligned=True),
-        clock_skew_max_ms=settings.clock_skew_max_ms,
-        log_dir_failure_timeout_ms=settings.log_dir_failure_timeout_ms,
-        snapshots=snapshot_rules(settings),
-        retention=RetentionRules(
-            default=Retention(settings.log_retention_ms, settings.log_retention_bytes),
-            check_interval_ms=settings.log_retention_check_interval_ms,
-        ),
-        orphans=scan_rules(settings),
-        snapshot_peers=snapshot_peers(settings),
-        files=files,
-    )
 
 
 async def _run(settings: Settings) -> int:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from coordinator.app.main import readiness
+from coordinator.app.readiness import readiness
 from coordinator.core.leadership.states import State
 from coordinator.runtime.pauses import Pauses
 from records.codec import encode_entry

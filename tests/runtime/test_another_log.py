@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.app.main import readiness
+from coordinator.app.readiness import readiness
 from coordinator.core.leadership.states import State
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import group_client_id

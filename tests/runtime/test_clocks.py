@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from coordinator.app.main import readiness
+from coordinator.app.readiness import readiness
 from coordinator.core.commands import CommitResult, RegisterNode
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import DescribeNodeResponse

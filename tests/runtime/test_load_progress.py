@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from coordinator.adapters.sqlite.stores import StateDatabases
-from coordinator.app.main import readiness
+from coordinator.app.readiness import readiness
 from coordinator.runtime.loading.progress import LOG_EVERY_S, LoadLog, LoadProgress, LoadStatus, LoadStep
 from records.snapshot import SnapshotFile
 from simulation.fakes.snapshots import FakeDurableSnapshots, FakeObjects

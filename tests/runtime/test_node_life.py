@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.adapters.sqlite import StateDatabases
-from coordinator.app.main import readiness
+from coordinator.app.readiness import readiness
 from coordinator.app.telemetry import node_samples
 from coordinator.core.commands import CommitResult
 from coordinator.core.leader import Leader

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from coordinator.app.main import readiness
+from coordinator.app.readiness import readiness
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.pauses import Pauses, doubled
 from coordinator.runtime.snapshots.rules import SnapshotRules

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from coordinator.adapters.objectstore import open_store
-from coordinator.app.main import readiness
+from coordinator.app.readiness import readiness
 from coordinator.core.directory.directory import Directory
 from coordinator.core.endpoints import endpoint_of
 from coordinator.object_store import StoreDenied
