@@ -37,6 +37,7 @@ from coordinator.app.requests.dispatch import Dispatcher
 from coordinator.app.telemetry import MetricsTelemetry
 from coordinator.core.limits import Limits
 from coordinator.core.log_entry import size_of
+from coordinator.core.topic_rules import TopicExpectations
 from coordinator.kafka.batches import partition_key
 from coordinator.operations.table import ApiTable
 from coordinator.operations.topics import wanted_topics
@@ -49,7 +50,6 @@ from coordinator.runtime.failures import FatalError
 from coordinator.runtime.node.clock import wall_ms
 from coordinator.runtime.node.config import NodeConfig, NodePorts
 from coordinator.runtime.node.node import Node
-from coordinator.runtime.node.topic_rules import TopicExpectations
 from coordinator.runtime.ports import LogEntry, LogListener, LogReader, PeerUnavailable, Report
 from coordinator.security.acls import Everything
 from records.model import Endpoint

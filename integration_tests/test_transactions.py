@@ -24,10 +24,10 @@ from cli.outcome import Exit
 from coordinator.client.client import DisklessClient
 from coordinator.client.model import PartitionId
 from coordinator.client.records.ulid import new_key
+from coordinator.core.topic_rules import TopicExpectations, wanted_config
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST
 from coordinator.protocol.messages import CommitBatch
-from coordinator.runtime.node.topic_rules import TopicExpectations, wanted_config
 from integration_tests.final_state import dump_topic
 from integration_tests.metadata_log import read_log
 from integration_tests.service import Service

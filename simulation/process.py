@@ -18,6 +18,7 @@ from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.core.events import NewEntry
 from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
+from coordinator.core.topic_rules import TopicExpectations
 from coordinator.core.view import ShardView
 from coordinator.object_store import ObjectStore
 from coordinator.runtime.directories.port import MoveRefused, OpenDirectories
@@ -26,7 +27,6 @@ from coordinator.runtime.files.rules import NO_FILES_DELETED, FileRules, ScanRul
 from coordinator.runtime.node.clock import NS_PER_MS, SteadyClock
 from coordinator.runtime.node.config import NodeConfig, NodePorts
 from coordinator.runtime.node.node import Node
-from coordinator.runtime.node.topic_rules import TopicExpectations
 from coordinator.runtime.ports import (
     LogBroken,
     LogEntry,

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from coordinator.client.calls.orphans import OrphanScanState
     from coordinator.client.client import DisklessClient
     from coordinator.config import Settings
+    from coordinator.core.topic_rules import TopicExpectations
     from coordinator.object_store import ObjectStore
-    from coordinator.runtime.node.topic_rules import TopicExpectations
     from coordinator.runtime.ports import TopicFacts
 
 COLUMNS = ("health", "check", "finding", "remedy")
@@ -152,7 +152,7 @@ async def _look_at_kafka(patient: Patient) -> tuple[TopicFacts | None, list[Last
 
 def _expectations(patient: Patient) -> TopicExpectations:
     """Return the requirements of the settings; without settings those of a production cluster."""
-    from coordinator.runtime.node.topic_rules import TopicExpectations
+    from coordinator.core.topic_rules import TopicExpectations
 
     if patient.settings is None:
         return TopicExpectations()

@@ -25,7 +25,7 @@ from cli.output import Row, print_fields, say
 
 if TYPE_CHECKING:
     from cli.kafka.cluster import KafkaPlace
-    from coordinator.runtime.node.topic_rules import TopicExpectations
+    from coordinator.core.topic_rules import TopicExpectations
     from coordinator.runtime.ports import TopicFacts
 
 
@@ -72,7 +72,7 @@ async def _init(
     place: KafkaPlace, partitions: int, expectations: TopicExpectations, *, dry_run: bool, timeout_s: float, output: str
 ) -> None:
     from cli.kafka.cluster import kafka_errors
-    from coordinator.runtime.node.topic_rules import wanted_config
+    from coordinator.core.topic_rules import wanted_config
     from coordinator.runtime.ports import TopicMissing
 
     end_s = time.monotonic() + timeout_s

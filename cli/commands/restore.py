@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from cli.restore.report import ReportRow
     from coordinator.adapters.kafka.cluster import KafkaAdmin
     from coordinator.client.calls.directory import RestoreDescription
+    from coordinator.core.topic_rules import TopicExpectations
     from coordinator.object_store import ObjectStore
-    from coordinator.runtime.node.topic_rules import TopicExpectations
     from records.model import Restored
 
 REPORT_COLUMNS = (("finding", 12), ("object_key", 44), ("size", 10), ("modified", 24), ("coordinators", 12))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cli.looks.service import NodeView, ReplicaFacts, by_coordinator, lag, leader_of, replicas
-from coordinator.runtime.node.topic_rules import ReplicaSets, Severity, TopicExpectations, check_topic
+from coordinator.core.topic_rules import ReplicaSets, Severity, TopicExpectations, check_topic
 from coordinator.runtime.ports import TopicFacts
 
 CHECK_ORDER = (

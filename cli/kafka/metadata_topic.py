@@ -17,7 +17,7 @@ from coordinator.kafka.coordinators import COORDINATORS_MAX
 if TYPE_CHECKING:
     from cli.kafka.cluster import KafkaPlace
     from coordinator.adapters.kafka.cluster import KafkaAdmin
-    from coordinator.runtime.node.topic_rules import TopicExpectations
+    from coordinator.core.topic_rules import TopicExpectations
     from coordinator.runtime.ports import TopicFacts
 
 LOOK_EVERY_S = 0.1
@@ -55,7 +55,7 @@ def wanted(place: KafkaPlace, given: int | None, name: str) -> int:
 
 def expected_topic(place: KafkaPlace, replication_factor: int | None, min_insync_replicas: int | None) -> TopicExpectations:
     """Return what the topic must be like. Raises `Failed`."""
-    from coordinator.runtime.node.topic_rules import TopicExpectations
+    from coordinator.core.topic_rules import TopicExpectations
 
     factor = wanted(place, replication_factor, "replication.factor")
     try:
@@ -70,7 +70,7 @@ def expected_topic(place: KafkaPlace, replication_factor: int | None, min_insync
 
 async def create_topic(cluster: KafkaAdmin, topic: str, partitions: int, expectations: TopicExpectations, end_s: float) -> TopicFacts:
     """Create the topic and wait until every partition has a leader. Raises `Failed` and Kafka's errors."""
-    from coordinator.runtime.node.topic_rules import wanted_config
+    from coordinator.core.topic_rules import wanted_config
 
     config = wanted_config(expectations)
     await cluster.create_topic(partitions=partitions, replication_factor=expectations.replication_factor, config=config)
@@ -95,7 +95,7 @@ async def _wait_for_topic(cluster: KafkaAdmin, topic: str, partitions: int, end_
 
 def tell_findings(facts: TopicFacts, partitions: int, expectations: TopicExpectations) -> bool:
     """Say what is wrong with a topic on standard error; returns whether coordinators may lead on it all the same."""
-    from coordinator.runtime.node.topic_rules import Finding, ReplicaSets, Severity, check_topic, may_lead
+    from coordinator.core.topic_rules import Finding, ReplicaSets, Severity, check_topic, may_lead
 
     replicas = [ReplicaSets(partition=p.partition, replicas=p.replicas, in_sync=p.in_sync) for p in facts.partitions]
     findings = list(check_topic(topic=facts.topic, config=facts.config, partitions=replicas, expectations=expectations))

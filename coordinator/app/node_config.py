@@ -9,10 +9,10 @@ from coordinator.app.file_rules import file_rules, scan_rules
 from coordinator.app.snapshot_store import snapshot_peers, snapshot_rules
 from coordinator.config.settings import Settings
 from coordinator.core.limits import Limits
+from coordinator.core.topic_rules import TopicExpectations
 from coordinator.kafka.topic_configs import Retention
 from coordinator.runtime.files.keys import kept_prefixes
 from coordinator.runtime.node.config import NodeConfig
-from coordinator.runtime.node.topic_rules import TopicExpectations
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.retention.rules import RetentionRules
 from records.model import Endpoint

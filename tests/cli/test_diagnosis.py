@@ -30,8 +30,8 @@ from cli.doctor.snapshots import diagnose_snapshots
 from cli.looks.service import NodeView, node_rows, replica_rows, status_rows
 from coordinator.client.calls.orphans import OrphanScanState
 from coordinator.client.model import ServiceNode
+from coordinator.core.topic_rules import TOPIC_CONFIG, TopicExpectations
 from coordinator.protocol.messages import DescribeCoordinatorsCoordinator
-from coordinator.runtime.node.topic_rules import TOPIC_CONFIG, TopicExpectations
 from coordinator.runtime.ports import PartitionFacts, TopicFacts
 
 DIGEST = bytes(16)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator.core.topic_rules import ReplicaSets, Severity, TopicExpectations, check_topic, may_lead, wanted_config
 from coordinator.kafka.coordinators import COORDINATORS_MAX
-from coordinator.runtime.node.topic_rules import ReplicaSets, Severity, TopicExpectations, check_topic, may_lead, wanted_config
 
 PRODUCTION = TopicExpectations()
 DEVELOPMENT = TopicExpectations(replication_factor=1, min_insync_replicas=1, is_development=True)

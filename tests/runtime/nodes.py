@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from coordinator.core.commands import Answer, CommitFile, FoundOffset, ListOffsets, OffsetQuery, PlacePartitions
 from coordinator.core.limits import Limits
+from coordinator.core.topic_rules import TopicExpectations
 from coordinator.core.yielding import Rest, no_rest
 from coordinator.object_store import ObjectStore
 from coordinator.protocol.codec import Message
@@ -23,7 +24,6 @@ from coordinator.runtime.directories.port import OpenDirectories
 from coordinator.runtime.failures import FatalError
 from coordinator.runtime.node.config import NodeConfig, NodePorts
 from coordinator.runtime.node.node import Node
-from coordinator.runtime.node.topic_rules import TopicExpectations
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import ClassicLogs, DurableSnapshots, Peers, PeerUnavailable, StateStores
 from coordinator.runtime.routing.context import NodeContext

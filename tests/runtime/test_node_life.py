@@ -11,7 +11,7 @@ from coordinator.app.readiness import readiness
 from coordinator.app.telemetry import node_samples
 from coordinator.core.commands import CommitResult
 from coordinator.core.leader import Leader
-from coordinator.runtime.node.topic_rules import TopicExpectations
+from coordinator.core.topic_rules import TopicExpectations
 from coordinator.runtime.pauses import Pauses
 from simulation.fakes.state_store import MemoryStateStore, MemoryStateStores
 from tests.core.build import batch, commit, place, result_of

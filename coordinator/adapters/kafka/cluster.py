@@ -6,7 +6,7 @@ every partition, need no thread and wait for nothing but their own partition's l
 
 An admin client sends descriptions to the broker it takes for the controller; when that one dies it waits for it until its
 knowledge is renewed, which is done here for the topic's id. Nothing here decides anything; what a fact means is
-`coordinator.runtime.node.topic_rules`.
+`coordinator.core.topic_rules`.
 """
 
 from __future__ import annotations

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from coordinator.core.commands import RegisterNode
 from coordinator.core.limits import Limits
+from coordinator.core.topic_rules import TopicExpectations
 from coordinator.core.yielding import Rest, no_rest
 from coordinator.object_store import ObjectStore
 from coordinator.runtime.directories.port import OpenDirectories
 from coordinator.runtime.files.rules import NO_FILES_DELETED, NO_SCANS, FileRules, ScanRules
-from coordinator.runtime.node.topic_rules import TopicExpectations
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import (
     ClassicLogs,

@@ -13,10 +13,10 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
+from coordinator.core.topic_rules import ReplicaSets, Severity, check_topic, may_lead, wanted_config
 from coordinator.kafka.names import topic_id_text
 from coordinator.runtime.failures import FatalError
 from coordinator.runtime.node.config import NodeConfig
-from coordinator.runtime.node.topic_rules import ReplicaSets, Severity, check_topic, may_lead, wanted_config
 from coordinator.runtime.ports import Cluster, ClusterRefused, KafkaUnavailable, TopicFacts, TopicMissing
 from coordinator.store_mark import Service
 
