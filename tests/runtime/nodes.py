@@ -8,11 +8,10 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 from coordinator.core.commands import Answer, CommitFile, FoundOffset, ListOffsets, OffsetQuery, PlacePartitions
 from coordinator.core.limits import Limits
@@ -61,7 +60,8 @@ def replicas_of(made: Iterable[Any]) -> Replicas:
 
 def context_of(**parts: Any) -> NodeContext:
     """What the parts of a node work with, for one that has no process; what is not given must not be asked for."""
-    return cast(NodeContext, SimpleNamespace(**{"node_id": 1, "peers": NO_PEERS, "rng": random.Random(1), "pauses": Pauses()} | parts))
+    nothing = dict.fromkeys(field.name for field in fields(NodeContext))
+    return NodeContext(**nothing | {"node_id": 1, "peers": NO_PEERS, "rng": random.Random(1), "pauses": Pauses()} | parts)
 
 
 def _config(kafka: FakeKafka) -> NodeConfig:

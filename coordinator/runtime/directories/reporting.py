@@ -79,8 +79,7 @@ class DirectoryReports:
         self._directories = directories
         self._replicas = context.replicas
         self._view = context.view
-        self._peers = context.peers
-        self._rng = context.rng
+        self._context = context
         self._check_s = context.pauses.assignment_check_s
         self._retry_s = context.pauses.assignment_retry_s
         self._failure_timeout_s = failure_timeout_ms / 1000
@@ -122,7 +121,7 @@ class DirectoryReports:
             try:
                 if not await self.look():
                     least_s, longest_s = self._retry_s
-                    pause_s = doubled(least_s, self._failures, longest_s) * self._rng.uniform(0.5, 1.0)
+                    pause_s = doubled(least_s, self._failures, longest_s) * self._context.rng.uniform(0.5, 1.0)
                     self._failures += 1
                     await asyncio.sleep(pause_s)  # what changes meanwhile does not make the leader answer
                     continue
@@ -177,7 +176,7 @@ class DirectoryReports:
             self._node_id, epoch, [AssignedReplica(directory_id, topic_id, one) for one, directory_id in replicas.items()]
         )
         try:
-            error, told = assign_outcomes(await self._peers.call(leader.host, leader.port, request, ASSIGN_TIMEOUT_MS))
+            error, told = assign_outcomes(await self._context.peers.call(leader.host, leader.port, request, ASSIGN_TIMEOUT_MS))
         except PeerUnavailable as unavailable:
             return f"node {leader.node_id} does not answer: {unavailable}"
         refusals = {code for code in (error, *told.values()) if code is not ErrorCode.NONE}

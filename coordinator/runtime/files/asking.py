@@ -24,9 +24,7 @@ class OwnersAsked:
     """See the module's text; one per node."""
 
     def __init__(self, context: NodeContext) -> None:
-        self._replicas = context.replicas
-        self._view = context.view
-        self._peers = context.peers
+        self._context = context
 
     async def ask(
         self, coordinator_id: int, keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool = False
@@ -45,18 +43,18 @@ class OwnersAsked:
         return standings
 
     async def _ask(self, coordinator_id: int, keys: list[str], created_ms: list[int], only_tell: bool) -> list[FileStanding] | Outcome:
-        if self._replicas.is_leading(coordinator_id):
+        if self._context.replicas.is_leading(coordinator_id):
             command = FenceFiles(object_keys=keys, created_ms=created_ms, is_fencing=not only_tell)
-            fenced = cast(list[FencedFile], await self._replicas[coordinator_id].ask(command, ASK_TIMEOUT_MS))
+            fenced = cast(list[FencedFile], await self._context.replicas[coordinator_id].ask(command, ASK_TIMEOUT_MS))
             return _standings(fenced)
-        leader = self._view.leader(coordinator_id)
+        leader = self._context.view.leader(coordinator_id)
         if leader is None:
             return Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=f"coordinator {coordinator_id} has no leader now")
         files = tuple(FenceFilesFile(object_key=key, created_ms=created) for key, created in zip(keys, created_ms, strict=True))
         request = FenceFilesRequest(coordinator_id=coordinator_id, files=files, only_tell=only_tell, timeout_ms=ASK_TIMEOUT_MS)
         where = f"node {leader.node_id}, which leads coordinator {coordinator_id}"
         try:
-            response = await self._peers.call(leader.host, leader.port, request, ASK_TIMEOUT_MS)
+            response = await self._context.peers.call(leader.host, leader.port, request, ASK_TIMEOUT_MS)
         except PeerUnavailable as unavailable:
             return Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=f"{where}, did not answer: {unavailable}")
         if not isinstance(response, FenceFilesResponse):

@@ -37,14 +37,11 @@ class FileCleaner:
         pace: BackgroundPace,
     ) -> None:
         self._replicas = context.replicas
-        self._view = context.view
+        self._context = context
         self._asked = asked
         self._remover = remover
         self._rules = rules
         self._pace = pace
-        self._rng = context.rng
-        self._clock_ms = context.clock_ms
-        self._spawn = context.spawn
         self._kept: dict[int, EmptyFiles] = {}
         self._log_turn = asyncio.Lock()
 
@@ -59,11 +56,11 @@ class FileCleaner:
             remover=self._remover,
             rules=self._rules,
             pace=self._pace,
-            clock_ms=self._clock_ms,
+            clock_ms=self._context.clock_ms,
             log_turn=self._log_turn,
             on_handed_over=self.hurry,
         )
-        self._spawn(self._keep(partition, self._kept[partition], self._remover), f"files-{partition}")
+        self._context.spawn(self._keep(partition, self._kept[partition], self._remover), f"files-{partition}")
 
     def hurry(self, partition: int) -> None:
         """Another owner asked about files that are empty here, or has handed them over: look at them again soon."""
@@ -84,7 +81,7 @@ class FileCleaner:
         """Look after the files of one coordinator, for ever."""
         has_more = False
         while True:
-            await asyncio.sleep(0 if has_more else self._rules.interval_ms / 1000 * self._rng.uniform(*JITTER))
+            await asyncio.sleep(0 if has_more else self._rules.interval_ms / 1000 * self._context.rng.uniform(*JITTER))
             has_more = False
             if not self._replicas.is_leading(partition):
                 files.forget()

@@ -54,14 +54,11 @@ class StoreMarking:
         """The problem once it has lasted for so long that nothing on its way can mend it."""
         self.is_found = False
         """Whether the mark was there when it was looked for last."""
-        self._node_id = context.node_id
+        self._context = context
         self._store = store
         self._wal_prefix = wal_prefix
         self._service = service
         self._replicas = context.replicas
-        self._view = context.view
-        self._peers = context.peers
-        self._rng = context.rng
         self._wake = asyncio.Event()
         self._missing_since_s: float | None = None
 
@@ -80,7 +77,7 @@ class StoreMarking:
             service = self._service()
             self.is_found = service is not None and await self._look(self._store, service)
             try:
-                async with asyncio.timeout((REST_S if self.is_found else LOOK_S) * self._rng.uniform(*JITTER)):
+                async with asyncio.timeout((REST_S if self.is_found else LOOK_S) * self._context.rng.uniform(*JITTER)):
                     await self._wake.wait()
             except TimeoutError:
                 pass  # it is time to look
@@ -137,13 +134,11 @@ class StoreMarking:
 
     async def _found_by(self) -> int | None:
         """The id of another node that has found the mark in its store; None if none that answers has."""
-        directory = self._view.directory
-        nodes = [] if directory is None else [one for one in directory.nodes.values() if one.node_id != self._node_id and one.endpoints]
-        request = DescribeNodeRequest(node_id=self._node_id, timeout_ms=ASK_TIMEOUT_MS)
-        for node in nodes:
-            endpoint = self._view.node_endpoint(node.endpoints)
+        request = DescribeNodeRequest(node_id=self._context.node_id, timeout_ms=ASK_TIMEOUT_MS)
+        for node in (one for one in self._context.other_nodes() if one.endpoints):
+            endpoint = self._context.view.node_endpoint(node.endpoints)
             try:
-                answer = await self._peers.call(endpoint.host, endpoint.port, request, ASK_TIMEOUT_MS)
+                answer = await self._context.peers.call(endpoint.host, endpoint.port, request, ASK_TIMEOUT_MS)
             except PeerUnavailable:
                 continue
             if isinstance(answer, DescribeNodeResponse) and answer.is_store_marked:

@@ -44,11 +44,9 @@ class Abstention:
         """How often the group was left, by the kind of reason."""
         self._own_id = group_client_id(context.node_id)
         self._membership = membership
-        self._cluster = context.cluster
+        self._context = context
         self._listener = listener
-        self._rng = context.rng
         self._first_look_s, self._last_look_s = context.pauses.group_look_s
-        self._spawn = context.spawn
         self._unfit: dict[tuple[str, int | None], Unfit] = {}
         self._assignment: frozenset[int] = frozenset()
         self._may_join = False
@@ -87,7 +85,7 @@ class Abstention:
         self._wake.set()
         if not self._is_watching:
             self._is_watching = True
-            self._spawn(self._watch(), "abstention")
+            self._context.spawn(self._watch(), "abstention")
 
     def release(self, kind: str, partition: int | None = None) -> None:
         """Withdraw the reason that `withhold` gave for this kind and partition."""
@@ -141,7 +139,7 @@ class Abstention:
                     self._join()
             pause_s = min(2 * pause_s, self._last_look_s)
             try:
-                async with asyncio.timeout(pause_s * self._rng.uniform(0.5, 1.0)):
+                async with asyncio.timeout(pause_s * self._context.rng.uniform(0.5, 1.0)):
                     await self._wake.wait()
             except TimeoutError:
                 continue
@@ -153,7 +151,7 @@ class Abstention:
     async def _are_others(self) -> bool | None:
         """Whether the group has other members; None when Kafka does not say."""
         try:
-            return bool(await self._cluster.group_members() - {self._own_id})
+            return bool(await self._context.cluster.group_members() - {self._own_id})
         except KafkaUnavailable as unavailable:
             LOG.info("members of the group are not known error=%r", str(unavailable))
             return None

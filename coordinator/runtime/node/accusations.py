@@ -49,8 +49,7 @@ class Accusations:
         self.counts: Counter[tuple[int, str]] = Counter()
         """Contradictions by metadata partition and what they are: `void`, `suspected` (this state is rebuilt first) or `accused`."""
         self._node_id = context.node_id
-        self._view = context.view
-        self._peers = context.peers
+        self._context = context
         self._retry_s = context.pauses.accusation_retry_s
         self._reports: set[asyncio.Task[None]] = set()
 
@@ -75,7 +74,7 @@ class Accusations:
 
     def accused(self, partition: int, entry: ContradictoryEntry, accuser_id: int) -> Outcome:
         """Another node says that an entry of this node's term contradicts the log."""
-        replica = self._view.replicas.get(partition)
+        replica = self._context.view.replicas.get(partition)
         if replica is None or replica.view is None or not replica.view.leads_term(entry.epoch, entry.term):
             message = f"node {self._node_id} does not lead epoch {entry.epoch} of coordinator {partition}"
             return Outcome(error=ErrorCode.NOT_COORDINATOR, message=message)
@@ -108,7 +107,7 @@ class Accusations:
         self.seen.append(SeenContradiction(partition=partition, entry=entry, found_by=found_by, is_certain=what == "void"))
 
     async def _report(self, partition: int, entry: ContradictoryEntry, claim: LeadershipClaimed) -> None:
-        endpoint = self._view.node_endpoint(claim.endpoints)
+        endpoint = self._context.view.node_endpoint(claim.endpoints)
         request = ReportContradictionRequest(
             coordinator_id=partition,
             node_id=self._node_id,
@@ -119,7 +118,7 @@ class Accusations:
         )
         for _ in range(REPORT_TRIES):
             try:
-                await self._peers.call(endpoint.host, endpoint.port, request, REPORT_TIMEOUT_MS)
+                await self._context.peers.call(endpoint.host, endpoint.port, request, REPORT_TIMEOUT_MS)
             except PeerUnavailable as unavailable:
                 LOG.warning("leader not told of a contradiction node=%d error=%r", claim.node_id, str(unavailable))
                 await asyncio.sleep(self._retry_s)

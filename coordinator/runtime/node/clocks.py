@@ -47,14 +47,10 @@ class NodeClocks:
         monotonic_ms: Callable[[], float],
         skew_max_ms: int,
     ) -> None:
-        self._node_id = context.node_id
-        self._replicas = context.replicas
-        self._view = context.view
-        self._peers = context.peers
+        self._context = context
         self._wall_ms = wall_ms
         self._monotonic_ms = monotonic_ms
         self._skew_max_ms = skew_max_ms
-        self._rng = context.rng
         self._ask_s = context.pauses.clocks_ask_s
         self._forgotten_ms = context.pauses.clocks_forgotten_s * 1000
         self._heard: dict[int, Heard] = {}
@@ -68,12 +64,11 @@ class NodeClocks:
         """Go on asking the other nodes; never returns."""
         while True:
             await self.ask()
-            await asyncio.sleep(self._ask_s * self._rng.uniform(0.5, 1.0))
+            await asyncio.sleep(self._ask_s * self._context.rng.uniform(0.5, 1.0))
 
     async def ask(self) -> None:
         """Ask every other registered node once."""
-        directory = self._view.directory
-        nodes = [] if directory is None else [node for node in directory.nodes.values() if node.node_id != self._node_id and node.endpoints]
+        nodes = [node for node in self._context.other_nodes() if node.endpoints]
         gone = self._heard.keys() - {node.node_id for node in nodes}
         for node_id in gone:
             del self._heard[node_id]
@@ -81,10 +76,10 @@ class NodeClocks:
 
     async def _ask(self, node: NodeRegistered) -> None:
         asked_ms = self._monotonic_ms()
-        endpoint = self._view.node_endpoint(node.endpoints)
+        endpoint = self._context.view.node_endpoint(node.endpoints)
         try:
-            request = DescribeNodeRequest(node_id=self._node_id, timeout_ms=ASK_TIMEOUT_MS)
-            answer = await self._peers.call(endpoint.host, endpoint.port, request, ASK_TIMEOUT_MS)
+            request = DescribeNodeRequest(node_id=self._context.node_id, timeout_ms=ASK_TIMEOUT_MS)
+            answer = await self._context.peers.call(endpoint.host, endpoint.port, request, ASK_TIMEOUT_MS)
         except PeerUnavailable as unavailable:
             LOG.debug("node %d does not tell the time error=%r", node.node_id, str(unavailable))
             return
@@ -144,7 +139,7 @@ class NodeClocks:
         ]
 
     def _measured(self) -> Bracket | None:
-        brackets = [bracket for replica in self._replicas.followed() if (bracket := replica.broker_time.bracket) is not None]
+        brackets = [bracket for replica in self._context.replicas.followed() if (bracket := replica.broker_time.bracket) is not None]
         if brackets != self._brackets:
             self._brackets, self._kafka = brackets, _median(brackets)
         return self._kafka

@@ -102,7 +102,6 @@ class ReplicaKeeper:
         self._ports = ports
         self._replicas = context.replicas
         self._abstention = abstention
-        self._rng = context.rng
         self._spawn = context.spawn
         self._on_loaded = on_loaded
         self._log_ahead_ms = log_ahead_ms
@@ -189,11 +188,10 @@ class ReplicaKeeper:
 
     def _peer_addresses(self, partition: int) -> tuple[list[PeerAddress], bool]:
         """The other nodes, of the settings and the directory; and whether a partition is to wait for no more of them."""
-        view, directory = self._context.view, self._context.view.directory
-        registered = [] if directory is None else [one for one in directory.nodes.values() if one.node_id != self._config.node_id]
-        reached = ((one.node_id, view.node_endpoint(one.endpoints)) for one in registered if one.endpoints)
+        view = self._context.view
+        reached = ((one.node_id, view.node_endpoint(one.endpoints)) for one in self._context.other_nodes() if one.endpoints)
         known = [PeerAddress(node_id, endpoint.host, endpoint.port) for node_id, endpoint in reached]
-        return [*self._config.snapshot_peers, *known], directory is not None or partition == DIRECTORY_PARTITION
+        return [*self._config.snapshot_peers, *known], view.directory is not None or partition == DIRECTORY_PARTITION
 
     def _new_replica(self, partition: int, facts: TopicFacts) -> Replica:
         config = self._config
@@ -234,7 +232,7 @@ class ReplicaKeeper:
             loop=asyncio.get_running_loop(),
             clock_ms=self._context.clock_ms,
             log_ahead_ms=self._log_ahead_ms,
-            rng=self._rng,
+            rng=self._context.rng,
             reader=self._reader,
             producers=self._producers,
             membership=ports.membership,
@@ -296,7 +294,7 @@ class ReplicaKeeper:
         """Let go of what a failed attempt to load has opened, and wait a while: longer and longer for a snapshot that cannot be had."""
         await replica.close()
         pauses, failures = self._config.pauses, self._without_snapshot[replica.partition]
-        wait_s = self._rng.uniform(*pauses.kafka_retry_s)
+        wait_s = self._context.rng.uniform(*pauses.kafka_retry_s)
         await asyncio.sleep(doubled(wait_s, failures, pauses.snapshot_retry_s) if failures else wait_s)
         replica.reopen()
 

@@ -63,10 +63,7 @@ class Registration:
         self._node = node
         self._replicas = context.replicas
         self._view = context.view
-        self._router = context.router
-        self._peers = context.peers
-        self._cluster = context.cluster
-        self._rng = context.rng
+        self._context = context
         self._forgotten_s = session_timeout_ms / 1000 + context.pauses.session_margin_s
         self._check_s = context.pauses.registration_check_s
         self._group_check_s = context.pauses.registration_group_s
@@ -93,11 +90,11 @@ class Registration:
     async def _read_directory(self, patience_s: float) -> bool:
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + patience_s
-        while not await self._router.directory_is_current(DIRECTORY_TIMEOUT_MS):
+        while not await self._context.router.directory_is_current(DIRECTORY_TIMEOUT_MS):
             replica = self._replicas.get(DIRECTORY_PARTITION)
             if loop.time() >= deadline_s or replica is None or replica.failure is not None:
                 return False
-            await asyncio.sleep(self._rng.uniform(0.1, 0.3))
+            await asyncio.sleep(self._context.rng.uniform(0.1, 0.3))
         return True
 
     async def _await_session_end(self, other: NodeRegistered) -> None:
@@ -106,7 +103,7 @@ class Registration:
         deadline_s = loop.time() + self._forgotten_s
         while True:
             try:
-                if client_id not in await self._cluster.group_members():
+                if client_id not in await self._context.cluster.group_members():
                     return
             except KafkaUnavailable as unavailable:
                 LOG.warning("the members of the group are not known error=%r", str(unavailable))
@@ -131,7 +128,7 @@ class Registration:
         endpoint = self._view.node_endpoint(other.endpoints)
         try:
             request = DescribeNodeRequest(node_id=self._node.node_id, timeout_ms=ASK_TIMEOUT_MS)
-            answer = await self._peers.call(endpoint.host, endpoint.port, request, ASK_TIMEOUT_MS)
+            answer = await self._context.peers.call(endpoint.host, endpoint.port, request, ASK_TIMEOUT_MS)
         except PeerGone:
             return False
         except PeerUnavailable:
@@ -161,7 +158,7 @@ class Registration:
                 return
             except Exception:
                 LOG.exception("registration failed; it is tried again")
-            await asyncio.sleep(self._check_s * self._rng.uniform(0.5, 1.0))
+            await asyncio.sleep(self._check_s * self._context.rng.uniform(0.5, 1.0))
 
     async def _look(self) -> None:
         dirs = self._log_dirs()
@@ -176,7 +173,7 @@ class Registration:
                 return
         elif self._other() is not None:
             # An old entry of a log that is being read again says nothing.
-            if not await self._router.directory_is_current(DIRECTORY_TIMEOUT_MS) or (other := self._other()) is None:
+            if not await self._context.router.directory_is_current(DIRECTORY_TIMEOUT_MS) or (other := self._other()) is None:
                 return
             if self._was_registered:
                 raise NodeIdTaken(
@@ -215,7 +212,7 @@ class Registration:
             timeout_ms=REGISTER_TIMEOUT_MS,
         )
         try:
-            response = await self._peers.call(leader.host, leader.port, request, REGISTER_TIMEOUT_MS)
+            response = await self._context.peers.call(leader.host, leader.port, request, REGISTER_TIMEOUT_MS)
         except PeerUnavailable as unavailable:
             LOG.info("directory leader is not reachable node=%d error=%r", leader.node_id, str(unavailable))
             return

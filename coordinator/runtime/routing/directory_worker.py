@@ -66,12 +66,9 @@ class DirectoryWorker:
         self._replicas = context.replicas
         self._view = context.view
         self._router = context.router
-        self._peers = context.peers
-        self._cluster = context.cluster
-        self._rng = context.rng
+        self._context = context
         self._clock_ms = context.clock_ms
         self._node = node
-        self._pauses = context.pauses
         self._carrying: dict[bytes, asyncio.Task[None]] = {}
         self._waiting: dict[bytes, list[asyncio.Future[None]]] = {}
         self._level: asyncio.Task[None] | None = None
@@ -97,7 +94,7 @@ class DirectoryWorker:
             return [self._router.not_led(DIRECTORY_PARTITION)] * len(topics)
         deadline_ms = self._clock_ms() + timeout_ms
         if any(self._is_growing(topic) for topic in topics):
-            await self._await_claims(min(self._pauses.claims_s * 1000, timeout_ms / 2))
+            await self._await_claims(min(self._context.pauses.claims_s * 1000, timeout_ms / 2))
         command = self._create(topics)
         outcomes = cast(list[Outcome], await replica.ask(command, max(1, deadline_ms - self._clock_ms())))
         for topic, outcome in zip(topics, outcomes, strict=True):
@@ -217,7 +214,7 @@ class DirectoryWorker:
             elif deletion is not None:
                 done = await self._remove(deletion)
             if not done:
-                await asyncio.sleep(self._rng.uniform(*RETRY_S))
+                await asyncio.sleep(self._context.rng.uniform(*RETRY_S))
 
     async def _place(self, placement: Placement) -> bool:
         shares: dict[int, list[TopicShare]] = {}
@@ -256,7 +253,7 @@ class DirectoryWorker:
             return False
         request = _place_request(owner, command) if isinstance(command, PlacePartitions) else _remove_request(owner, command)
         try:
-            response = await self._peers.call(leader.host, leader.port, request, TELL_TIMEOUT_MS)
+            response = await self._context.peers.call(leader.host, leader.port, request, TELL_TIMEOUT_MS)
         except PeerUnavailable as unavailable:
             LOG.info("owner is not reachable coordinator=%d node=%d error=%r", owner, leader.node_id, str(unavailable))
             return False
@@ -283,7 +280,7 @@ class DirectoryWorker:
                 await self._raise_schema_level()
             except Exception:
                 LOG.exception("the schema level could not be looked at; it is tried again")
-            await asyncio.sleep(self._pauses.level_check_s * self._rng.uniform(0.5, 1.0))
+            await asyncio.sleep(self._context.pauses.level_check_s * self._context.rng.uniform(0.5, 1.0))
 
     def _say(self, message: str) -> None:
         """Warn an operator once, not every second, of a state that lasts until a person acts."""
@@ -317,7 +314,7 @@ class DirectoryWorker:
                 self._say(f"schema level {level} stays in force: nodes {behind} agree to none above it")
             return
         try:
-            members = await self._cluster.group_members()
+            members = await self._context.cluster.group_members()
         except KafkaUnavailable as unavailable:
             self._say(f"schema level {level} waits for a description of the group: {unavailable}")
             return

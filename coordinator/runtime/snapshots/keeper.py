@@ -139,9 +139,7 @@ class SnapshotKeeper:
         self._background = background
         self._rest = rest
         self._telemetry = telemetry
-        self._rng = context.rng
         self._clock_ms = context.clock_ms
-        self._spawn = context.spawn
         self._kept: dict[int, _Kept] = {}
 
     # ---- what replicas tell
@@ -157,7 +155,7 @@ class SnapshotKeeper:
         row_count = RowCount()
         self._kept[partition] = _Kept(
             taker=SnapshotTaker(
-                local=local, durable=durable, background=self._background, rest=self._rest, rng=self._rng, row_count=row_count
+                local=local, durable=durable, background=self._background, rest=self._rest, rng=self._context.rng, row_count=row_count
             ),
             verifier=SnapshotVerifier(
                 identity=identity,
@@ -173,7 +171,7 @@ class SnapshotKeeper:
             row_count=row_count,
             newest_at_ms=self._clock_ms(),
         )
-        self._spawn(self._keep(partition), f"snapshots-{partition}")
+        self._context.spawn(self._keep(partition), f"snapshots-{partition}")
 
     def marked(self, partition: int, marked: Marked) -> None:
         """The state database of a replica stands at a mark."""
@@ -195,7 +193,7 @@ class SnapshotKeeper:
             return Outcome(error=ErrorCode.NOT_COORDINATOR, message=message)
         done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         # A task of its own: what was begun goes on when the one who asked waits no longer.
-        self._spawn(self._take_asked(kept, replica, done), f"snapshot-{partition}")
+        self._context.spawn(self._take_asked(kept, replica, done), f"snapshot-{partition}")
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 return await asyncio.shield(done)
@@ -270,7 +268,7 @@ class SnapshotKeeper:
     async def _keep(self, partition: int) -> None:
         """Look after one partition, for ever."""
         while True:
-            await asyncio.sleep(self._rng.uniform(*LOOK_S))
+            await asyncio.sleep(self._context.rng.uniform(*LOOK_S))
             kept, replica = self._kept[partition], self._replicas[partition]
             view = replica.view
             if view is None or kept.lock.locked() or self._clock_ms() < kept.next_try_ms:

@@ -50,9 +50,8 @@ class LogPruner:
         self.prune = Prune(-1, "this node does not lead")
         """The last decision."""
         self._identity = identity
-        self._view = context.view
+        self._context = context
         self._cluster = context.cluster
-        self._peers = context.peers
         self._durable = durable
         self._rules = rules
         self._clock_ms = context.clock_ms
@@ -118,8 +117,7 @@ class LogPruner:
 
     async def _others(self) -> list[Standing]:
         """How far the other nodes are that live: those that answer, and those that are members of the group but do not answer now."""
-        directory = self._view.directory
-        nodes = [] if directory is None else [node for node in directory.nodes.values() if node.node_id != self._identity.node_id]
+        nodes = self._context.other_nodes()
         if not nodes:
             return []
         members = await self._cluster.group_members()
@@ -134,10 +132,10 @@ class LogPruner:
         partition = self._identity.partition
         if not node.endpoints:
             return None
-        endpoint = self._view.node_endpoint(node.endpoints)
+        endpoint = self._context.view.node_endpoint(node.endpoints)
         request = DescribeCoordinatorsRequest(coordinator_ids=(partition,))
         try:
-            answer = await self._peers.call(endpoint.host, endpoint.port, request, ASK_TIMEOUT_MS)
+            answer = await self._context.peers.call(endpoint.host, endpoint.port, request, ASK_TIMEOUT_MS)
         except PeerUnavailable:
             return None
         if not isinstance(answer, DescribeCoordinatorsResponse) or answer.node_id != node.node_id:
