@@ -19,8 +19,9 @@ from coordinator.core.events import EntriesRead
 from coordinator.core.limits import Limits
 from coordinator.core.log_entry import ReadEntry
 from coordinator.core.shard import Shard
+from coordinator.core.state.lookups import OFFSET_END
 from coordinator.core.state.packing import Packer
-from coordinator.core.state.replica_state import OFFSET_END, ShardState
+from coordinator.core.state.replica_state import ShardState
 from coordinator.core.view import ShardView
 from records.committed_files.codec import FileCommitted
 from records.log import Fence

@@ -39,7 +39,8 @@ from coordinator.core.limits import Limits
 from coordinator.core.log_entry import ReadEntry, entry_hash
 from coordinator.core.request import Reply, Request
 from coordinator.core.shard import Shard
-from coordinator.core.state.replica_state import OFFSET_END, ShardState
+from coordinator.core.state.lookups import OFFSET_END
+from coordinator.core.state.replica_state import ShardState
 from coordinator.core.tables.stored_rows import NO_FILES, FileName, FileRow, FileTotals, RunRow, Tombstone
 from coordinator.core.view import ShardView
 from records.log import Fence

@@ -151,7 +151,7 @@ def state_of(state: ShardState) -> dict[str, object]:
     """What a whole state says: the hot part, every live batch, and the known files."""
     view = view_of(state.hot)
     view["batches"] = {
-        state.hot.partitions.keys[number]: [tuple(row) for rows in state.rows_from(number, 0) for row in rows.tolist()]
+        state.hot.partitions.keys[number]: [tuple(row) for run in state.runs_from(number, 0) for row in run.rows().tolist()]
         for number in state.hot.partitions.rows.rows().tolist()
     }
     view["files"] = {file.object_key: file for file in state.active.files()}

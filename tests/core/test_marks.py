@@ -27,8 +27,8 @@ def shown(state: ShardState) -> dict[str, object]:
     view["batches"] = {
         table.keys[number]: [
             tuple(row[:6])
-            for rows in state.rows_from(number, table.log_start.cells[number])
-            for row in rows.tolist()
+            for run in state.runs_from(number, table.log_start.cells[number])
+            for row in run.rows().tolist()
             if row[0] + row[1] > table.log_start.cells[number]
         ]
         for number in table.rows.rows().tolist()

@@ -86,7 +86,7 @@ def test_a_time_finds_the_first_batch_that_a_look_at_all_of_them_finds(open_stor
         if table.first_offset.cells[row] < 0:
             continue  # a classic partition that is pending answers no times
         key, log_start = table.keys[row], table.log_start.cells[row]
-        batches = [batch for rows in state.rows_from(row, log_start) for batch in rows.tolist() if batch[0] + batch[1] > log_start]
+        batches = [batch for run in state.runs_from(row, log_start) for batch in run.rows().tolist() if batch[0] + batch[1] > log_start]
         times = [effective_time(state, batch) for batch in batches]
         for time in sorted({0, *times, *(time + 1 for time in times), (1 << 63) - 1}):
             if not 0 <= time < 1 << 63:

@@ -12,7 +12,7 @@ from coordinator.core.commands import OK, FenceFiles, FileStanding, HandOverFile
 from coordinator.core.leadership.term import Term
 from coordinator.core.limits import FILES_PER_REQUEST_MAX
 from coordinator.core.reads.standings import fence_fault, standings_of
-from coordinator.core.state.replica_state import ShardState
+from coordinator.core.state.lookups import Lookups
 from coordinator.kafka.errors import ErrorCode
 from records.model import FilesFenced, FilesHandedOver, FilesRemoved, Record
 
@@ -35,7 +35,7 @@ def ruled_out(object_key: str, reason: str) -> Outcome:
 # ---- fencing
 
 
-def fences(state: ShardState, term: Term, command: FenceFiles, entry_bytes_max: int) -> list[Record]:
+def fences(state: Lookups, term: Term, command: FenceFiles, entry_bytes_max: int) -> list[Record]:
     """The records that fence the keys of a request that nothing is known of; none when there are none, or it only asks.
 
     Each fits an entry of so many bytes.
@@ -58,7 +58,7 @@ def fences(state: ShardState, term: Term, command: FenceFiles, entry_bytes_max: 
 
 
 def decide_end(
-    state: ShardState, term: Term, command: RemoveFiles | HandOverFiles, entry_bytes_max: int
+    state: Lookups, term: Term, command: RemoveFiles | HandOverFiles, entry_bytes_max: int
 ) -> tuple[list[Record], list[Outcome]]:
     """The records that end the empty files of a request, and one outcome for each key: success also for a key that is out already.
 

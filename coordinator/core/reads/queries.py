@@ -36,7 +36,7 @@ from coordinator.core.commands import (
 from coordinator.core.files.answers import served_row, unknown_partition
 from coordinator.core.limits import BATCHES_PER_FILE_BITS
 from coordinator.core.reads.standings import answer_fence
-from coordinator.core.state.replica_state import ShardState
+from coordinator.core.state.lookups import Lookups
 from coordinator.core.state.unwritten import UnwrittenRun
 from coordinator.core.tables.diskless_log import facts_of
 from coordinator.core.tables.in_memory import BrokenInvariant, HotState
@@ -62,7 +62,7 @@ ROWS_AT_ONCE = 512
 _NOTHING_FOUND = FoundOffset(outcome=OK)
 
 
-def answer_read(state: ShardState, read: Command) -> Answer:
+def answer_read(state: Lookups, read: Command) -> Answer:
     """Answer a strict read once its entry is acknowledged. Raises `BrokenInvariant`, also for a write, whose answer was decided with it."""
     match read:
         case FenceFiles():
@@ -87,7 +87,7 @@ def _describe_log(hot: HotState, asked: NamedLog) -> DescribedLog:
     return DescribedLog(OK, facts._replace(suffix_start=-1, high_watermark=-1) if facts.origin is LogOrigin.PENDING else facts)
 
 
-def list_offset(state: ShardState, query: OffsetQuery) -> FoundOffset:
+def list_offset(state: Lookups, query: OffsetQuery) -> FoundOffset:
     """Answer one ListOffsets query (KIP-1164, DisklessListOffsets)."""
     hot = state.hot
     row = served_row(hot, query.topic_id, query.partition)
@@ -113,7 +113,7 @@ def list_offset(state: ShardState, query: OffsetQuery) -> FoundOffset:
             return FoundOffset(outcome=Outcome(error=ErrorCode.UNSUPPORTED_VERSION, message=message))
 
 
-def _max_timestamp(state: ShardState, row: int, log_start: int) -> FoundOffset:
+def _max_timestamp(state: Lookups, row: int, log_start: int) -> FoundOffset:
     table = state.hot.partitions
     if table.max_timestamp_offset.cells[row] < log_start:
         _recompute_max_timestamp(state, row, log_start)
@@ -122,7 +122,7 @@ def _max_timestamp(state: ShardState, row: int, log_start: int) -> FoundOffset:
     return FoundOffset(outcome=OK, timestamp=table.max_timestamp.cells[row], offset=table.max_timestamp_offset.cells[row])
 
 
-def _recompute_max_timestamp(state: ShardState, row: int, log_start: int) -> None:
+def _recompute_max_timestamp(state: Lookups, row: int, log_start: int) -> None:
     """The batch that had the greatest timestamp was deleted: find the next one among the live ones."""
     best, best_offset = -1, -1
     for rows in state.rows_of_greatest(row, log_start):
@@ -136,7 +136,7 @@ def _recompute_max_timestamp(state: ShardState, row: int, log_start: int) -> Non
     state.hot.partitions.max_timestamp_offset.cells[row] = best_offset
 
 
-def _effective(state: ShardState, rows: Rows, live: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+def _effective(state: Lookups, rows: Rows, live: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     """Effective timestamps of the live batches; the append time of LogAppendTime batches is that of their file."""
     times = rows["timestamp"].astype(np.int64)
     for at in np.flatnonzero(live & (rows["type"] == 1)).tolist():
@@ -144,7 +144,7 @@ def _effective(state: ShardState, rows: Rows, live: npt.NDArray[np.bool_]) -> np
     return times
 
 
-def _first_at_or_after(state: ShardState, row: int, log_start: int, timestamp: int) -> FoundOffset:
+def _first_at_or_after(state: Lookups, row: int, log_start: int, timestamp: int) -> FoundOffset:
     table = state.hot.partitions
     if table.max_timestamp.cells[row] < timestamp:
         return _NOTHING_FOUND
@@ -162,7 +162,7 @@ def _first_at_or_after(state: ShardState, row: int, log_start: int, timestamp: i
     return _NOTHING_FOUND
 
 
-def _reaching_written(state: ShardState, written: WrittenRun, log_start: int, timestamp: int) -> tuple[int, int] | None:
+def _reaching_written(state: Lookups, written: WrittenRun, log_start: int, timestamp: int) -> tuple[int, int] | None:
     """Effective timestamp and base offset of the first batch that reaches a time."""
     run, end = written
     cells = memoryview(run.data).cast("I")
@@ -219,7 +219,7 @@ class FetchBudget:
         self.admitted_batches += batches
 
 
-def find_batches(state: ShardState, point: FetchPoint, budget: FetchBudget, coordinator_id: int) -> FoundBatches | None:
+def find_batches(state: Lookups, point: FetchPoint, budget: FetchBudget, coordinator_id: int) -> FoundBatches | None:
     """Answer one FindBatches element; None: the offset lies past the high watermark, which only a barrier can judge."""
     hot = state.hot
     row = served_row(hot, point.topic_id, point.partition)
@@ -241,7 +241,7 @@ def find_batches(state: ShardState, point: FetchPoint, budget: FetchBudget, coor
     return FoundBatches(outcome=OK, log_start=log_start, high_watermark=high_watermark, batches=batches)
 
 
-def past_the_end(state: ShardState, point: FetchPoint, *, is_certain: bool) -> FoundBatches:
+def past_the_end(state: Lookups, point: FetchPoint, *, is_certain: bool) -> FoundBatches:
     """The answer for an offset past the high watermark: only a leader behind a barrier may reset a consumer."""
     row = served_row(state.hot, point.topic_id, point.partition)
     if isinstance(row, Outcome):
@@ -258,7 +258,7 @@ def past_the_end(state: ShardState, point: FetchPoint, *, is_certain: bool) -> F
     )
 
 
-def _collect(state: ShardState, row: int, point: FetchPoint, budget: FetchBudget, coordinator_id: int) -> list[FoundBatch]:
+def _collect(state: Lookups, row: int, point: FetchPoint, budget: FetchBudget, coordinator_id: int) -> list[FoundBatch]:
     found: list[FoundBatch] = []
     size_bytes_max, batches_max = budget.room(point.max_bytes)
     if size_bytes_max <= 0 or batches_max <= 0:
@@ -289,13 +289,13 @@ def _collect(state: ShardState, row: int, point: FetchPoint, budget: FetchBudget
     return found
 
 
-def _named(state: ShardState, row: int) -> str:
+def _named(state: Lookups, row: int) -> str:
     """A user partition in an error message."""
     topic_id, partition = split_partition_key(state.hot.partitions.keys[row])
     return f"the state of partition {topic_id_text(topic_id)}:{partition}"
 
 
-def _batches_from(state: ShardState, row: int, offset: int) -> Iterator[tuple[int, ...]]:
+def _batches_from(state: Lookups, row: int, offset: int) -> Iterator[tuple[int, ...]]:
     """Base offset, record count, byte offset, size, file, index, timestamp and its type of each batch that ends at an offset or later.
 
     Unpacked by and by, few at first: a consumer that asks for little, or lags behind, gets few of many.
@@ -317,13 +317,13 @@ def _batches_from(state: ShardState, row: int, offset: int) -> Iterator[tuple[in
                 yield *found, kind
 
 
-def _file_of(state: ShardState, coordinator_id: int, file_id: int) -> tuple[int, str, int]:
+def _file_of(state: Lookups, coordinator_id: int, file_id: int) -> tuple[int, str, int]:
     """The id of a file's batch 0, the file's object key and its append time."""
     name = file_of_batch(state, file_id)
     return batch_id(coordinator_id, file_id, 0), name.object_key, name.append_time_ms
 
 
-def file_of_batch(state: ShardState, file_id: int) -> FileName:
+def file_of_batch(state: Lookups, file_id: int) -> FileName:
     """The file of a live batch."""
     name = state.file_name(file_id)
     if name is None:
@@ -346,7 +346,7 @@ def _from_above(coordinator_id: int) -> int:
     return int(f"{coordinator_id:0{BATCH_ID_FILE_BITS}b}"[::-1], 2)
 
 
-def describe_file(state: ShardState, object_key: str) -> DescribedFile:
+def describe_file(state: Lookups, object_key: str) -> DescribedFile:
     """Answer one DescribeFiles element (strict: only after a barrier)."""
     file = state.find_file(object_key)
     if file is None:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coordinator.core.reads.queries import file_of_batch
-from coordinator.core.state.replica_state import ShardState
+from coordinator.core.state.lookups import Lookups
 from coordinator.core.tables.stored_rows import APPEND_TIME_BIT, PACKED_CELLS, Rows, WrittenRun, unpack
 from coordinator.kafka.topic_configs import Retention
 
@@ -71,7 +71,7 @@ class _Past(NamedTuple):
     oldest_end: int = -1
 
 
-def look_at(state: ShardState, topic_id: bytes, partition: int, retention: Retention, bound: Bound, known: Known | None) -> LookedAt | None:
+def look_at(state: Lookups, topic_id: bytes, partition: int, retention: Retention, bound: Bound, known: Known | None) -> LookedAt | None:
     """Look at a partition; None when it does not exist. The bound of the result ends where the partition does, if not before.
 
     A `known` whose log start is further on than the state's is taken for the state after the deletion that an earlier look proposed.
@@ -114,7 +114,7 @@ def _deletion(known: Known, past: _Past, bound: Bound) -> LookedAt:
     return LookedAt(after, known.log_start, past.end, bound, past.batches, past.size_bytes, has_more=True)
 
 
-def _parts(state: ShardState, row: int, start: int, end: int) -> Iterator[_Part]:
+def _parts(state: Lookups, row: int, start: int, end: int) -> Iterator[_Part]:
     """The batches from an offset on and before another, run by run, as many as one look reads."""
     for run in islice(state.runs_from(row, start), RUNS_A_LOOK):
         part = _WrittenPart(run, start, end) if isinstance(run, WrittenRun) else _Part(run.rows(), start, end)
@@ -122,7 +122,7 @@ def _parts(state: ShardState, row: int, start: int, end: int) -> Iterator[_Part]
             yield part
 
 
-def _older(state: ShardState, row: int, log_start: int, end: int, cutoff_ms: int) -> _Past:
+def _older(state: Lookups, row: int, log_start: int, end: int, cutoff_ms: int) -> _Past:
     past, batches, size_bytes = log_start, 0, 0
     for part in _parts(state, row, log_start, end):
         old = part.first_young(state, cutoff_ms)
@@ -135,7 +135,7 @@ def _older(state: ShardState, row: int, log_start: int, end: int, cutoff_ms: int
     return _Past(past, batches, size_bytes)
 
 
-def _counted(state: ShardState, row: int, known: Known, end: int) -> Known:
+def _counted(state: Lookups, row: int, known: Known, end: int) -> Known:
     """Count the batches behind those that were counted."""
     counted_to, size_bytes = known.counted_to, known.counted_bytes
     for part in _parts(state, row, counted_to, end):
@@ -144,7 +144,7 @@ def _counted(state: ShardState, row: int, known: Known, end: int) -> Known:
     return known._replace(counted_to=counted_to, counted_bytes=size_bytes)
 
 
-def _oldest(state: ShardState, row: int, log_start: int, end: int, excess_bytes: int) -> _Past:
+def _oldest(state: Lookups, row: int, log_start: int, end: int, excess_bytes: int) -> _Past:
     """The oldest batches that have no more than some bytes together."""
     past, batches, size_bytes = log_start, 0, 0
     for part in _parts(state, row, log_start, end) if excess_bytes > 0 else ():
@@ -170,7 +170,7 @@ class _Part:
         """The offset behind the first `count` batches, at least one."""
         return int(self._rows["base"][count - 1] + self._rows["count"][count - 1])
 
-    def first_young(self, state: ShardState, cutoff_ms: int) -> int:
+    def first_young(self, state: Lookups, cutoff_ms: int) -> int:
         """The place of the first batch that is not older than a time; the number of batches when all are."""
         rows = self._rows
         is_of_file = (rows["type"] == 1) | (rows["timestamp"] < 0)
@@ -181,7 +181,7 @@ class _Part:
         found = bisect_left(places, cutoff_ms, key=lambda place: self.time_of(state, place))
         return int(places[found]) if found < len(places) else first
 
-    def time_of(self, state: ShardState, at: int) -> int:
+    def time_of(self, state: Lookups, at: int) -> int:
         """The time of a batch."""
         row = self._rows[at]
         timestamp = int(row["timestamp"])
@@ -212,7 +212,7 @@ class _WrittenPart(_Part):
     def end_of(self, count: int) -> int:
         return int(self._ends[count - 1])
 
-    def first_young(self, state: ShardState, cutoff_ms: int) -> int:
+    def first_young(self, state: Lookups, cutoff_ms: int) -> int:
         if not self._is_packed:
             return super().first_young(state, cutoff_ms)
         if self._run.max_timestamp < cutoff_ms:
@@ -222,5 +222,5 @@ class _WrittenPart(_Part):
         at = int(is_young.argmax())
         return at if is_young[at] else len(is_young)
 
-    def time_of(self, state: ShardState, at: int) -> int:
+    def time_of(self, state: Lookups, at: int) -> int:
         return self._run.timestamp_base + int(self._times[at]) if self._is_packed else super().time_of(state, at)

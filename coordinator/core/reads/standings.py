@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from coordinator.core.commands import OK, FencedFile, FenceFiles, FileStanding, Outcome
 from coordinator.core.limits import FILES_PER_REQUEST_MAX
-from coordinator.core.state.replica_state import ShardState
+from coordinator.core.state.lookups import Lookups
 from coordinator.kafka.errors import ErrorCode
 from coordinator.object_store import key_fault
 
@@ -18,7 +18,7 @@ _STANDING_OF: Mapping[str, FileStanding] = {
 """The standing of a key by the reason of its tombstone."""
 
 
-def standings_of(state: ShardState, object_keys: Sequence[str]) -> list[FileStanding]:
+def standings_of(state: Lookups, object_keys: Sequence[str]) -> list[FileStanding]:
     """Return the standing of each key by the acknowledged log; deleted batches that are not counted out yet are live."""
     files = state.find_files(object_keys)
     standings: list[FileStanding] = []
@@ -31,7 +31,7 @@ def standings_of(state: ShardState, object_keys: Sequence[str]) -> list[FileStan
     return standings
 
 
-def answer_fence(state: ShardState, command: FenceFiles) -> list[FencedFile]:
+def answer_fence(state: Lookups, command: FenceFiles) -> list[FencedFile]:
     """Answer a request behind its fences."""
     count = len(command.object_keys)
     if count > FILES_PER_REQUEST_MAX:

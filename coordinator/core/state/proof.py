@@ -18,9 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from coordinator.core.state.frozen import PartitionRow, ProducerRow
+from coordinator.core.state.lookups import OFFSET_END
 from coordinator.core.state.packing import Packer, TopicRow, hash_stored_file, partition_proofs
 from coordinator.core.state.packing_loops import add_run
-from coordinator.core.state.replica_state import OFFSET_END, Stored
+from coordinator.core.state.replica_state import Stored
 from coordinator.core.state.tombstone_ages import TombstoneAges
 from coordinator.core.tables.stored_rows import PACKED, Columns, FileRow, FileTotals, Header, RunRow, Tombstone
 from coordinator.kafka.names import topic_id_text
