@@ -68,11 +68,6 @@ class Api:
     operation: Operation
 
     @property
-    def canonical(self) -> int:
-        """The number handlers know the operation by."""
-        return self.operation.key
-
-    @property
     def versions(self) -> Mapping[int, ApiVersion]:
         """The versions of the operation."""
         return self.operation.versions
