@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -20,10 +21,11 @@ from coordinator.core.commands import (
     WantedTopic,
 )
 from coordinator.core.files.answers import FileAnswer
+from coordinator.core.reads.retention import Known
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import AFTER_MAX_MS
 from coordinator.kafka.topic_configs import ConfigOperation, Retention
-from coordinator.runtime.retention.enforcer import Expired
+from coordinator.runtime.retention.enforcer import Expired, RetentionEnforcer
 from coordinator.runtime.retention.rules import RetentionRules
 from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import TOPIC, batch, commit
@@ -219,3 +221,21 @@ async def test_a_look_ends_however_fast_batches_come(settings: dict[str, str]) -
         assert outcome == Outcome()
         assert expired.log_start == 0
         assert expired.batches >= 20
+
+
+def test_partitions_that_nothing_holds_are_not_sorted() -> None:
+    """All that are known may be a hundred thousand, and this holds the event loop."""
+
+    class Unsorted(tuple[bytes, int]):
+        def __lt__(self, _other: object) -> bool:
+            raise AssertionError
+
+    enforcer = RetentionEnforcer(
+        replicas={0: SimpleNamespace(look=lambda *_: 0)},  # type: ignore[dict-item]
+        view=SimpleNamespace(directory=None),  # type: ignore[arg-type]
+        router=SimpleNamespace(),  # type: ignore[arg-type]
+        rules=SimpleNamespace(),  # type: ignore[arg-type]
+        clock_ms=lambda: 0,
+    )
+    known = {Unsorted((TOPIC, partition)): Known(0, 0, oldest_ms=0) for partition in range(3)}
+    assert enforcer._held(0, known) == []
