@@ -233,6 +233,20 @@ def test_a_store_that_refuses_a_node_for_a_while_is_no_other_store(world: World,
     assert (three.is_found, "can be neither written nor read" in three.lasting_problem) == (False, True)
 
 
+def test_an_unforeseen_error_ends_neither_the_look_nor_the_node(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def get(_store: FakeObjectStore, key: str) -> bytes:
+        raise RuntimeError(key)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FakeObjectStore, "get", get)
+        one = world.node()
+        world.lead(1)
+        world.run(10)
+        assert not one.is_found
+    world.run(5)
+    assert (one.is_found, is_marked_in(world.objects)) == (True, True)
+
+
 def test_objects_are_looked_for_until_one_is_there(world: World) -> None:
     asked: list[str] = []
 

@@ -98,6 +98,10 @@ class StoreMarking:
                 return True
             self._refused(f"the mark of this service can be neither written nor read: {error}", is_certain=True)
             return False
+        except Exception:
+            # Any error: commits and reads do not depend on marks, so the node goes on.
+            LOG.exception("the mark of the service was not looked for; it is tried again")
+            return self.is_found
         if why_not:
             self._refused(why_not, is_certain=False)
             return False
