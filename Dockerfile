@@ -29,6 +29,7 @@ RUN python locked.py >service.lock \
 COPY setup.py README.md LICENSE ./
 COPY cli cli
 COPY coordinator coordinator
+COPY migration migration
 COPY records records
 COPY spark_jobs spark_jobs
 ARG COMMIT=""

@@ -3,8 +3,8 @@
     version = install(copy_sources(folder / "sources"), folder / "installed")
     node.environment |= version.environment
 
-Programs that start in such an environment take `cli`, `coordinator`, `records` and `spark_jobs` from the wheel; everything else comes
-from the environment of the tests. The compiled loops are those of this tree: compiling them takes minutes.
+Programs that start in such an environment take `cli`, `coordinator`, `migration`, `records` and `spark_jobs` from the wheel; everything
+else comes from the environment of the tests. The compiled loops are those of this tree: compiling them takes minutes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
-PACKAGES = ("cli", "coordinator", "records", "spark_jobs")
+PACKAGES = ("cli", "coordinator", "migration", "records", "spark_jobs")
 LOOPS = ("*.so", "*.pyd")
 BUILD_TIMEOUT_S = 280
 

@@ -9,18 +9,17 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, ResourceType
 
-from coordinator.adapters.kafka.classic.leaders import ClassicTopicMissing
-from coordinator.adapters.kafka.classic.records import KafkaClassicRecords
-from coordinator.adapters.kafka.classic.starts import KafkaClassicLogs
-from coordinator.adapters.kafka.classic.topic import KafkaClassicPartition, KafkaClassicTopic
-from coordinator.adapters.kafka.classic.witness import KafkaClassicWitness
+from coordinator.adapters.kafka.classic_starts import KafkaClassicLogs
 from coordinator.client.errors import OffsetOutOfRange
-from coordinator.client.migration.classic import ClassicState, MigrationRefused
 from coordinator.runtime.ports import ClassicPlace, KafkaUnavailable
 from integration_tests.conftest import KafkaFactory
 from integration_tests.secured_kafka import LOGIN, Right, SecuredKafka
 from integration_tests.test_record_batch import produce_when_led
 from integration_tests.waiting import WAIT_S
+from migration.classic import ClassicState, ClassicTopicMissing, MigrationRefused
+from migration.kafka.records import KafkaClassicRecords
+from migration.kafka.topic import KafkaClassicPartition, KafkaClassicTopic
+from migration.kafka.witness import KafkaClassicWitness
 from records.record_batch import Record, StoredRecord, encode_batch, header_name
 from simulation.contracts.classic import CHECKS
 

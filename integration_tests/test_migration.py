@@ -21,15 +21,9 @@ from confluent_kafka.admin import AclOperation, AdminClient, NewPartitions, NewT
 
 from cli.main import root
 from cli.outcome import Exit
-from coordinator.adapters.kafka.classic.log import ClassicLogReader
-from coordinator.adapters.kafka.classic.records import KafkaClassicRecords
-from coordinator.adapters.kafka.classic.topic import KafkaClassicTopic
 from coordinator.adapters.objectstore import open_store
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import NotFound, OffsetOutOfRange, Unavailable
-from coordinator.client.migration.classic import MigrationRefused
-from coordinator.client.migration.driver import MigrationDriver
-from coordinator.client.migration.hybrid import HybridReader
 from coordinator.client.model import CommitOutcome, PartitionId
 from coordinator.client.records.ulid import new_ulid
 from coordinator.config.values import StoreUrl
@@ -40,9 +34,15 @@ from integration_tests.conftest import KafkaFactory
 from integration_tests.secured_kafka import LOGIN, Right, SecuredKafka
 from integration_tests.service import Service
 from integration_tests.waiting import WAIT_S, wait_until
+from migration.classic import MigrationRefused
+from migration.driver import MigrationDriver
+from migration.hybrid import HybridReader
+from migration.kafka.log import ClassicLog
+from migration.kafka.records import KafkaClassicRecords
+from migration.kafka.topic import KafkaClassicTopic
 from records.record_batch import SEQUENCES, BatchHeader, ProducerSequence, Record, encode_batch
 from simulation.contracts.diskless_logs import CHECKS
-from tests.client.migration.steps import Killed, Steps
+from tests.migration.steps import Killed, Steps
 
 STILL = ("--still", "0.3")
 NO_ACL = ("--readers", "super-users")
@@ -81,7 +81,7 @@ class Place(NamedTuple):
             name, bootstrap_servers=self.kafka, client_id="test", kafka_properties={}, is_fence_confirmed=True, request_timeout_s=WAIT_S
         )
 
-    def log(self, name: str, partition: int) -> ClassicLogReader:
+    def log(self, name: str, partition: int) -> ClassicLog:
         return self.topic(name).log(partition)
 
     def write(self, name: str, count: int, partition: int = 0) -> None:
@@ -172,7 +172,7 @@ def may_write(properties: dict[str, str], topic: str) -> bool:
     return told == [True]
 
 
-def last_batches(log: ClassicLogReader, end_offset: int) -> dict[int, list[BatchHeader]]:
+def last_batches(log: ClassicLog, end_offset: int) -> dict[int, list[BatchHeader]]:
     """Every idempotent producer's batches of a whole log."""
     found: dict[int, list[BatchHeader]] = {}
     for piece in log.pieces(0, end_offset):

@@ -17,16 +17,16 @@ from confluent_kafka.admin import AdminClient
 from cli.dev.kafka import BrokerRuntime, KafkaCluster
 from cli.main import root
 from cli.outcome import Exit
-from coordinator.adapters.kafka.classic.records import KafkaClassicRecords
 from coordinator.client.errors import OffsetOutOfRange
-from coordinator.client.migration.driver import MigrationDriver
-from coordinator.client.migration.hybrid import HybridReader
 from coordinator.client.model import FetchFrom, PartitionId
 from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL
 from integration_tests.faults.damage import damage_some
 from integration_tests.service import Service
 from integration_tests.test_migration import QUIET, STILL, Place, Writer
 from integration_tests.waiting import WAIT_S, wait_until
+from migration.driver import MigrationDriver
+from migration.hybrid import HybridReader
+from migration.kafka.records import KafkaClassicRecords
 from records.record_batch import Record
 
 REPLICAS, NODES, PARTITIONS = 3, 2, 6

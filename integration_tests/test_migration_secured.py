@@ -13,13 +13,13 @@ from confluent_kafka.admin import AclOperation, ResourceType
 from cli.commands.migration.run import take_back
 from cli.dev.kafka import BrokerRuntime
 from cli.outcome import Exit, Failed
-from coordinator.adapters.kafka.classic.fence import TopicAcls, WriterFence
-from coordinator.adapters.kafka.classic.topic import KafkaClassicTopic
 from coordinator.client.model import PartitionId
 from integration_tests.secured_kafka import LOGIN, Right, SecuredKafka
 from integration_tests.service import Service
 from integration_tests.test_migration import QUIET, STILL, Place, may_write
 from integration_tests.waiting import WAIT_S, wait_until
+from migration.kafka.fence import TopicAcls, WriterFence
+from migration.kafka.topic import KafkaClassicTopic
 from records.record_batch import Record
 
 CLUSTER, GROUP = "kafka-cluster", "readers"

@@ -22,8 +22,6 @@ import numpy as np
 
 from coordinator.client.calls.migrations import DisklessLogState
 from coordinator.client.errors import DisklessError, error_of
-from coordinator.client.migration.classic import ClassicState, MigrationRefused, ProducerBatches
-from coordinator.client.migration.driver import MigrationDriver
 from coordinator.client.model import SeededBatch, SeededProducer
 from coordinator.core.commands import (
     CommitFile,
@@ -42,6 +40,8 @@ from coordinator.core.commands import (
 from coordinator.core.events import SchemaLevel, Unassigned
 from coordinator.kafka.batches import BATCH, partition_key
 from coordinator.kafka.errors import ErrorCode
+from migration.classic import ClassicState, MigrationRefused, ProducerBatches
+from migration.driver import MigrationDriver
 from records.levels import LEVEL_LATEST
 from records.model import SeededProducerBatch
 from simulation.fakes.shard_harness import HarnessReplica, World

@@ -26,6 +26,7 @@ COPIED = (
     "cli",
     "codegen",
     "coordinator",
+    "migration",
     "records",
     "simulation",
     "spark_jobs",

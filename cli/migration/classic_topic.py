@@ -11,9 +11,9 @@ from cli.outcome import Exit, Failed
 
 if TYPE_CHECKING:
     from cli.kafka.cluster import KafkaPlace
-    from coordinator.adapters.kafka.classic.topic import ClassicTopicFacts, KafkaClassicTopic
     from coordinator.client.client import DisklessClient
     from coordinator.object_store import ObjectStore
+    from migration.kafka.topic import KafkaClassicTopic
 
 CLIENT_ID: Final = "diskless-cli"
 
@@ -30,16 +30,6 @@ def places(function: F) -> F:
     return function
 
 
-async def classic_facts(topic: KafkaClassicTopic) -> ClassicTopicFacts:
-    """Describe a topic of Kafka. Raises `Failed` when there is none, `KafkaException`."""
-    from coordinator.adapters.kafka.classic.leaders import ClassicTopicMissing
-
-    try:
-        return await topic.describe()
-    except ClassicTopicMissing as error:
-        raise Failed(str(error), Exit.NOT_FOUND) from error
-
-
 @asynccontextmanager
 async def open_both(
     name: str,
@@ -51,12 +41,12 @@ async def open_both(
     keep_readers: bool = False,
     store: ObjectStore | None = None,
 ) -> AsyncIterator[tuple[DisklessClient, KafkaClassicTopic]]:
-    """Open the service and the classic topic. Raises `Failed` when one of them is not there, and for what cannot be done with them."""
+    """Open the service and the classic topic. Raises `Failed` when one of them is not there, and for `MigrationRefused` inside."""
     from cli.kafka.cluster import kafka_errors
     from cli.service import open_client
-    from coordinator.adapters.kafka.classic.topic import KafkaClassicTopic
     from coordinator.adapters.kafka.settings import KafkaPropertyRefused
-    from coordinator.client.migration.classic import MigrationRefused
+    from migration.classic import ClassicTopicMissing, MigrationRefused
+    from migration.kafka.topic import KafkaClassicTopic
 
     place.check()
     try:
@@ -74,5 +64,7 @@ async def open_both(
                 yield client, topic
     except KafkaPropertyRefused as error:
         raise Failed(str(error), Exit.USAGE) from error
+    except ClassicTopicMissing as error:
+        raise Failed(str(error), Exit.NOT_FOUND) from error
     except MigrationRefused as error:
         raise Failed(str(error)) from error

@@ -24,6 +24,9 @@ from functools import partial
 from coordinator.adapters.kafka.acls import KafkaAcls
 from coordinator.adapters.kafka.agreed_secret import AgreedSecret
 from coordinator.adapters.kafka.classic.starts import KafkaClassicLogs
+from coordinator.adapters.kafka.classic_starts import KafkaClassicLogs
+from coordinator.adapters.kafka.cluster import KafkaAdmin
+from coordinator.adapters.kafka.membership import KafkaMembership
 from coordinator.adapters.kafka.producing.librdkafka import is_usable
 from coordinator.adapters.kafka.settings import KafkaPropertyRefused, prove_user_properties
 from coordinator.adapters.kafka.stats import KafkaStats

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
-from coordinator.client.migration.classic import ClassicPartition
 from coordinator.client.model import SeededBatch
+from migration.classic import ClassicPartition
 
 
 class ClassicWorld(Protocol):

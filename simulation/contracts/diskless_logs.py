@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from coordinator.client.errors import DisklessError
-from coordinator.client.migration.calls import MigrationCalls
 from coordinator.kafka.errors import ErrorCode
+from migration.calls import MigrationCalls
 
 
 class DisklessLogsWorld(Protocol):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from coordinator.client.errors import OffsetOutOfRange
-from coordinator.client.migration.classic import ClassicState, ClassicTransaction, ProducerBatches, count_from
-from coordinator.client.migration.producers import LastBatches
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.ports import ClassicPlace, KafkaUnavailable
+from migration.classic import ClassicState, ClassicTransaction, ProducerBatches, count_from
+from migration.producers import LastBatches
 from records.record_batch import BatchHeader, ProducerSequence, Record, encode_batch, parse_header
 
 

@@ -7,14 +7,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
-from coordinator.client.migration import driver
-from coordinator.client.migration.classic import ClassicState
 from coordinator.core import contradiction
 from coordinator.core.commands import LogFacts
 from coordinator.core.deciding import decide_migration
 from coordinator.core.tables import diskless_log
 from coordinator.core.tables.diskless_log import MigrationFault, MigrationRecord, fault_of
 from coordinator.core.tables.in_memory import HotState
+from migration import driver
+from migration.classic import ClassicState
 from records.model import PartitionCreated
 from simulation.protections.protection import Patch
 from simulation.rival_migrations import LeaderView

@@ -22,7 +22,7 @@ from tests.compiled import REPOSITORY
 
 NEXT_LEVEL = LEVEL_LATEST + 1
 VERSION = max(LAYOUTS) + 1
-PACKAGES = ("benchmarks", "cli", "coordinator", "records", "simulation", "spark_jobs", "tests")
+PACKAGES = ("benchmarks", "cli", "coordinator", "migration", "records", "simulation", "spark_jobs", "tests")
 
 _COLUMN = """
 LEADER_EPOCH: Final = lines.LINE_WIDTH

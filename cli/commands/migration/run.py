@@ -24,14 +24,14 @@ from cli.output import print_rows, say
 
 if TYPE_CHECKING:
     from cli.kafka.cluster import KafkaPlace
-    from cli.migration.plan import MigrationPlan
     from cli.output import Row
-    from coordinator.adapters.kafka.classic.fence import WriterFence
-    from coordinator.adapters.kafka.classic.topic import KafkaClassicTopic
     from coordinator.client.calls.migrations import DisklessLogState
     from coordinator.client.client import DisklessClient
-    from coordinator.client.migration.driver import MigratedPartition, MigrationDriver
     from coordinator.client.model import TopicDescription
+    from migration.driver import MigratedPartition, MigrationDriver
+    from migration.kafka.fence import WriterFence
+    from migration.kafka.topic import KafkaClassicTopic
+    from migration.plan import MigrationPlan
 
 REPORT_COLUMNS = ("partition", "result", "start_offset", "prefix_start", "leader_epoch", "producers", "batches", "problem")
 ABORT_COLUMNS = ("partition", "state", "start_offset", "result")
@@ -125,9 +125,10 @@ async def _start(
     yes: bool,
     output: str,
 ) -> None:
-    from cli.migration.plan import check_writers, make_plan, readers_text, settings_of, summary
+    from cli.migration.plan import plan_rows, readers_text, summary
     from cli.service import milliseconds
-    from coordinator.client.migration.driver import MigrationDriver
+    from migration.driver import MigrationDriver
+    from migration.plan import check_writers, make_plan, settings_of
 
     keep = readers == EVERYBODY
     async with open_both(name, place, bootstrap_server, timeout_s, is_confirmed=is_confirmed, keep_readers=keep) as (client, topic):
@@ -138,7 +139,7 @@ async def _start(
         for line in summary(plan, readers=told, still_s=still_s):
             say(line)
         if dry_run:
-            print_rows(plan.rows(), output, PLAN_COLUMNS)
+            print_rows(plan_rows(plan), output, PLAN_COLUMNS)
             say("dry run: nothing was changed")
             return
         confirm("Migrate for good?", yes=yes)
@@ -162,8 +163,8 @@ async def _migrate_all(driver: MigrationDriver, topic: KafkaClassicTopic, plan: 
     from confluent_kafka import KafkaException
 
     from coordinator.client.errors import DisklessError
-    from coordinator.client.migration.classic import MigrationRefused, WrittenPastBoundary
     from coordinator.printable import plain
+    from migration.classic import MigrationRefused, WrittenPastBoundary
 
     slots = asyncio.Semaphore(PARTITIONS_AT_ONCE)
 
@@ -258,9 +259,9 @@ def abort(
 async def _abort(
     name: str, place: KafkaPlace, bootstrap_server: str, timeout_s: float, is_confirmed: bool, dry_run: bool, yes: bool, output: str
 ) -> None:
-    from cli.migration.plan import known_logs, known_topic
     from cli.outcome import Exit, Failed
     from cli.service import milliseconds
+    from migration.plan import known_logs, known_topic
 
     timeout_ms = milliseconds(timeout_s)
     async with open_both(name, place, bootstrap_server, timeout_s, is_confirmed=is_confirmed) as (client, topic):
@@ -300,9 +301,9 @@ async def take_back(
     Pending ones are reset too: a step that a driver has under way for one of them has a lower epoch, and is fenced then. When a partition
     has got records meanwhile, the writers are stopped again. Raises `Failed`, `MigrationRefused`, `KafkaException`.
     """
-    from cli.migration.plan import known_logs
     from cli.outcome import Failed
     from coordinator.client.errors import DisklessError
+    from migration.plan import known_logs
 
     await fence.open()
     try:

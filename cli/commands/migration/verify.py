@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from cli.migration.classic_topic import CLIENT_ID, classic_facts, open_both, places
+from cli.migration.classic_topic import CLIENT_ID, open_both, places
 from cli.objects import store_options
 from cli.options import output_option, timeout_option
 from cli.output import print_rows, say
@@ -17,8 +17,8 @@ from cli.output import print_rows, say
 if TYPE_CHECKING:
     from cli.kafka.cluster import KafkaPlace
     from cli.output import Row
-    from coordinator.client.migration.verify import PartitionProof
     from coordinator.object_store import ObjectStore
+    from migration.verify import PartitionProof
 
 PROOF_COLUMNS = ("partition", "first_offset", "start_offset", "end_offset", "prefix_records", "suffix_records", "finding")
 PROOFS_AT_ONCE: Final = 4
@@ -74,19 +74,19 @@ def verify(
 async def _verify(name: str, place: KafkaPlace, bootstrap_server: str, store: ObjectStore, timeout_s: float) -> list[PartitionProof]:
     from confluent_kafka import KafkaException
 
-    from cli.migration.plan import known_logs, known_topic, unmigrated
     from cli.outcome import Exit, Failed
     from cli.service import milliseconds
-    from coordinator.adapters.kafka.classic.records import KafkaClassicRecords
-    from coordinator.adapters.kafka.classic.witness import KafkaClassicWitness
     from coordinator.client.errors import DisklessError
-    from coordinator.client.migration.hybrid import HybridReader
-    from coordinator.client.migration.verify import PartitionProof, prove
     from coordinator.object_store import StoreError
     from coordinator.printable import plain
+    from migration.hybrid import HybridReader
+    from migration.kafka.records import KafkaClassicRecords
+    from migration.kafka.witness import KafkaClassicWitness
+    from migration.plan import known_logs, known_topic, unmigrated
+    from migration.verify import PartitionProof, prove
 
     async with open_both(name, place, bootstrap_server, timeout_s, is_confirmed=True, store=store) as (client, topic):
-        facts = await classic_facts(topic)
+        facts = await topic.describe()
         known = await known_topic(client, name, facts.topic_id, milliseconds(timeout_s))
         logs = await known_logs(client, known, milliseconds(timeout_s))
         if left := unmigrated(logs, facts.partitions):

@@ -13,8 +13,8 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from coordinator.adapters.kafka.broker import refused
-from coordinator.adapters.kafka.classic.leaders import ClassicTopicMissing, Leaders
-from coordinator.adapters.kafka.classic.log import READ_UNCOMMITTED, ClassicLogReader
+from coordinator.adapters.kafka.partition_leaders import NoSuchTopic, PartitionLeaders
+from coordinator.adapters.kafka.partition_log import READ_UNCOMMITTED, PartitionLog
 from coordinator.runtime.ports import LogEntry
 
 
@@ -28,7 +28,7 @@ def read_control_records(
     """
     found: list[LogEntry] = []
     try:
-        log = ClassicLogReader(Leaders(topic, properties, timeout_s), partition)
+        log = PartitionLog(PartitionLeaders(topic, properties, timeout_s), partition)
         for piece in log.pieces(first, stop, isolation=READ_UNCOMMITTED):
             for header in piece.headers:
                 if header.is_control:
@@ -36,6 +36,6 @@ def read_control_records(
                     found += [LogEntry(offset, header.max_timestamp_ms, None, None) for offset in offsets]
                 elif header.base_offset < stop and header.last_offset >= first:
                     return None
-    except ClassicTopicMissing as missing:
+    except NoSuchTopic as missing:
         raise refused(KafkaError.UNKNOWN_TOPIC_OR_PART, str(missing)) from missing
     return found if [entry.offset for entry in found[: stop - first]] == list(range(first, stop)) else None

@@ -16,13 +16,13 @@ from typing import Any, Final, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from coordinator.adapters.kafka.classic.topic import KafkaClassicTopic
-from coordinator.adapters.kafka.classic.witness import KafkaClassicWitness
 from coordinator.adapters.kafka.settings import client_properties
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.client.errors import OffsetOutOfRange
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST
+from migration.kafka.topic import KafkaClassicTopic
+from migration.kafka.witness import KafkaClassicWitness
 from records.record_batch import StoredRecord
 
 MESSAGES_AT_ONCE: Final = 500

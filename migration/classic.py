@@ -17,6 +17,10 @@ class MigrationRefused(Exception):
     """A migration cannot go on; the text says what is in its way, and what to do. Repeating it once that is done is safe."""
 
 
+class ClassicTopicMissing(MigrationRefused):
+    """Kafka has no topic of that name."""
+
+
 class WrittenPastBoundary(MigrationRefused):
     """Records stand in the classic log at or above the boundary: they were acknowledged, and readers of both logs do not see them."""
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from coordinator.client.migration.classic import ClassicState, MigrationRefused, WrittenPastBoundary
-from coordinator.client.migration.driver import INITS_AT_ONCE, MigrationDriver
+from migration.classic import ClassicState, MigrationRefused, WrittenPastBoundary
+from migration.driver import INITS_AT_ONCE, MigrationDriver
 from records.record_batch import ProducerSequence
 from simulation.fakes.classic import ClassicWriteRefused, InMemoryClassicPartition
 from simulation.fakes.diskless_logs import InMemoryDisklessLogs
-from tests.client.migration.steps import Killed, Steps
+from tests.migration.steps import Killed, Steps
 
 TOPIC = b"classic-topic-id"
 STEPS = (

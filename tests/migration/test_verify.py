@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from coordinator.client.errors import OffsetOutOfRange
-from coordinator.client.migration.hybrid import HybridOffset
-from coordinator.client.migration.verify import PartitionProof, prove
 from coordinator.kafka.errors import ErrorCode
 from coordinator.object_store import ObjectMissing, StoreDenied, StoreError, StoreUnavailable
+from migration.hybrid import HybridOffset
+from migration.verify import PartitionProof, prove
 from records.record_batch import StoredRecord
 from simulation.fakes.classic import InMemoryClassicPartition
 from simulation.fakes.diskless_logs import InMemoryDisklessLogs

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import AsyncGenerator, Iterator
 from typing import Final
 
-from coordinator.adapters.kafka.classic.log import LogPiece
-from coordinator.adapters.kafka.classic.topic import KafkaClassicTopic
-from coordinator.client.migration.classic import MigrationRefused
+from coordinator.adapters.kafka.partition_log import LogPiece
+from migration.classic import MigrationRefused
+from migration.kafka.topic import KafkaClassicTopic
 from records.record_batch import StoredRecord, decode_records
 
 _CONTROL_KEY: Final = struct.Struct(">hh")

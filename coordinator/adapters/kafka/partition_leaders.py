@@ -18,7 +18,6 @@ from kio.schema.types import TopicName
 
 from coordinator.adapters.kafka.bootstrap import Bootstrap, rest_s
 from coordinator.adapters.kafka.broker import Answer, BrokerConnection, connect, refused
-from coordinator.client.migration.classic import MigrationRefused
 from coordinator.protocol.codec import Message
 
 LEADER_PAUSE_S: Final = 0.1
@@ -40,7 +39,7 @@ TOPIC_MISSING: Final = frozenset({ErrorCode.unknown_topic_or_partition, ErrorCod
 Found = TypeVar("Found")
 
 
-class ClassicTopicMissing(MigrationRefused):
+class NoSuchTopic(Exception):
     """Kafka has no topic of that name."""
 
 
@@ -53,7 +52,7 @@ class Leadership(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ClassicTopicLeaders:
+class LedTopic:
     """A topic as the brokers tell of it. `leaders` has None where a partition has no leader at the moment."""
 
     topic_id: bytes
@@ -70,7 +69,7 @@ def leaders_of(answer: metadata.MetadataResponse, topic: metadata.response.Metad
     }
 
 
-class Leaders:
+class PartitionLeaders:
     """Asks the leaders of the partitions of one topic."""
 
     def __init__(self, topic: str, properties: Mapping[str, Any], timeout_s: float) -> None:
@@ -79,26 +78,26 @@ class Leaders:
         self._bootstrap = Bootstrap.of(properties)
         self._timeout_s = timeout_s
 
-    def describe(self) -> ClassicTopicLeaders:
-        """Ask where the partitions are led. Raises `ClassicTopicMissing`, `KafkaException`."""
+    def describe(self) -> LedTopic:
+        """Ask where the partitions are led. Raises `NoSuchTopic`, `KafkaException`."""
         return self._describe(time.monotonic() + self._timeout_s)
 
-    def _describe(self, end_s: float) -> ClassicTopicLeaders:
+    def _describe(self, end_s: float) -> LedTopic:
         named = metadata.request.MetadataRequestTopic(topic_id=None, name=TopicName(self.topic))
         request = metadata.MetadataRequest(topics=(named,), allow_auto_topic_creation=False, include_topic_authorized_operations=False)
         return self._bootstrap.ask(request, metadata.MetadataResponse, self._read, end_s)
 
-    def _read(self, answer: metadata.MetadataResponse) -> ClassicTopicLeaders:
+    def _read(self, answer: metadata.MetadataResponse) -> LedTopic:
         if len(answer.topics) != 1:
             raise refused(KafkaError._BAD_MSG, f"the broker gave {len(answer.topics)} answers to a question about one topic")
         [topic] = answer.topics
         if topic.error_code in TOPIC_MISSING:
-            raise ClassicTopicMissing(f"Kafka has no topic {self.topic}")
+            raise NoSuchTopic(f"Kafka has no topic {self.topic}")
         if topic.error_code is not ErrorCode.none:
             raise refused(int(topic.error_code.value), f"topic {self.topic}: the broker answers {topic.error_code.name}")
         led = leaders_of(answer, topic)
         topic_id = topic.topic_id.bytes if topic.topic_id is not None else bytes(16)
-        return ClassicTopicLeaders(topic_id, tuple(led.get(index) for index in range(len(topic.partitions))))
+        return LedTopic(topic_id, tuple(led.get(index) for index in range(len(topic.partitions))))
 
     def ask_any(self, request: Message, answer_type: type[Answer]) -> Answer:
         """Return any broker's answer. Raises `KafkaException`."""
@@ -107,7 +106,7 @@ class Leaders:
     def ask(self, partition: int, question: Callable[[BrokerConnection, Leadership], Found]) -> Found:
         """Return what a question to the partition's leader gives, asked again while it moves.
 
-        Raises `ClassicTopicMissing`, `KafkaException`.
+        Raises `NoSuchTopic`, `KafkaException`.
         """
         end_s = time.monotonic() + self._timeout_s
         while True:

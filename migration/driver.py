@@ -16,15 +16,15 @@ from typing import Final
 
 from coordinator.client.calls.migrations import DisklessLogState
 from coordinator.client.errors import DisklessError, InvalidRequest
-from coordinator.client.migration.calls import MigrationCalls
-from coordinator.client.migration.classic import (
+from coordinator.kafka.errors import ErrorCode
+from migration.calls import MigrationCalls
+from migration.classic import (
     ClassicPartition,
     ClassicState,
     MigrationRefused,
     ProducerBatches,
     WrittenPastBoundary,
 )
-from coordinator.kafka.errors import ErrorCode
 
 INITS_AT_ONCE: Final = 4
 """Requests to the coordinators under way together: 24 take as long as 3, and raise the p99 of other commits to 4.4 times (decision 030)."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from coordinator.client.migration.classic import ProducerBatches
 from coordinator.client.model import SeededBatch, SeededProducer
+from migration.classic import ProducerBatches
 from records.record_batch import BatchHeader, TimestampType
 
 BATCHES_REMEMBERED: Final = 5

@@ -14,10 +14,10 @@ from typing import NamedTuple
 from coordinator.client.calls.migrations import DisklessLogState
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import OffsetOutOfRange, Unavailable
-from coordinator.client.migration.classic import ClassicRecords
 from coordinator.client.model import PartitionId
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, LATEST
+from migration.classic import ClassicRecords
 from records.record_batch import StoredRecord
 
 

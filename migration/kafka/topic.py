@@ -11,13 +11,13 @@ import kio.schema.describe_configs.v4 as describe_configs
 from kio.schema.errors import ErrorCode
 
 from coordinator.adapters.kafka.broker import refused
-from coordinator.adapters.kafka.classic.fence import TOPIC, AclFence, ConfirmedFence, WriterFence
-from coordinator.adapters.kafka.classic.leaders import Leaders
-from coordinator.adapters.kafka.classic.log import ClassicLogReader
 from coordinator.adapters.kafka.settings import client_properties
 from coordinator.adapters.kafka.stats import KafkaStats
-from coordinator.client.migration.classic import ClassicState, ProducerBatches
 from coordinator.kafka.topic_configs import CLEANUP_POLICY, RETENTION_BYTES, RETENTION_MS
+from migration.classic import ClassicState, ProducerBatches
+from migration.kafka.fence import TOPIC, AclFence, ConfirmedFence, WriterFence
+from migration.kafka.leaders import ClassicLeaders
+from migration.kafka.log import ClassicLog
 
 OF_THE_TOPIC: Final = 1
 """Kafka's number for a setting that a topic has of its own."""
@@ -63,7 +63,7 @@ class KafkaClassicTopic:
             user=kafka_properties,
             stats=KafkaStats(),
         )
-        self._leaders = Leaders(name, properties, request_timeout_s)
+        self._leaders = ClassicLeaders(name, properties, request_timeout_s)
         self.fence: WriterFence = (
             ConfirmedFence() if is_fence_confirmed else AclFence(self._leaders, request_timeout_s, keep_readers=keep_readers)
         )
@@ -94,9 +94,9 @@ class KafkaClassicTopic:
             raise refused(int(found.error_code.value), f"settings of topic {self.name}: {found.error_message or found.error_code.name}")
         return found.configs
 
-    def log(self, partition: int) -> ClassicLogReader:
+    def log(self, partition: int) -> ClassicLog:
         """Return the reader of a partition's log, which blocks."""
-        return ClassicLogReader(self._leaders, partition)
+        return ClassicLog(self._leaders, partition)
 
     def partition(self, topic_id: bytes, partition: int) -> KafkaClassicPartition:
         """Return a partition for the steps of a migration."""

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.client.migration.producers import BATCHES_REMEMBERED, LastBatches
+from migration.producers import BATCHES_REMEMBERED, LastBatches
 from records.record_batch import SEQUENCES, BatchHeader, ProducerSequence, Record, TimestampType, encode_batch, parse_header
 
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from coordinator.client.errors import OffsetOutOfRange
-from coordinator.client.migration.calls import MigrationCalls
-from coordinator.client.migration.classic import ClassicPartition, MigrationRefused
-from coordinator.client.migration.driver import check_end
-from coordinator.client.migration.hybrid import HybridOffset
 from coordinator.kafka.timestamps import EARLIEST
 from coordinator.object_store import StoreDenied, StoreError, StoreUnavailable
+from migration.calls import MigrationCalls
+from migration.classic import ClassicPartition, MigrationRefused
+from migration.driver import check_end
+from migration.hybrid import HybridOffset
 from records.record_batch import CorruptBatch, StoredRecord
 
 

@@ -21,9 +21,9 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8
 
 from coordinator.adapters.kafka.broker import BrokerConnection, refused
-from coordinator.adapters.kafka.classic.leaders import Leaders
-from coordinator.client.migration.classic import MigrationRefused
+from coordinator.adapters.kafka.partition_leaders import PartitionLeaders
 from coordinator.kafka.acls import AclOperation
+from migration.classic import MigrationRefused
 
 EVERYBODY: Final = "User:*"
 ANY_HOST: Final = "*"
@@ -92,7 +92,7 @@ class ConfirmedFence:
 class AclFence:
     """Denies everybody to write to a topic by an ACL of Kafka, which it also takes away."""
 
-    def __init__(self, leaders: Leaders, timeout_s: float, *, keep_readers: bool) -> None:
+    def __init__(self, leaders: PartitionLeaders, timeout_s: float, *, keep_readers: bool) -> None:
         """With `keep_readers` everybody is allowed all but to write, if the topic has no other ACL."""
         self._leaders = leaders
         self._timeout_s = timeout_s

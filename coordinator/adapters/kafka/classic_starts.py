@@ -19,8 +19,8 @@ from kio.schema.errors import ErrorCode
 
 from coordinator.adapters.kafka.bootstrap import Bootstrap
 from coordinator.adapters.kafka.broker import connect
-from coordinator.adapters.kafka.classic.leaders import TOPIC_MISSING, Leadership, leaders_of
-from coordinator.adapters.kafka.classic.log import CONSUMER, offsets_request
+from coordinator.adapters.kafka.partition_leaders import TOPIC_MISSING, Leadership, leaders_of
+from coordinator.adapters.kafka.partition_log import CONSUMER, offsets_request
 from coordinator.adapters.kafka.settings import check_user_properties
 from coordinator.kafka.timestamps import EARLIEST
 from coordinator.runtime.ports import ClassicPlace, KafkaUnavailable
