@@ -112,7 +112,7 @@ class MigrationDriver:
         end_s = now_s() + self._drain_timeout_s
         state, moves = await partition.look(), 0
         still_since_s = now_s()
-        while (obstacle := _obstacle(state, epoch_min)) is not None or now_s() - still_since_s < self._still_s:
+        while (obstacle := obstacle_to(state, epoch_min)) is not None or now_s() - still_since_s < self._still_s:
             if now_s() >= end_s:
                 raise MigrationRefused(
                     f"{partition.name} did not come to rest within {self._drain_timeout_s:g} s: {obstacle or _moving(state, moves)}"
@@ -186,10 +186,10 @@ async def check_end(partition: ClassicPartition, start_offset: int) -> None:
 
 
 def _is_same(one: ClassicState, other: ClassicState) -> bool:
-    return (one.leader_epoch, one.log_end_offset) == (other.leader_epoch, other.log_end_offset) and _obstacle(one) is None
+    return (one.leader_epoch, one.log_end_offset) == (other.leader_epoch, other.log_end_offset) and obstacle_to(one) is None
 
 
-def _obstacle(state: ClassicState, epoch_min: int = 0) -> str | None:
+def obstacle_to(state: ClassicState, epoch_min: int = 0) -> str | None:
     """Return why the end of a log cannot be a boundary yet."""
     if state.leader_epoch < epoch_min:
         return (

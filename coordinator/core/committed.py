@@ -137,6 +137,14 @@ class Committed:
         self.fence = fence_of(restored)
         self.last_entry = (entry.key or b"", entry.value or b"")
 
+    def take_claim(self, claim: LeadershipClaimed, entry: ReadEntry) -> str | None:
+        """A claim came into force; returns the name of the transaction that it cuts off, if one is open."""
+        self.fence = self.fence.claimed_by(claim)
+        self.claim = claim
+        cut_off, self.transaction = self.transaction, None
+        self.pass_over(entry)
+        return None if cut_off is None else cut_off.name
+
     def seal(self, mark_id: int, fence: Fence) -> None:
         """The entry at the applied offset is this mark, which stands at `fence`: a write of the state database ends here.
 

@@ -129,15 +129,6 @@ class Follower:
             committed.pass_over(entry)
         return None
 
-    def take_claim(self, claim: LeadershipClaimed, entry: ReadEntry) -> str | None:
-        """A claim came into force; returns the name of the transaction that it cuts off, if one is open."""
-        committed = self._committed
-        committed.fence = committed.fence.claimed_by(claim)
-        committed.claim = claim
-        cut_off, committed.transaction = committed.transaction, None
-        committed.pass_over(entry)
-        return None if cut_off is None else cut_off.name
-
     def _keep(self, entry: ReadEntry) -> None:
         """Keep an entry that counts until many can be applied together; the end of the read entries applies the rest."""
         self._due.append(entry)

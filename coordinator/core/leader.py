@@ -180,13 +180,17 @@ class Leader:
         answer = waiter.answer
         if answer is None:
             self._committed.settle()
-            if isinstance(waiter.command, DescribeFiles) and self._committed.state.trimming:
+            if self.waits_for_trimming(waiter.command):
                 self._untrimmed_reads.append(waiter)
                 return
             answer = answer_read(self._committed.state, waiter.command)
         # Marked only now: if the read raises, its client is still waiting and is refused.
         waiter.is_answered = True
         self._effects.append(Reply(waiter.token, answer))
+
+    def waits_for_trimming(self, command: Command) -> bool:
+        """Whether a read has to wait until deleted batches are counted out of their files: it tells the live ones of each file."""
+        return isinstance(command, DescribeFiles) and bool(self._committed.state.trimming)
 
     # ---- time
 

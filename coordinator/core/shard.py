@@ -268,9 +268,9 @@ class Shard:
     def _take_claim(self, claim: LeadershipClaimed, entry: ReadEntry) -> None:
         """A claim came into force while this replica follows."""
         self.successor = None
-        self.leader.note_cut_off(self.follower.take_claim(claim, entry))
+        self.leader.note_cut_off(self.committed.take_claim(claim, entry))
         term = self.leader.term
-        if term is not None and claim.term == term.term_id:
+        if term is not None and term.is_begun_by(claim):
             self._lead(term, entry.offset)
             return
         self._foreign_claim_offset = entry.offset

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 from coordinator.core import follower, view
 from coordinator.core.commands import CommitFile, DescribeFiles, ListOffsets
@@ -18,21 +19,19 @@ from coordinator.core.committed import Committed
 from coordinator.core.deciding import decide, group
 from coordinator.core.deciding.group import GroupBuilder
 from coordinator.core.directory import decisions
-from coordinator.core.events import Delivered, Delivery, Event, Unassigned
-from coordinator.core.files.answers import unknown_result
+from coordinator.core.events import Delivered, Delivery, Effect, Event, MayClaim, ProduceFailed, StateChanged, Submitted, Ticked, Unassigned
 from coordinator.core.files.apply import ApplyResult
-from coordinator.core.files.decide import decide as decide_files
 from coordinator.core.files.logged import LoggedFiles
 from coordinator.core.files.requests import RequestLines, read_lines
 from coordinator.core.follower import Follower
 from coordinator.core.leader import Leader
 from coordinator.core.leadership import clock_votes
-from coordinator.core.leadership.states import State, Trigger
-from coordinator.core.leadership.term import PendingEntry, Term, TermCause, TermOver, Waiter
+from coordinator.core.leadership.states import State, Trigger, transition
+from coordinator.core.leadership.term import PendingEntry, Term, TermCause, TermOver
 from coordinator.core.log_entry import ReadEntry
 from coordinator.core.reads import queries
-from coordinator.core.reads.queries import describe_file, list_offset, past_the_end
-from coordinator.core.request import Reply, Request
+from coordinator.core.reads.queries import past_the_end
+from coordinator.core.request import Reply
 from coordinator.core.shard import Shard
 from coordinator.core.state.damage import StateBusy, StateFailed
 from coordinator.core.tables.in_memory import BrokenInvariant, HotState
@@ -50,12 +49,11 @@ from coordinator.runtime.routing.directory_worker import DirectoryWorker
 from coordinator.runtime.routing.router import Router
 from coordinator.runtime.snapshots import pruning
 from coordinator.runtime.snapshots.policy import Prune
-from coordinator.runtime.threads import in_thread
 from records.codec import decode_entry
 from records.entry_key import EntryKey, decode_key
 from records.levels import LEVEL_LATEST
-from records.log import Fence, Verdict
-from records.model import LeadershipClaimed, SnapshotCommitted, TransactionBegan, TransactionEnded
+from records.log import Fence, Role, Verdict
+from records.model import LeadershipClaimed, ProducersExpired, Record, SnapshotCommitted, TransactionBegan, TransactionEnded
 from simulation.protections.protection import Patch, Protection
 from simulation.protections.weakened_files import FILE_PROTECTIONS
 from simulation.protections.weakened_restores import RESTORE_PROTECTIONS
@@ -63,6 +61,7 @@ from simulation.protections.weakened_retention import RETENTION_PROTECTIONS
 
 NODES_MAX = 10
 TIMEOUT_MS = 1_000
+PRODUCERS_KEPT_S = 1.0
 T = TypeVar("T")
 
 
@@ -92,16 +91,12 @@ def _any_later_epoch() -> list[Patch]:
 
 
 def _claims_by_epoch() -> list[Patch]:
-    judged, taken = Fence.judge, Shard._take_claim
+    judged = Fence.judge
 
     def judge(fence: Fence, key: EntryKey | None) -> Verdict:
         return judged(fence, key if key is None else key._replace(term=fence.term))
 
-    def take_claim(shard: Shard, claim: LeadershipClaimed, entry: ReadEntry) -> None:
-        term = shard.leader.term
-        taken(shard, replace(claim, term=term.term_id) if term is not None and claim.epoch == term.epoch else claim, entry)
-
-    return [(Fence, "judge", judge), (Shard, "_take_claim", take_claim)]
+    return [(Fence, "judge", judge), (Term, "is_begun_by", lambda term, claim: claim.epoch == term.epoch)]
 
 
 def _last_claim_of_an_epoch() -> list[Patch]:
@@ -165,7 +160,7 @@ def _ended_terms_count() -> list[Patch]:
 
 
 def _any_offset() -> list[Patch]:
-    def drain(term: Term) -> Iterator[tuple[PendingEntry, int]]:
+    def take_all(term: Term) -> Iterator[tuple[PendingEntry, int]]:
         while term.held:
             run = term.held.popleft()
             for place, seq in enumerate(range(run.first_seq, run.last_seq + 1)):
@@ -173,9 +168,9 @@ def _any_offset() -> list[Patch]:
                 entry.offsets.append(term.claim_offset + seq if run.offset is None else run.offset + place)
                 if seq == entry.seq:
                     yield entry, entry.offsets[-1]
-                    term._acknowledged()
+                    term.retire_oldest()
 
-    return [(Term, "_drain", drain)]
+    return [(Term, "take_placed", take_all)]
 
 
 def _errors_are_deliveries() -> list[Patch]:
@@ -190,7 +185,7 @@ def _errors_are_deliveries() -> list[Patch]:
 
 
 def _values_not_compared() -> list[Patch]:
-    return [(Term, "_count_own", lambda _term, _first_seq, entries: len(entries))]
+    return [(Term, "count_own", lambda _term, _first_seq, entries: len(entries))]
 
 
 def _offsets_demanded() -> list[Patch]:
@@ -203,14 +198,14 @@ def _offsets_demanded() -> list[Patch]:
 
 
 def _no_holes() -> list[Patch]:
-    drained = Term._drain
+    taken = Term.take_placed
 
-    def drain(term: Term) -> Iterator[tuple[PendingEntry, int]]:
-        yield from drained(term)
+    def take_placed(term: Term) -> Iterator[tuple[PendingEntry, int]]:
+        yield from taken(term)
         if term.held:
             raise TermOver(TermCause.MISPLACED, "an entry stands further on than it must")
 
-    return [(Term, "_drain", drain)]
+    return [(Term, "take_placed", take_placed)]
 
 
 def _keep_speculation() -> list[Patch]:
@@ -230,46 +225,50 @@ def _keep_speculation() -> list[Patch]:
 
 
 def _leave_when_unassigned() -> list[Patch]:
-    take = Shard._take
+    feed = Shard.feed
 
-    def take_event(shard: Shard, event: Event, now_ms: int) -> None:
-        take(shard, event, now_ms)
-        if isinstance(event, Unassigned) and shard.phase is State.LEADING:
-            shard._end_term(TermCause.STOPPING, "not assigned any more", Trigger.TERM_BROKEN, read_again=True)
+    def leave(shard: Shard, event: Event, now_ms: int) -> list[Effect]:
+        effects, term = feed(shard, event, now_ms), shard.leader.term
+        if isinstance(event, Unassigned) and shard.phase is State.LEADING and term is not None:
+            effects += feed(shard, ProduceFailed(term.term_id, "not assigned any more"), now_ms)
+        return effects
 
-    return [(Shard, "_take", take_event)]
+    return [(Shard, "feed", leave)]
 
 
 def _lead_at_once() -> list[Patch]:
-    delivered = Shard._delivered
+    feed = Shard.feed
 
-    def lead(shard: Shard, event: Delivered, now_ms: int) -> None:
-        term = shard.leader.term
-        if term is not None and term.term_id == event.term_id and shard.phase is State.FENCING:
+    def lead(shard: Shard, event: Event, now_ms: int) -> list[Effect]:
+        effects, term = shard.settle(), shard.leader.term
+        if isinstance(event, Delivered) and term is not None and term.term_id == event.term_id and shard.phase is State.FENCING:
             for report in event.reports:
                 if report.seq == 0 and report.offset is not None:
                     shard.committed.fence = Fence(term.epoch, term.term_id, 0)
-                    shard._lead(term, report.offset)
-        delivered(shard, event, now_ms)
+                    shard.phase = transition(State.FENCING, Trigger.OWN_CLAIM)
+                    effects.append(StateChanged(State.FENCING, shard.phase, "the own claim is reported"))
+                    shard.leader.lead(term, report.offset)
+                    shard.follower.read_back_from_here()
+        return effects + feed(shard, event, now_ms)
 
-    return [(Shard, "_delivered", lead)]
+    return [(Shard, "feed", lead)]
 
 
 def _no_stepping_down() -> list[Patch]:
-    read = Shard._read_as_leader
+    read = Follower.read_back
 
-    def read_as_leader(shard: Shard, entry: ReadEntry) -> bool:
-        key = entry.key
-        return False if key is not None and key.endswith(bytes(8)) else read(shard, entry)
+    def read_back(follower: Follower, entry: ReadEntry) -> EntryKey | LeadershipClaimed | None:
+        is_claim = entry.key is not None and entry.key.endswith(bytes(8))
+        return None if is_claim else read(follower, entry)
 
-    return [(Shard, "_read_as_leader", read_as_leader)]
+    return [(Follower, "read_back", read_back)]
 
 
 def _always_a_member() -> list[Patch]:
     async def prove(_: Recovery) -> Proof:
         return Proof.MEMBER
 
-    return [(Recovery, "_prove", prove)]
+    return [(Recovery, "prove_membership", prove)]
 
 
 def _no_deadline() -> list[Patch]:
@@ -284,13 +283,10 @@ def _wait_forever() -> list[Patch]:
 
 
 def _chunks_at_once() -> list[Patch]:
-    def apply(follower: Follower, entry: ReadEntry) -> None:
-        key, value = entry.key or b"", entry.value or b""
-        chunk = [one for one in decode_entry(value) if not isinstance(one, TransactionBegan | TransactionEnded)]
-        follower._committed.apply(chunk, entry.offset)
-        follower._committed.last_entry = (key, value)
+    def decode(value: bytes) -> list[Record]:
+        return [one for one in decode_entry(value) if not isinstance(one, TransactionBegan | TransactionEnded)]
 
-    return [(Follower, "_apply_read", apply)]
+    return [(follower, "decode_entry", decode), (follower, "role_of", lambda *_: Role.ALONE)]
 
 
 def _written_inside() -> list[Patch]:
@@ -305,32 +301,59 @@ def _written_inside() -> list[Patch]:
 
 
 def _claims_end_nothing() -> list[Patch]:
-    take = Shard._take_claim
+    take = Committed.take_claim
 
-    def take_claim(shard: Shard, claim: LeadershipClaimed, entry: ReadEntry) -> None:
-        opened = shard.committed.transaction
-        take(shard, claim, entry)
-        shard.committed.transaction = opened
+    def take_claim(committed: Committed, claim: LeadershipClaimed, entry: ReadEntry) -> str | None:
+        opened = committed.transaction
+        cut_off = take(committed, claim, entry)
+        committed.transaction = opened
+        return cut_off
 
-    return [(Shard, "_take_claim", take_claim), (GroupBuilder, "note_aborted", lambda _builder, _name: None)]
+    return [(Committed, "take_claim", take_claim), (GroupBuilder, "note_aborted", lambda _builder, _name: None)]
 
 
 def _wait_for_an_end() -> list[Patch]:
-    return [(Follower, "next_offset", property(lambda follower: follower._committed.state.applied_offset + 1))]
+    feed = Shard.feed
+    held: WeakKeyDictionary[Shard, MayClaim] = WeakKeyDictionary()
+
+    def claim_late(shard: Shard, event: Event, now_ms: int) -> list[Effect]:
+        effects: list[Effect] = []
+        if isinstance(event, MayClaim):
+            held[shard] = event
+        else:
+            effects = feed(shard, event, now_ms)
+        allowed = held.get(shard)
+        if allowed is not None and shard.committed.transaction is None and shard.follower.next_offset >= allowed.end_offset:
+            del held[shard]
+            effects += feed(shard, allowed, now_ms)
+        return effects
+
+    return [(Shard, "feed", claim_late)]
+
+
+def _before_each_group(prepare: Callable[[Leader], None]) -> list[Patch]:
+    pump, forget_old = Leader.pump, Leader.forget_old
+
+    def prepared_pump(leader: Leader, now_ms: int) -> None:
+        prepare(leader)
+        pump(leader, now_ms)
+
+    def prepared_forget(leader: Leader, now_ms: int) -> None:
+        prepare(leader)
+        forget_old(leader, now_ms)
+
+    return [(Leader, "pump", prepared_pump), (Leader, "forget_old", prepared_forget)]
 
 
 def _newest_level() -> list[Patch]:
-    build = Leader._builder
-
-    def builder(leader: Leader, term: Term, overlay: HotState, now_ms: int) -> GroupBuilder:
+    def prepare(leader: Leader) -> None:
         leader.schema_level = LEVEL_LATEST
-        return build(leader, term, overlay, now_ms)
 
-    return [(Leader, "_builder", builder)]
+    return _before_each_group(prepare)
 
 
 def _raise_for_some() -> list[Patch]:
-    return [(DirectoryWorker, "_raise_schema_level", _raise_at_once)]
+    return [(DirectoryWorker, "raise_to_agreed_level", _raise_at_once)]
 
 
 async def _raise_at_once(worker: DirectoryWorker) -> None:
@@ -341,14 +364,11 @@ async def _raise_at_once(worker: DirectoryWorker) -> None:
 
 
 def _own_clock() -> list[Patch]:
-    build = Leader._builder
+    def prepare(leader: Leader) -> None:
+        if leader.overlay is not None:
+            leader.overlay.log_time_ms = 0
 
-    def builder(leader: Leader, term: Term, overlay: HotState, now_ms: int) -> GroupBuilder:
-        group = build(leader, term, overlay, now_ms)
-        overlay.log_time_ms = 0
-        return group
-
-    return [(Leader, "_builder", builder)]
+    return _before_each_group(prepare)
 
 
 def _trust_own_clock() -> list[Patch]:
@@ -359,56 +379,39 @@ def _trust_own_clock() -> list[Patch]:
 
 
 def _forget_by_own_clock() -> list[Patch]:
-    def forget(leader: Leader, now_ms: int) -> None:
-        before_ms = now_ms - leader._limits.producer_id_expiration_ms
-        for hot in filter(None, (leader._committed.state.hot, leader.overlay)):
-            hot._drop_producers(hot.producers.idle_since(before_ms))
+    feed = Shard.feed
 
-    return [(Leader, "forget_old", forget)]
+    def forget(shard: Shard, event: Event, now_ms: int) -> list[Effect]:
+        effects = feed(shard, event, now_ms)
+        if isinstance(event, Ticked):
+            expired = ProducersExpired(before_ms=now_ms - round(PRODUCERS_KEPT_S * 1000))
+            for hot in filter(None, (shard.committed.state.hot, shard.leader.overlay)):
+                hot.apply(expired, -1)
+        return effects
+
+    return [(Leader, "forget_old", lambda _leader, _now_ms: None), (Shard, "feed", forget)]
 
 
 # ---- reads
 
 
-def _read_committed_state() -> list[Patch]:
-    take = GroupBuilder.take
+def _answered_at_once(kind: type[ListOffsets | DescribeFiles]) -> list[Patch]:
+    """Reads of a kind are answered from the committed state when they come."""
+    feed = Shard.feed
 
-    def take_read(builder: GroupBuilder, request: Request) -> None:
-        if isinstance(request.command, ListOffsets):
-            answer = [list_offset(builder._state, query) for query in request.command.queries]
-            builder.replies.append(Reply(request.token, answer))
-        else:
-            take(builder, request)
+    def answer(shard: Shard, event: Event, now_ms: int) -> list[Effect]:
+        effects = shard.settle()
+        if not isinstance(event, Submitted) or not shard.is_leading:
+            return effects + feed(shard, event, now_ms)
+        reads = [one for one in event.requests if isinstance(one.command, kind)]
+        effects += [Reply(one.token, queries.answer_read(shard.committed.state, one.command)) for one in reads]
+        return effects + feed(shard, Submitted([one for one in event.requests if not isinstance(one.command, kind)]), now_ms)
 
-    return [(GroupBuilder, "take", take_read)]
-
-
-def _describe_committed_state() -> list[Patch]:
-    take = GroupBuilder.take
-
-    def take_read(builder: GroupBuilder, request: Request) -> None:
-        if isinstance(request.command, DescribeFiles):
-            answer = [describe_file(builder._state, key) for key in request.command.object_keys]
-            builder.replies.append(Reply(request.token, answer))
-        else:
-            take(builder, request)
-
-    return [(GroupBuilder, "take", take_read)]
-
-
-def _trim_later() -> list[Patch]:
-    def answer(leader: Leader, waiter: Waiter) -> None:
-        if not waiter.is_answered:
-            waiter.is_answered = True
-            leader._committed.settle()
-            given = queries.answer_read(leader._committed.state, waiter.command) if waiter.answer is None else waiter.answer
-            leader._effects.append(Reply(waiter.token, given))
-
-    return [(Leader, "_answer", answer)]
+    return [(Shard, "feed", answer)]
 
 
 def _times_of_deleted_batches() -> list[Patch]:
-    return [(queries, "_recompute_max_timestamp", lambda _state, _row, _log_start: None)]
+    return [(queries, "recompute_max_timestamp", lambda _state, _row, _log_start: None)]
 
 
 def _out_of_range_anywhere() -> list[Patch]:
@@ -426,19 +429,22 @@ def _stale_directory() -> list[Patch]:
 
 
 def _no_stored_results() -> list[Patch]:
-    return [(GroupBuilder, "_answer_known", lambda _builder, _command, _hashed: None)]
+    return [(GroupBuilder, "known_answer", lambda _builder, _command, _hashed: None)]
 
 
 def _no_joining() -> list[Patch]:
-    def join(builder: GroupBuilder, request: Request, command: CommitFile, _entry: PendingEntry, _file: int, _hashed: bytes) -> None:
-        read = read_lines(command.batches.tobytes(), [command])
-        outcomes, files = decide_files(builder._overlay, [command], read, builder._overlay.log_time_ms, builder._level)
-        if files is None:
-            builder.replies.append(Reply(request.token, unknown_result(builder._overlay, command)))
-        else:
-            builder._append_files(files, [(request, command)], outcomes)
+    add, retire = Term.add, Term.retire_oldest
 
-    return [(GroupBuilder, "_join", join)]
+    def add_unseen(term: Term, entry: PendingEntry) -> None:
+        add(term, entry)
+        term.by_key.clear()
+
+    def retire_unseen(term: Term) -> None:
+        entry = term.in_flight[0]
+        term.by_key.update({head.object_key: (entry, file) for file, head in enumerate(entry.heads)})
+        retire(term)
+
+    return [(Term, "add", add_unseen), (Term, "retire_oldest", retire_unseen)]
 
 
 def _any_content() -> list[Patch]:
@@ -452,7 +458,7 @@ def _any_content() -> list[Patch]:
 
 
 def _forget_deletions() -> list[Patch]:
-    return [(decide, "_is_gone", lambda _hot, _share, _limits: False)]
+    return [(decide, "is_gone", lambda _hot, _share, _limits: False)]
 
 
 def _forget_deleted_ids() -> list[Patch]:
@@ -469,10 +475,7 @@ def _prune_to_the_mark() -> list[Patch]:
 
 
 def _trust_disks() -> list[Patch]:
-    async def verify(_loader: StateLoader, _header: object) -> int:
-        return 0
-
-    return [(StateLoader, "_verify_position", verify)]
+    return [(StateLoader, "verify_position", _do_nothing)]
 
 
 async def _do_nothing(*_: object) -> None:
@@ -480,23 +483,28 @@ async def _do_nothing(*_: object) -> None:
 
 
 def _keep_the_last_directory() -> list[Patch]:
-    fail = DirectoryKeeper._fail
+    fail = DirectoryKeeper.take_offline
 
     def fail_all_but_the_last(self: DirectoryKeeper, directory: StateDirectory, reason: str) -> None:
         if sum(one.offline_reason is None for one in self.directories()) > 1:
             fail(self, directory, reason)
 
-    return [(DirectoryKeeper, "_fail", fail_all_but_the_last)]
+    return [(DirectoryKeeper, "take_offline", fail_all_but_the_last)]
 
 
 def _locks_are_failures() -> list[Patch]:
-    async def once(writer: StateWriter, work: Callable[[], T]) -> T:
-        try:
-            return await in_thread(writer._executor, work)
-        except StateBusy as busy:
-            raise StateFailed(str(busy)) from busy
+    unlocked = StateWriter.once_unlocked
 
-    return [(StateWriter, "_unlocked", once)]
+    async def once(writer: StateWriter, work: Callable[[], T]) -> T:
+        def at_once() -> T:
+            try:
+                return work()
+            except StateBusy as busy:
+                raise StateFailed(str(busy)) from busy
+
+        return await unlocked(writer, at_once)
+
+    return [(StateWriter, "once_unlocked", once)]
 
 
 def _locks_end_starts() -> list[Patch]:
@@ -635,19 +643,23 @@ PROTECTIONS: dict[str, Protection] = {
         rule="forgetting is an entry of the leader: no replica forgets on its own",
         patches=_forget_by_own_clock,
         kinds=("expire", "crash"),
-        producers_kept_s=1.0,
+        producers_kept_s=PRODUCERS_KEPT_S,
     ),
     "read-barrier": Protection(
         rule="a strict read waits for an own entry produced after it",
-        patches=_read_committed_state,
+        patches=lambda: _answered_at_once(ListOffsets),
         kinds=("lag", "expire", "pause"),
         seed_first=22,
     ),
     "describe-barrier": Protection(
-        rule="DescribeFiles waits for an own entry produced after it", patches=_describe_committed_state, kinds=("lag", "expire", "pause")
+        rule="DescribeFiles waits for an own entry produced after it",
+        patches=lambda: _answered_at_once(DescribeFiles),
+        kinds=("lag", "expire", "pause"),
     ),
     "describe-trimmed": Protection(
-        rule="DescribeFiles waits until deleted batches are counted out of their files", patches=_trim_later, kinds=("slow",)
+        rule="DescribeFiles waits until deleted batches are counted out of their files",
+        patches=lambda: [(Leader, "waits_for_trimming", lambda _leader, _command: False)],
+        kinds=("slow",),
     ),
     "live-times": Protection(
         rule="the greatest timestamp is that of a batch that was not deleted",
@@ -690,7 +702,7 @@ PROTECTIONS: dict[str, Protection] = {
     ),
     "resign-first": Protection(
         rule="leaders in a data directory that has failed lead on until another node has claimed",
-        patches=lambda: [(ReplicaRepairs, "_resign", _do_nothing)],
+        patches=lambda: [(ReplicaRepairs, "resign", _do_nothing)],
         kinds=("directory",),
     ),
     "assignment-first": Protection(

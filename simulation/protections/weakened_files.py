@@ -6,28 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from coordinator.core.commands import OK, CommitFile, CommitResult, FencedFile, FenceFiles, FileStanding, Outcome
+from coordinator.core.commands import OK, Answer, Command, CommitFile, FencedFile, FenceFiles, FileStanding, Outcome
 from coordinator.core.deciding import group
 from coordinator.core.deciding.decide_files import fences
 from coordinator.core.deciding.group import GroupBuilder
 from coordinator.core.files import requests
 from coordinator.core.files.requests import CommitContext, check_head
-from coordinator.core.leadership.term import Term
+from coordinator.core.leadership.term import Term, Waiter
 from coordinator.core.limits import Limits
-from coordinator.core.reads import file_life
 from coordinator.core.reads.standings import standings_of
-from coordinator.core.request import Reply, Request
+from coordinator.core.request import Reply, Request, Token
 from coordinator.core.state.expiry import Expiry, decide_expiry
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.state.tombstone_ages import TombstoneAges
 from coordinator.core.tables.in_memory import HotState
-from coordinator.core.tables.stored_rows import EmptyFilesPage, FileRow
 from coordinator.runtime.files import cleaner, empty_files
 from coordinator.runtime.files.asking import OwnersAsked
 from coordinator.runtime.files.empty_files import EmptyFiles
 from coordinator.runtime.files.orphan_pages import OrphanPages
 from coordinator.runtime.files.turns import Step, next_step
-from coordinator.runtime.files.walk import Position
 from records.model import Record
 from simulation.protections.protection import Patch, Protection
 
@@ -77,15 +74,7 @@ def _fences_of_commits_under_way() -> list[Patch]:
 
 
 def _commits_of_fences_under_way() -> list[Patch]:
-    known = GroupBuilder._answer_known
-
-    def answer(builder: GroupBuilder, command: CommitFile, hashed: bytes) -> CommitResult | None:
-        ruled_out, builder._term.ruled_out = builder._term.ruled_out, {}
-        result = known(builder, command, hashed)
-        builder._term.ruled_out = ruled_out
-        return result
-
-    return [(GroupBuilder, "_answer_known", answer)]
+    return [(group, "ruled_out_by", lambda _records: {})]
 
 
 def _any_age() -> list[Patch]:
@@ -104,28 +93,33 @@ def _forget_fences() -> list[Patch]:
 
 def _answers_before_fences_are_logged() -> list[Patch]:
     take = GroupBuilder.take
+    promised: dict[int, list[FencedFile]] = {}
+
+    def fence(state: ShardState, term: Term, command: FenceFiles, entry_bytes_max: int) -> list[Record]:
+        if command.is_fencing:
+            standings = standings_of(state, command.object_keys)
+            told = (FileStanding.FENCED if one is FileStanding.UNKNOWN else one for one in standings)
+            promised[id(command)] = [FencedFile(outcome=OK, standing=one) for one in told]
+        return fences(state, term, command, entry_bytes_max)
+
+    def wait(token: Token, deadline_ms: int, command: Command, answer: Answer | None = None) -> Waiter:
+        is_answered = isinstance(command, FenceFiles) and command.is_fencing
+        return Waiter(token, deadline_ms, command, answer, is_answered=is_answered)
 
     def take_question(builder: GroupBuilder, request: Request) -> None:
-        command = request.command
-        if not isinstance(command, FenceFiles) or not command.is_fencing:
-            take(builder, request)
-            return
-        builder._decide_commits()
-        records = fences(builder._state, builder._term, command, builder._limits.entry_bytes_max)
-        if records:
-            builder._append(records, None)
-        standings = standings_of(builder._state, command.object_keys)
-        promised = (FileStanding.FENCED if one is FileStanding.UNKNOWN else one for one in standings)
-        builder.replies.append(Reply(request.token, [FencedFile(outcome=OK, standing=one) for one in promised]))
+        take(builder, request)
+        answer = promised.pop(id(request.command), None)
+        if answer is not None:
+            builder.replies.append(Reply(request.token, answer))
 
-    return [(GroupBuilder, "take", take_question)]
+    return [(group, "fences", fence), (group, "Waiter", wait), (GroupBuilder, "take", take_question)]
 
 
 # ---- when an object goes
 
 
 def _orphans_deleted_at_once() -> list[Patch]:
-    ask = OrphanPages._ask
+    ask = OrphanPages.ask_all
 
     async def only_tell(pages: OrphanPages, keys: Sequence[str], *, only_tell: bool) -> list[tuple[FileStanding, ...]]:
         standings = await ask(pages, keys, only_tell=True)
@@ -133,26 +127,14 @@ def _orphans_deleted_at_once() -> list[Patch]:
             return standings
         return [tuple(FileStanding.FENCED if one is FileStanding.UNKNOWN else one for one in found) for found in standings]
 
-    return [(OrphanPages, "_ask", only_tell)]
+    return [(OrphanPages, "ask_all", only_tell)]
 
 
-def _any_file_age() -> list[Patch]:
+def _other_rules_for_empty_files(**changes: int) -> list[Patch]:
     def make(**given: Any) -> EmptyFiles:
-        return EmptyFiles(**{**given, "rules": replace(given["rules"], commit_max_age_ms=0)})
+        return EmptyFiles(**{**given, "rules": replace(given["rules"], **changes)})
 
     return [(cleaner, "EmptyFiles", make)]
-
-
-def _no_grace() -> list[Patch]:
-    read = EmptyFiles._read
-
-    def read_all(files: EmptyFiles, after: Position, limit: int, before_ms: int) -> EmptyFilesPage:
-        return read(files, after, limit, before_ms + files._rules.delete_grace_ms)
-
-    def ends_ms(empty: FileRow, commit_max_age_ms: int, _: int) -> int:
-        return file_life.ends_ms(empty, commit_max_age_ms, 0)
-
-    return [(EmptyFiles, "_read", read_all), (empty_files, "ends_ms", ends_ms)]
 
 
 FILE_PROTECTIONS: dict[str, Protection] = {
@@ -181,7 +163,7 @@ FILE_PROTECTIONS: dict[str, Protection] = {
         patches=_orphans_deleted_at_once,
         kinds=("slow",),
         files={"pausing": 0.5, "scan_s": 0.7, "commit_age_s": 2.5, "fence_kept_s": 6.0, "giving_up": 0.0},
-        seed_first=33,
+        seed_first=4,
     ),
     "fence-sees-commits": Protection(
         rule="a fence sees commits under way", patches=_fences_of_commits_under_way, kinds=("slow",), files={"giving_up": 0.5}
@@ -197,14 +179,14 @@ FILE_PROTECTIONS: dict[str, Protection] = {
     ),
     "file-age": Protection(
         rule="no file is fenced that may still be committed",
-        patches=_any_file_age,
+        patches=lambda: _other_rules_for_empty_files(commit_max_age_ms=0),
         kinds=("slow",),
         files={"pausing": 0.4, "grace_s": 0.3, "dying": 0.0, "giving_up": 0.0, "pruners": 3},
         seed_first=2,
     ),
     "delete-grace": Protection(
         rule="an object stays as long as readers use what they were told",
-        patches=_no_grace,
+        patches=lambda: _other_rules_for_empty_files(delete_grace_ms=0),
         kinds=("slow",),
         files={"grace_s": 2.0},
     ),

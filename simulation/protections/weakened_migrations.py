@@ -15,7 +15,7 @@ from coordinator.core.tables.diskless_log import MigrationFault, MigrationRecord
 from coordinator.core.tables.in_memory import HotState
 from migration import driver
 from migration.classic import ClassicState
-from records.model import PartitionCreated
+from records.model import PartitionCreated, Record
 from simulation.protections.protection import Patch
 from simulation.rival_migrations import LeaderView
 
@@ -59,25 +59,25 @@ def _reset_with_records() -> list[Patch]:
 
 
 def _no_seeds() -> list[Patch]:
-    return [(diskless_log, "_seed", lambda *_: None)]
+    return [(diskless_log, "seed_producers", lambda *_: None)]
 
 
 def _newest_seed_alone() -> list[Patch]:
-    seed = diskless_log._seed
-    return [(diskless_log, "_seed", lambda producers, row, seeds, time_ms: seed(producers, row, seeds[:1], time_ms))]
+    seed = diskless_log.seed_producers
+    return [(diskless_log, "seed_producers", lambda producers, row, seeds, time_ms: seed(producers, row, seeds[:1], time_ms))]
 
 
 def _not_pending() -> list[Patch]:
-    created = HotState._apply_created
-    return [(HotState, "_apply_created", lambda hot, record: created(hot, _born(record)))]
+    apply = HotState.apply
 
+    def apply_born(hot: HotState, record: Record, offset: int) -> bool:
+        return apply(hot, replace(record, classic_pending=False) if isinstance(record, PartitionCreated) else record, offset)
 
-def _born(record: PartitionCreated) -> PartitionCreated:
-    return replace(record, classic_pending=False)
+    return [(HotState, "apply", apply_born)]
 
 
 def _tail_counts() -> list[Patch]:
-    return [(driver, "_obstacle", lambda _state, _epoch_min=0: None)]
+    return [(driver, "obstacle_to", lambda _state, _epoch_min=0: None)]
 
 
 def _no_second_look() -> list[Patch]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from coordinator.core.commands import Outcome
 from coordinator.core.view import ShardView
 from coordinator.runtime.files.cleaner import FileCleaner
+from coordinator.runtime.files.orphan_scan import OrphanScan
 from coordinator.runtime.retention.enforcer import RetentionEnforcer
 from coordinator.runtime.routing.cluster_view import ClusterView
 from simulation.protections.protection import Patch, Protection
@@ -15,18 +17,20 @@ OPEN_S = 15.0
 
 
 def _files_removed() -> list[Patch]:
-    return [(FileCleaner, "_is_held", False)]
+    return [(FileCleaner, "is_held", False)]
 
 
 def _orphans_looked_for() -> list[Patch]:
-    return [(ClusterView, "restoration", lambda _view: None)]
+    refusal = OrphanScan.refusal
+
+    def refusal_without_restore(scan: OrphanScan, *, is_forced: bool) -> Outcome | None:
+        return refusal(scan, is_forced=True)
+
+    return [(OrphanScan, "refusal", refusal_without_restore)]
 
 
 def _retention_enforced() -> list[Patch]:
-    def check_ready(retention: RetentionEnforcer, coordinator_id: int) -> None:
-        retention._check_leading(coordinator_id)
-
-    return [(RetentionEnforcer, "_check_ready", check_ready)]
+    return [(RetentionEnforcer, "check_ready", lambda _retention, _coordinator_id: None)]
 
 
 def _unread_beginning() -> list[Patch]:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
+import simulation.protections
+from simulation.protections.protection import Patch
 from simulation.protections.weakened import PROTECTIONS, without
+from simulation.protections.weakened_migrations import MIGRATION_RULES
 from simulation.run import RunOutcome, simulate
 from simulation.scenario import Scenario
 from simulation.shrink import shrink
 
 DURATION_S = 15.0
+OF_NAMED_TUPLES = {"_replace", "_asdict", "_fields"}
+PATCHES = {name: protection.patches for name, protection in (PROTECTIONS | dict(MIGRATION_RULES)).items()}
 
 
 def first_violation(name: str) -> RunOutcome | None:
@@ -29,6 +39,40 @@ def test_without_a_protection_a_promise_is_broken(name: str) -> None:
     # The same life with the protection is in order, so it was the protection that was missing.
     with_it = simulate(protection.scenario(outcome.scenario.seed, DURATION_S))
     assert with_it.violation is None, f"{with_it.violation}\n{with_it.story}"
+
+
+@pytest.mark.parametrize("name", PATCHES)
+def test_a_protection_is_a_public_rule_of_the_product(name: str) -> None:
+    assert [attribute for _, attribute, _ in PATCHES[name]() if attribute.startswith("_")] == []
+
+
+def test_protections_read_nothing_private() -> None:
+    [folder] = simulation.protections.__path__
+    read = [
+        f"{path.name}:{node.lineno} {node.attr}"
+        for path in sorted(Path(folder).glob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__")
+    ]
+    assert [one for one in read if one.split()[-1] not in OF_NAMED_TUPLES] == []
+
+
+def wrong_signatures(patches: list[Patch]) -> Iterator[str]:
+    for owner, attribute, replacement in patches:
+        original = getattr(owner, attribute)
+        if inspect.isfunction(original) and inspect.isfunction(replacement):
+            required = [one for one in inspect.signature(original).parameters.values() if one.default is one.empty]
+            named = {one.name: None for one in required if one.kind is one.KEYWORD_ONLY}
+            try:
+                inspect.signature(replacement).bind(*(None for one in required if one.kind is one.POSITIONAL_OR_KEYWORD), **named)
+            except TypeError as error:
+                yield f"{attribute}: {error}"
+
+
+@pytest.mark.parametrize("name", PATCHES)
+def test_what_replaces_a_rule_is_called_as_the_rule_is(name: str) -> None:
+    # Otherwise every call raises, and the simulator would notice that instead of the missing rule.
+    assert list(wrong_signatures(PATCHES[name]())) == []
 
 
 def test_a_protection_is_back_afterwards() -> None:

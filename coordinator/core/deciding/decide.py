@@ -95,7 +95,7 @@ def _place(hot: HotState, command: PlacePartitions, limits: Limits) -> Decision:
         if unfit is not None:
             outcomes.append(unfit)
             continue
-        if _is_gone(hot, share, limits):
+        if is_gone(hot, share, limits):
             message = f"topic id {topic_id_text(share.topic_id)} was deleted here and does not come back"
             outcomes.append(Outcome(error=ErrorCode.UNKNOWN_TOPIC_ID, message=message))
             continue
@@ -129,7 +129,7 @@ def _unfit_share(share: TopicShare, limits: Limits) -> Outcome | None:
     return None
 
 
-def _is_gone(hot: HotState, share: TopicShare, limits: Limits) -> bool:
+def is_gone(hot: HotState, share: TopicShare, limits: Limits) -> bool:
     """Whether the topic was deleted here after the create was ordered, or too recently for its id to be used again."""
     gone = hot.deleted_topics.get(share.topic_id)
     if gone is None:

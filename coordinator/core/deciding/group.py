@@ -163,7 +163,7 @@ class GroupBuilder:
         if under_way is not None:
             self._join(request, command, *under_way, hashed)
             return True
-        answer = self._answer_known(command, hashed)
+        answer = self.known_answer(command, hashed)
         if answer is not None:
             self.replies.append(Reply(request.token, answer))
         return answer is not None
@@ -237,7 +237,7 @@ class GroupBuilder:
             return
         entry.after.append(Waiter(request.token, request.deadline_ms, command, entry.answer_of(file)))
 
-    def _answer_known(self, command: CommitFile, hashed: bytes) -> CommitResult | None:
+    def known_answer(self, command: CommitFile, hashed: bytes) -> CommitResult | None:
         """The answer for a key that is known or has a tombstone, else None."""
         reason = self._term.ruled_out.get(command.object_key)
         if reason is not None:

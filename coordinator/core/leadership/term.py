@@ -27,7 +27,7 @@ from coordinator.core.leadership.transaction import AppliedChunk, Chunk
 from coordinator.core.log_entry import ReadEntry
 from coordinator.core.request import Reply, Request, Token
 from records.committed_files.head import FileHead
-from records.model import Record
+from records.model import LeadershipClaimed, Record
 from records.tuples import tuples_of
 
 
@@ -181,7 +181,7 @@ class Term:
             last_seq = seq
             held.append(HeldRun(first_seq, seq, None if offset is None else offset - count + 1))
         self.reported_seq = last_seq
-        yield from self._drain()
+        yield from self.take_placed()
         if bad is not None:
             raise bad
 
@@ -196,14 +196,14 @@ class Term:
         Yields the held entries that this acknowledges, like `reported`. Raises `TermOver` behind them when one is not what was written.
         """
         first_seq = seq - len(entries) + 1
-        own = len(entries) if seq <= self.settled_seq else self._count_own(first_seq, entries)
+        own = len(entries) if seq <= self.settled_seq else self.count_own(first_seq, entries)
         if own:
             self.seen_seq = first_seq + own - 1
             shift = entries[0].offset - self.claim_offset - first_seq
             if shift != self.seen_shift:
                 self.seen_shift = shift
                 self.shifts.append((first_seq, shift))
-            yield from self._drain()
+            yield from self.take_placed()
         if own < len(entries):
             text = f"entry {first_seq + own} at offset {entries[own].offset} has the key but not the value that this leader wrote"
             raise TermOver(TermCause.MISPLACED, f"{text}: something else writes to the topic in its name")
@@ -217,7 +217,7 @@ class Term:
             text = f"entry {seq_read_back + 1} is acknowledged, and offset {offset} was read without it"
             raise TermOver(TermCause.MISPLACED, f"{text}: the log lost it")
 
-    def _count_own(self, first_seq: int, entries: Sequence[ReadEntry]) -> int:
+    def count_own(self, first_seq: int, entries: Sequence[ReadEntry]) -> int:
         """How many of the entries that were read, from the first one on, are settled or have the value that was written."""
         settled = max(0, self.settled_seq - first_seq + 1)
         under_way = chain.from_iterable(entry.values for entry in self.in_flight)
@@ -226,7 +226,7 @@ class Term:
         is_own = [*map(eq, map(attrgetter("value"), entries[settled:]), written), False]
         return settled + is_own.index(False)
 
-    def _drain(self) -> Iterator[tuple[PendingEntry, int]]:
+    def take_placed(self) -> Iterator[tuple[PendingEntry, int]]:
         """Acknowledge reported entries in order, up to one whose place only the reader can tell and has not seen yet."""
         held, shifts, in_flight = self.held, self.shifts, self.in_flight
         while held:
@@ -248,13 +248,14 @@ class Term:
             entry.offsets.extend(range(expected, next_offset))
             if stop_seq > entry.seq:
                 yield entry, next_offset - 1
-                self._acknowledged()
+                self.retire_oldest()
             if stop_seq > last_seq:
                 held.popleft()
             else:
                 held[0] = HeldRun(stop_seq, last_seq, None if offset is None else offset + stop_seq - seq)
 
-    def _acknowledged(self) -> None:
+    def retire_oldest(self) -> None:
+        """The oldest entry under way is acknowledged, applied and answered: it is under way no more."""
         entry = self.in_flight.popleft()
         self.acked_seq = entry.seq
         for head in entry.heads:
@@ -263,6 +264,10 @@ class Term:
             del self.ruled_out[key]
         while self.group_ends and self.group_ends[0] <= entry.seq:
             self.group_ends.popleft()
+
+    def is_begun_by(self, claim: LeadershipClaimed) -> bool:
+        """Whether a claim that came into force is the one of this term: another process may have claimed the same epoch."""
+        return claim.term == self.term_id
 
     def oldest_age_ms(self, now_ms: int) -> int:
         """Age of the oldest entry that is not acknowledged, 0 when there is none."""

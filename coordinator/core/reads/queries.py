@@ -116,13 +116,13 @@ def list_offset(state: Lookups, query: OffsetQuery) -> FoundOffset:
 def _max_timestamp(state: Lookups, row: int, log_start: int) -> FoundOffset:
     table = state.hot.partitions
     if table.max_timestamp_offset.cells[row] < log_start:
-        _recompute_max_timestamp(state, row, log_start)
+        recompute_max_timestamp(state, row, log_start)
     if table.max_timestamp_offset.cells[row] < 0:
         return _NOTHING_FOUND
     return FoundOffset(outcome=OK, timestamp=table.max_timestamp.cells[row], offset=table.max_timestamp_offset.cells[row])
 
 
-def _recompute_max_timestamp(state: Lookups, row: int, log_start: int) -> None:
+def recompute_max_timestamp(state: Lookups, row: int, log_start: int) -> None:
     """The batch that had the greatest timestamp was deleted: find the next one among the live ones."""
     best, best_offset = -1, -1
     for rows in state.rows_of_greatest(row, log_start):

@@ -172,7 +172,7 @@ def apply_migration(partitions: PartitionTable, producers: ProducerTable, row: i
     """Take a record that may be into the tables. The caller has dropped the producers of a partition that is reset."""
     facts = facts_of(partitions, row)
     if isinstance(record, DisklessLogInitialized) and facts.origin is LogOrigin.PENDING:
-        _seed(producers, row, record.producers, max(record.time_ms, log_time_ms))
+        seed_producers(producers, row, record.producers, max(record.time_ms, log_time_ms))
     now = moved(facts, record)
     partitions.first_offset.cells[row] = now.start_offset
     partitions.prefix_start.cells[row] = now.prefix_start
@@ -182,7 +182,8 @@ def apply_migration(partitions: PartitionTable, producers: ProducerTable, row: i
     partitions.rows.touch(row)
 
 
-def _seed(producers: ProducerTable, row: int, seeds: list[SeededProducerBatch], time_ms: int) -> None:
+def seed_producers(producers: ProducerTable, row: int, seeds: list[SeededProducerBatch], time_ms: int) -> None:
+    """Let a partition know the last batches of the producers of its classic log."""
     by_producer: dict[int, list[SeededProducerBatch]] = {}
     for seed in seeds:
         by_producer.setdefault(seed.producer_id, []).append(seed)

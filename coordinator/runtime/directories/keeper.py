@@ -185,11 +185,11 @@ class DirectoryKeeper:
                 async with asyncio.timeout(self._pauses.directory_patience_s):
                     self._uses[directory.directory_id] = await directory.probe()
             except DirectoryFailed as failed:
-                self._fail(directory, str(failed))
+                self.take_offline(directory, str(failed))
             except TimeoutError:
                 LOG.warning("data directory is slow path=%s", directory.path)
         for directory, failure in await self._find_homes(cluster_id, topic_id):
-            self._fail(directory, str(failure))
+            self.take_offline(directory, str(failure))
         if not self._homes.online:
             raise FatalError(self._nothing_left())
         for directory in self._homes.online:
@@ -243,7 +243,7 @@ class DirectoryKeeper:
             async with asyncio.timeout(self._pauses.directory_patience_s):
                 self._uses[home.directory_id] = await home.probe(CONFIRM_BYTES + wanted_bytes)
         except DirectoryFailed as failed:
-            self._fail(home, f"{failed} (coordinator {partition}: {trouble})")
+            self.take_offline(home, f"{failed} (coordinator {partition}: {trouble})")
         except TimeoutError:
             LOG.warning("data directory is slow path=%s trouble=%r", home.path, str(trouble))
         else:
@@ -255,7 +255,7 @@ class DirectoryKeeper:
         doubts = [then_s for then_s in self._doubts.get(partition, ()) if now_s - then_s < DOUBTS_FORGOTTEN_S]
         self._doubts[partition] = [*doubts, now_s]
         if len(doubts) + 1 >= DOUBTS_MAX:
-            self._fail(home, f"{trouble} (coordinator {partition}, {DOUBTS_MAX} times in a row)")
+            self.take_offline(home, f"{trouble} (coordinator {partition}, {DOUBTS_MAX} times in a row)")
 
     async def _watch(self, directory: StateDirectory) -> None:
         """Probe a directory until it fails, so that one with idle replicas is found as well."""
@@ -264,9 +264,9 @@ class DirectoryKeeper:
             try:
                 self._uses[directory.directory_id] = await directory.probe()
             except DirectoryFailed as failed:
-                self._fail(directory, str(failed))
+                self.take_offline(directory, str(failed))
 
-    def _fail(self, directory: StateDirectory, reason: str) -> None:
+    def take_offline(self, directory: StateDirectory, reason: str) -> None:
         """A directory is offline until the process starts again."""
         if directory not in self._homes.online:
             return

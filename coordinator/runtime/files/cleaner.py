@@ -72,7 +72,7 @@ class FileCleaner:
         return self._kept[partition].counts if partition in self._kept else NOTHING_DONE
 
     @property
-    def _is_held(self) -> bool:
+    def is_held(self) -> bool:
         """Whether nothing may be deleted: until an operator calls a restore finished, another state's objects may be needed."""
         directory = self._replicas.shard(DIRECTORY_PARTITION)
         return directory is None or directory.may_restore_be_open
@@ -85,7 +85,7 @@ class FileCleaner:
             has_more = False
             if not self._replicas.is_leading(partition):
                 files.forget()
-            elif not self._is_held and not remover.is_resting:
+            elif not self.is_held and not remover.is_resting:
                 try:
                     has_more = await files.look()
                 except NotReadable as unreadable:

@@ -96,7 +96,7 @@ class OrphanPages:
         usual = [one for one in objects if is_key(one.key)]
         old = [one for one in usual if _time_ms(one, now_ms) < older_than_ms]
         asked = [one for one in old if self._may_be_file(one.key)]
-        standings = await self._ask([one.key for one in asked], only_tell=True)
+        standings = await self.ask_all([one.key for one in asked], only_tell=True)
         orphans = [
             Orphan(object_key=one.key, size_bytes=one.size_bytes, time_ms=_time_ms(one, now_ms), reason=_reason(found))
             for one, found in zip(asked, standings, strict=True)
@@ -118,7 +118,7 @@ class OrphanPages:
 
         One that a coordinator has got meanwhile stays. Raises `PageUndecided`, and what `coordinator_count` raises.
         """
-        standings = await self._ask([one.object_key for one in orphans], only_tell=False)
+        standings = await self.ask_all([one.object_key for one in orphans], only_tell=False)
         fenced = [one for one, found in zip(orphans, standings, strict=True) if all(standing.is_out for standing in found)]
         if not fenced:
             return ScanCounts(), None
@@ -130,7 +130,7 @@ class OrphanPages:
         # What a store lists beside the prefix is not this service's.
         return key.startswith(self._rules.prefix) and not why_no_file(key, self._rules.kept_prefix)
 
-    async def _ask(self, keys: Sequence[str], *, only_tell: bool) -> list[tuple[FileStanding, ...]]:
+    async def ask_all(self, keys: Sequence[str], *, only_tell: bool) -> list[tuple[FileStanding, ...]]:
         """How every coordinator stands to each key. Raises `PageUndecided`."""
         if not keys:
             return []

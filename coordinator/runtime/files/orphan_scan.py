@@ -130,7 +130,7 @@ class OrphanScan:
 
         `is_forced` allows it while a restore is unfinished.
         """
-        refused = self._refusal(is_forced=is_forced)
+        refused = self.refusal(is_forced=is_forced)
         if refused is not None:
             return refused
         if self._is_at_work:
@@ -150,7 +150,7 @@ class OrphanScan:
 
     async def look(self, after: str, patience_s: float) -> LookedPages | Outcome:
         """Find the next orphans behind a key and change nothing: as many as fit an answer, or as are found in that time."""
-        refused = self._refusal(is_forced=True)
+        refused = self.refusal(is_forced=True)
         if refused is not None or self._store is None or self._pages is None:
             return refused or Outcome(error=ErrorCode.INVALID_REQUEST, message=self._rules.off_because)
         until_s = asyncio.get_running_loop().time() + patience_s
@@ -172,7 +172,7 @@ class OrphanScan:
             return Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=str(failed))
         return LookedPages(orphans=orphans, counts=counts, unusual_keys=unusual, after=after, is_end=True)
 
-    def _refusal(self, *, is_forced: bool) -> Outcome | None:
+    def refusal(self, *, is_forced: bool) -> Outcome | None:
         """Why no scan is possible now; None when nothing is in the way."""
         if self._store is None:
             return Outcome(error=ErrorCode.INVALID_REQUEST, message=f"orphans are not looked for: {self._rules.off_because}")
@@ -207,7 +207,7 @@ class OrphanScan:
             if not self._is_leading():
                 # Another leader may go on with the round: the store knows how far it is.
                 self._record, self._is_asked, self._is_another_asked, self._is_forced = None, False, False, False
-            elif self._refusal(is_forced=self._is_forced) is None and asyncio.get_running_loop().time() >= self._next_try_s:
+            elif self.refusal(is_forced=self._is_forced) is None and asyncio.get_running_loop().time() >= self._next_try_s:
                 await self._attempt()
 
     async def _attempt(self) -> None:
@@ -293,7 +293,7 @@ class OrphanScan:
         saved_s = loop.time()
         async for chunk in self._store.list(self._rules.prefix, record.after):
             for page in _pages(chunk):
-                if self._refusal(is_forced=self._is_forced) is not None:
+                if self.refusal(is_forced=self._is_forced) is not None:
                     return
                 began_s = loop.time()
                 counts, unusual = await self._work(self._pages, page, record.after)

@@ -135,7 +135,7 @@ class StateLoader:
                 state = ShardState(cold=store.reader(), prepared_for=prepared_for)
                 return Loaded(store=store, state=state, header=None, packer=Packer(), certain_end=end)
             if not is_fresh:
-                await self._verify_position(stored.header, start, end)
+                await self.verify_position(stored.header, start, end)
             # Seconds for a million partitions: what else this process leads goes on meanwhile.
             state = await in_thread(self._executor, partial(ShardState.restore, stored, store.reader()))
             # A snapshot was proven, and its log with it: folded from there is folded from the beginning.
@@ -161,7 +161,7 @@ class StateLoader:
 
         async def verify(header: Header) -> None:
             try:
-                await self._verify_position(header, start, end)
+                await self.verify_position(header, start, end)
             except (EntryDiffers, ReplicaUnloadable) as other:
                 raise BadSnapshot(f"the snapshot up to offset {header.applied_offset} is not of this log: {other}") from other
 
@@ -190,7 +190,7 @@ class StateLoader:
         self._failures.kept(name)
         LOG.error("state database set aside partition=%d file=%s reason=%r", self._partition, name, reason)
 
-    async def _verify_position(self, header: Header, start: int, end: int) -> None:
+    async def verify_position(self, header: Header, start: int, end: int) -> None:
         """The log, which has the entries `[start, end)`, must still hold what the database was built from.
 
         Raises `ReplicaUnloadable`, `EntryDiffers`.

@@ -104,7 +104,7 @@ class ReplicaRepairs:
             former = self._replicas[partition]
             is_homeless = await self._is_homeless(former)
             if is_homeless:
-                await self._resign(former)
+                await self.resign(former)
             else:
                 if former.trouble is not None:
                     former.invalidate(str(former.trouble))
@@ -173,7 +173,7 @@ class ReplicaRepairs:
             return self._directories.is_homeless(replica.partition)
         return await self._directories.has_failed(replica.partition, replica.trouble)
 
-    async def _resign(self, replica: Replica) -> None:
+    async def resign(self, replica: Replica) -> None:
         """Lead on without a database until another node has claimed, and not for long."""
         if replica.view is None or not replica.view.is_leading:
             return

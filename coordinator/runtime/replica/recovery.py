@@ -80,7 +80,7 @@ class Recovery:
                 if end < next_offset:
                     self._on_log_lost(f"everything before offset {next_offset} was read, but the log ends at {end}")
                     return
-                if not prove or await self._prove() is Proof.MEMBER:
+                if not prove or await self.prove_membership() is Proof.MEMBER:
                     self._feed(MayClaim(end, self._rng.getrandbits(63) | 1))
                     return
             except (KafkaUnavailable, TopicMissing) as unavailable:
@@ -90,7 +90,7 @@ class Recovery:
                 LOG.exception("recovery failed unforeseen and is tried again partition=%d", self._partition)
             await asyncio.sleep(self._rng.uniform(*RETRY_BACKOFF_S))
 
-    async def _prove(self) -> Proof:
+    async def prove_membership(self) -> Proof:
         proof: asyncio.Future[Proof] = self._loop.create_future()
         self._membership.prove(self._partition, lambda value: None if proof.done() else proof.set_result(value))
         return await proof

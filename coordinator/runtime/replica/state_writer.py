@@ -148,7 +148,7 @@ class StateWriter:
         store = self._store
         if store is None:
             raise StateFailed(f"coordinator {self._partition} has no open state database")
-        return await self._unlocked(store.pin)
+        return await self.once_unlocked(store.pin)
 
     async def finish(self) -> StateStore | None:
         """Wait for the write that is under way, and let go of the database: it is returned, to be closed; None when there is none.
@@ -185,7 +185,7 @@ class StateWriter:
             return False
         return True
 
-    async def _unlocked(self, work: Callable[[], T]) -> T:
+    async def once_unlocked(self, work: Callable[[], T]) -> T:
         """Do work on the database in the writer's thread, again until it meets no lock. Raises `StateBusy` once the writer finishes."""
         while True:
             try:
@@ -229,10 +229,10 @@ class StateWriter:
         try:
             # Packed once: a packer goes on from the flush before.
             flush = await in_thread(self._executor, lambda: self._packer.pack(freeze, rest))
-            await self._unlocked(lambda: store.write(flush, rest))
+            await self.once_unlocked(lambda: store.write(flush, rest))
             self._lock.gone()
             # The next write does not begin before this is pinned.
-            pinned = await self._unlocked(store.pin) if is_wanted else None
+            pinned = await self.once_unlocked(store.pin) if is_wanted else None
             shard.written()
         except DirectoryFailed as failed:
             self.failures += 1

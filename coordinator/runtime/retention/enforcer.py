@@ -180,7 +180,7 @@ class RetentionEnforcer:
 
     async def _look_at_all(self, coordinator_id: int, topic_ids: Collection[bytes], run: _Run) -> None:
         """Look at every partition until nothing is left that was past retention at its first look. Raises `_NotNow`, `NotReadable`."""
-        self._check_ready(coordinator_id)
+        self.check_ready(coordinator_id)
         keys: Iterable[tuple[Key, Bound | None]] = ((key, None) for key in self._partitions(coordinator_id, topic_ids))
         while True:
             again: list[tuple[Key, Bound | None]] = []
@@ -224,7 +224,7 @@ class RetentionEnforcer:
                 for partition in replica.look(ShardView.partitions_of, topic_id):
                     yield topic_id, partition
 
-    def _check_ready(self, coordinator_id: int) -> None:
+    def check_ready(self, coordinator_id: int) -> None:
         """Raises `_NotNow`."""
         self._check_leading(coordinator_id)
         directory = self._replicas.shard(DIRECTORY_PARTITION)
@@ -253,15 +253,19 @@ class RetentionEnforcer:
         known = run.known.get(key) or run.known_before.get(key)
         return self._replicas[coordinator_id].look(_past_retention, key, retention, bound, self._clock_ms(), known)
 
+    async def check_settings(self) -> None:
+        """See to it that this node knows the settings that are in the log. Raises `_NotNow`."""
+        if not await self._router.directory_is_current(DIRECTORY_TIMEOUT_MS):
+            message = "the directory of topics cannot be read to its end now, so settings may have changed; retry"
+            raise _NotNow(Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=message))
+
     async def _delete(self, coordinator_id: int, found: Mapping[Key, _Found], run: _Run) -> None:
         """Delete what was found, as far as the settings by which it was found are still those of the topic. Raises `_NotNow`."""
         if run.is_dry_run:
             for key, (_, look) in found.items():
                 run.note(key, look)
             return
-        if not await self._router.directory_is_current(DIRECTORY_TIMEOUT_MS):
-            message = "the directory of topics cannot be read to its end now, so settings may have changed; retry"
-            raise _NotNow(Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=message))
+        await self.check_settings()
         self._check_leading(coordinator_id)
         kept = [(key, look) for key, (retention, look) in found.items() if self._retention(key[0]) == retention]
         points = [DeletePoint(topic_id=topic_id, partition=partition, offset=look.delete_to) for (topic_id, partition), look in kept]

@@ -277,7 +277,7 @@ class DirectoryWorker:
         """See to it that the schema level rises when it can."""
         while True:
             try:
-                await self._raise_schema_level()
+                await self.raise_to_agreed_level()
             except Exception:
                 LOG.exception("the schema level could not be looked at; it is tried again")
             await asyncio.sleep(self._context.pauses.level_check_s * self._context.rng.uniform(0.5, 1.0))
@@ -295,7 +295,7 @@ class DirectoryWorker:
             return self._router.not_led(DIRECTORY_PARTITION)
         return cast(Outcome, await replica.ask(RaiseSchemaLevel(level=level, gone_node_ids=gone_node_ids), timeout_ms))
 
-    async def _raise_schema_level(self) -> None:
+    async def raise_to_agreed_level(self) -> None:
         """Raise the level to the highest that all agree to, if we lead the directory.
 
         A member of the group that is not registered at that level may be one that only just starts, of an earlier version
