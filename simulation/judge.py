@@ -32,9 +32,9 @@ from simulation.compare import differences
 from simulation.fold import LogFold, Where
 from simulation.loop import START_MS
 from simulation.objects import JudgedObjects
+from simulation.retention import JudgedRetention
 from simulation.scenario import Scenario
 from simulation.story import Story, Violation
-from simulation.workload.retention import JudgedRetention
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 NOT_DECIDED = frozenset({3, 6, 7, 14, 15, 16, 100})
