@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from coordinator.kafka.names import METADATA_TOPIC
 from coordinator.runtime.ports import KafkaBroker, LogListener
@@ -54,6 +54,10 @@ class FakeKafka:
         self.unanswered: set[int] = set()
         """Partitions whose broker gives no answer about their logs; `set_unanswered` changes it."""
         self.refusal: str | None = None
+        self.before: dict[str, Callable[[int], Awaitable[None]]] = {}
+        """By the name of a question of `FakeCluster`: awaited with its partition (-1: none) first. It may wait, or raise as brokers do."""
+        self.on_producer: Callable[[str, int], None] = lambda what, partition: None
+        """Called with "open" before a producer is made and with "abandoned" after its end. It may raise what the system does."""
         self.topic_id: bytes | None = None
         self.logs: list[FakeLog] = []
         self.group = FakeGroup(loop=loop, rng=rng, faults=self.faults, partitions=partitions)

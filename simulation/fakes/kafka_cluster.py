@@ -38,6 +38,7 @@ class FakeCluster:
 
     async def describe_topic(self) -> TopicFacts:
         """Describe the topic. Raises `TopicMissing`, `KafkaUnavailable`."""
+        await self._begin("describe_topic", -1)
         topic_id = await self.topic_id()
         kafka = self._kafka
         return TopicFacts(
@@ -55,6 +56,7 @@ class FakeCluster:
 
     async def create_topic(self, *, partitions: int, replication_factor: int, config: Mapping[str, str]) -> None:
         """Create the topic; one that exists already is left as it is. Raises `KafkaUnavailable`, `ClusterRefused`."""
+        await self._begin("create_topic", -1)
         await self._reach()
         kafka = self._kafka
         if kafka.topic_id is not None:
@@ -67,6 +69,7 @@ class FakeCluster:
 
     async def topic_id(self) -> bytes:
         """Return the topic id. Raises `TopicMissing`, `KafkaUnavailable`."""
+        await self._begin("topic_id", -1)
         await self._reach()
         if self._kafka.topic_id is None:
             raise TopicMissing(f"could not read the topic id {self._kafka.topic}: UNKNOWN_TOPIC_OR_PART")
@@ -74,11 +77,13 @@ class FakeCluster:
 
     async def log_range(self, partition: int) -> tuple[int, int]:
         """Return (log start offset, log end offset). Raises `TopicMissing`, `KafkaUnavailable`."""
+        await self._begin("log_range", partition)
         log = await self._log(partition)
         return log.start_offset, log.end_offset
 
     async def read_entry(self, partition: int, offset: int) -> LogEntry | None:
         """Read one entry; None when that offset is not in the log."""
+        await self._begin("read_entry", partition)
         log = await self._log(partition)
         if not log.start_offset <= offset < log.end_offset:
             return None
@@ -87,6 +92,7 @@ class FakeCluster:
 
     async def delete_before(self, partition: int, offset: int) -> int:
         """Delete the entries below `offset`; returns the log's start. Raises `TopicMissing`, `KafkaUnavailable`, `ClusterRefused`."""
+        await self._begin("delete_before", partition)
         log = await self._log(partition)
         if offset > log.end_offset:
             raise ClusterRefused(f"{self._kafka.topic}-{partition}: offset {offset} is beyond the end of the log, {log.end_offset}")
@@ -95,13 +101,19 @@ class FakeCluster:
 
     async def group_members(self) -> frozenset[str]:
         """Return the client ids of the members of the group. Raises `KafkaUnavailable`."""
+        await self._begin("group_members", -1)
         await self._reach()
         return self._kafka.group.client_ids()
 
     async def brokers(self) -> tuple[KafkaBroker, ...]:
         """Return the brokers, by id. Raises `KafkaUnavailable`."""
+        await self._begin("brokers", -1)
         await self._reach()
         return tuple(sorted(self._kafka.brokers))
+
+    async def _begin(self, question: str, partition: int) -> None:
+        if (script := self._kafka.before.get(question)) is not None:
+            await script(partition)
 
     async def _log(self, partition: int) -> FakeLog:
         await self._reach()

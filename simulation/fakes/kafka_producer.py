@@ -82,6 +82,7 @@ class FakeTermProducer:
             self._queue.pop()
         if not self._queue:
             self._kafka.forget(self)
+        self._kafka.on_producer("abandoned", self._partition)
 
     def wake(self) -> None:
         """Go on delivering when the network allows it."""
@@ -181,7 +182,8 @@ class FakeTermProducers:
         return True
 
     def open(self, partition: int, on_reports: OnReports) -> FakeTermProducer:
-        """Hand out a producer for one term."""
+        """Hand out a producer for one term. Raises what `FakeKafka.on_producer` does."""
+        self._node.kafka.on_producer("open", partition)
         self._opened = [producer for producer in self._opened if not producer.is_abandoned]
         producer = FakeTermProducer(self._node, partition, on_reports)
         self._opened.append(producer)

@@ -17,26 +17,8 @@ from simulation.fakes.kafka_log import Fate, Faults
 from simulation.fakes.kafka_producer import FURTHER_ON_MAX, FakeTermProducers
 from simulation.fakes.kafka_reader import FakeLogReader
 from simulation.fakes.reports import noted_in
-
-TIMEOUT_S = 60.0  # of the loop's time
-
-
-class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop whose clock jumps to the next timer instead of waiting for it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._now_s = 0.0
-
-    def time(self) -> float:
-        return self._now_s
-
-    def _run_once(self) -> None:
-        # The timers that count: asyncio drops cancelled ones itself, and would then wait for the next one in real time.
-        timers = [one for one in self._scheduled if not one.cancelled()]  # type: ignore[attr-defined]
-        if not self._ready and timers:  # type: ignore[attr-defined]
-            self._now_s = max(self._now_s, min(one.when() for one in timers))
-        super()._run_once()  # type: ignore[misc]
+from tests.virtual_loop import VirtualLoop
+from tests.waiting import until, virtual_time
 
 
 class FakeWorld:
@@ -53,13 +35,10 @@ class FakeWorld:
         return self._nodes[name]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        end_s = self.loop.time() + TIMEOUT_S
-        while not condition():
-            assert self.loop.time() < end_s, "the condition did not come true"
-            await asyncio.sleep(0.001)
+        await until(condition, "the condition", every_s=0.001)
 
     async def settle(self) -> None:
-        await asyncio.sleep(1.0)  # of virtual time: every delay of the fakes is shorter
+        await virtual_time(1.0)  # every delay of the fakes is shorter
 
     def reader(self, listener: LogListener) -> FakeLogReader:
         return self.node("reader").reader(listener)
@@ -73,7 +52,7 @@ class FakeWorld:
         async def beat() -> None:
             while node not in self._silent:
                 member.alive()
-                await asyncio.sleep(0.5)
+                await virtual_time(0.5)
 
         self._tasks.append(self.loop.create_task(beat()))
         return member

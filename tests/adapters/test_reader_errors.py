@@ -15,6 +15,7 @@ from coordinator.adapters.kafka.producing.librdkafka import handle_of
 from coordinator.adapters.kafka.reading.log_questions import LogQuestions, Skipped
 from coordinator.adapters.kafka.reading.reader import KafkaLogReader
 from coordinator.runtime.ports import LogBroken, LogEntry
+from tests.waiting import attempts, until
 
 FETCH = 1
 """The number of the request."""
@@ -58,10 +59,10 @@ class Listener:
 
 
 async def reach(reader: KafkaLogReader, listener: Listener, count: int) -> None:
-    async with asyncio.timeout(20):
-        while len(listener.offsets) < count and not listener.breaks:
-            reader.deliver()
-            await asyncio.sleep(0.02)
+    async for _ in attempts(f"{count} entries", 20, every_s=0.02):
+        if len(listener.offsets) >= count or listener.breaks:
+            return
+        reader.deliver()
 
 
 @pytest.mark.parametrize("error", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN, KafkaError.INVALID_MSG])
@@ -76,9 +77,7 @@ async def test_a_broker_that_refuses_a_fetch_is_asked_again(error: int) -> None:
         reader.follow(0, 0, 1)
         await reach(reader, listener, 1)
         broker.fail_next_fetch(error)
-        async with asyncio.timeout(20):
-            while not reader.stats.reader_partition_errors.total():  # noqa: ASYNC110 - counted by the reader's thread
-                await asyncio.sleep(0.02)
+        await until(reader.stats.reader_partition_errors.total, "the error to be counted by the reader's thread")
         broker.write()
         await reach(reader, listener, 2)
     finally:

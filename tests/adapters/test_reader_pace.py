@@ -14,6 +14,7 @@ from confluent_kafka import TopicPartition
 from coordinator.adapters.kafka.reading import reader as module
 from coordinator.adapters.kafka.reading.reader import KafkaLogReader
 from coordinator.runtime.ports import LogBroken, LogEntry
+from tests.waiting import attempts, stays, until
 
 PATIENCE_S = 20.0
 NEVER_S = 3600.0
@@ -95,10 +96,10 @@ class Listener:
         raise AssertionError(f"{partition} {generation} {why} {detail}")
 
     async def until(self, deliveries: int, tick: Callable[[], None] = lambda: None) -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            while len(self.deliveries) < deliveries:
-                tick()
-                await asyncio.sleep(0.005)
+        async for _ in attempts(f"{deliveries} deliveries"):
+            if len(self.deliveries) >= deliveries:
+                return
+            tick()
 
 
 @asynccontextmanager
@@ -127,9 +128,7 @@ async def reading(
 
 async def was_read(reader: KafkaLogReader) -> None:
     """Wait until the reader's thread has left something for the event loop."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not reader.stats.reader_chunks:  # noqa: ASYNC110 - counted in another thread
-            await asyncio.sleep(0.005)
+    await until(lambda: reader.stats.reader_chunks, "entries from the reader's thread")
 
 
 async def test_entries_come_together_until_one_is_urgent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +138,7 @@ async def test_entries_come_together_until_one_is_urgent(monkeypatch: pytest.Mon
         await listener.until(1, reader.deliver)
         for _ in range(3):
             topic.append(0)
-        await asyncio.sleep(0.3)
+        await stays(lambda: listener.deliveries == [(0, [0])], "the only delivery", 0.3)
         reader.deliver()
         assert listener.deliveries == [(0, [0])]
         reader.hurry(0, True)
@@ -151,7 +150,7 @@ async def test_entries_come_together_until_one_is_urgent(monkeypatch: pytest.Mon
         topic.append(0)
         await listener.until(4, reader.deliver)
         topic.append(0)
-        await asyncio.sleep(0.3)
+        await stays(lambda: len(listener.deliveries) == 4, "the number of deliveries", 0.3)
         reader.deliver()
         assert len(listener.deliveries) == 4
 
@@ -161,8 +160,7 @@ async def test_what_is_not_urgent_waits_for_the_tick(monkeypatch: pytest.MonkeyP
     async with reading(topic, monkeypatch) as (reader, listener):
         topic.append(0)
         await was_read(reader)
-        await asyncio.sleep(0.05)
-        assert listener.deliveries == []
+        await stays(lambda: listener.deliveries == [], "no delivery", 0.05)
         reader.deliver()
         assert listener.deliveries == [(0, [0])]
 
@@ -222,6 +220,6 @@ async def test_a_partition_that_is_followed_no_more_hurries_nobody(monkeypatch: 
         # Up to two deliveries come at once: the reader waits for an entry already, and the command wakes it for another.
         for _ in range(4):
             topic.append(0)
-            await asyncio.sleep(0.15)
+            await stays(lambda: len(listener.deliveries) <= 3, "the number of deliveries", 0.15)
             reader.deliver()
         assert len(listener.deliveries) <= 3

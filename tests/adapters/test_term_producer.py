@@ -23,6 +23,7 @@ from coordinator.core.events import NewEntry
 from coordinator.runtime.ports import ProduceRefused, Report
 from records.entry_key import EntryKey, encode_key
 from simulation.fakes.reports import noted_in
+from tests.waiting import until
 
 PRODUCE_API_KEY = 0
 ROUND_TRIP_MS = 150
@@ -102,9 +103,7 @@ class World:
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Wait for it."""
-        async with asyncio.timeout(60):
-            while not condition():  # noqa: ASYNC110 - the producer knows no events
-                await asyncio.sleep(0.005)
+        await until(condition, "the producer")
 
     async def reported(self) -> None:
         """Wait until every entry is, well and in order."""
@@ -152,9 +151,7 @@ async def world(signals: bool, on_load: Callable[[bool], None] = lambda is_heavy
     producers = producers_of(signals, {"test.mock.num.brokers": 1, "test.mock.broker.rtt": ROUND_TRIP_MS}, on_load=on_load)
     if signals:
         producers.start()
-        async with asyncio.timeout(60):
-            while not producers.is_signalling:  # noqa: ASYNC110 - the producers know no events
-                await asyncio.sleep(0.005)
+        await until(lambda: producers.is_signalling, "signals")
     made = World(producers)
     made.group(1)
     await made.reported()
@@ -325,9 +322,7 @@ async def test_what_a_client_says_of_itself_is_logged_and_counted(caplog: pytest
     made = producers_of(True, {}, "127.0.0.1:1")
     made.start()
     try:
-        async with asyncio.timeout(60):
-            while not (made.stats.client_errors["producer:_ALL_BROKERS_DOWN"] and "127.0.0.1:1" in caplog.text):  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
+        await until(lambda: made.stats.client_errors["producer:_ALL_BROKERS_DOWN"] and "127.0.0.1:1" in caplog.text, "the client's words")
         assert "FAIL [c" in caplog.text
     finally:
         assert await made.close(10)
@@ -355,9 +350,7 @@ async def test_a_producer_that_is_being_made_is_ended_with_the_others(signals: b
     stats = SlowMaking()
     producers = producers_of(signals, {"test.mock.num.brokers": 1}, stats=stats)
     producers.start()
-    async with asyncio.timeout(60):
-        while not stats.is_made.is_set():  # noqa: ASYNC110 - another thread says so
-            await asyncio.sleep(0.005)
+    await until(stats.is_made.is_set, "the client to be made in another thread")
     closing = asyncio.ensure_future(producers.close(60))
     await asyncio.sleep(0)
     stats.may_go_on.set()

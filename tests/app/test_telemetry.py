@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import time
 from pathlib import Path
 
 from coordinator.adapters.kafka.stats import KafkaStats
@@ -19,6 +18,7 @@ from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place
 from tests.runtime.data_directories import over
 from tests.runtime.nodes import in_memory, running
+from tests.waiting import block_loop, until
 
 
 def test_the_first_error_of_an_answer_is_found_where_it_is() -> None:
@@ -91,12 +91,10 @@ def test_a_blocked_event_loop_is_seen() -> None:
     async def blocked() -> None:
         async with running(in_memory(), MemoryStateStores(), telemetry=MetricsTelemetry(metrics)) as started:
             started.node.start()
-            while not seen("count"):  # noqa: ASYNC110 - the next tick comes by itself
-                await asyncio.sleep(0.01)
+            await until(lambda: seen("count"), "a tick")
             before = seen("count")
-            time.sleep(0.3)  # noqa: ASYNC251 - blocks the loop on purpose
-            while seen("count") == before:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+            block_loop(0.3)
+            await until(lambda: seen("count") != before, "the next tick")
 
     # The loops of the other tests do not see that they stand still.
     with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -85,11 +84,8 @@ def run(*words: str | bytes, folder: Path, shell: str = "") -> subprocess.Comple
 
 
 def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    end_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < end_s, "waited in vain"
-        time.sleep(0.01)
+    wait_until(lambda: condition() or process.poll() is not None, "the process", PATIENCE_S)
+    assert condition() or process.poll() is None, process.communicate()
 
 
 def session(process: subprocess.Popen[str]) -> set[int]:

@@ -6,7 +6,6 @@ import os
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from click.testing import CliRunner, Result
 from cli.main import root
 from coordinator.security.scram import ScramCredentials
 from coordinator.security.users_file import read_users, users_locked, write_users
+from integration_tests.waiting import wait_until
 
 PASSWORD = "s3cret, with = and é"
 
@@ -90,9 +90,9 @@ def test_processes_that_change_a_file_at_once_lose_no_change(tmp_path: Path) -> 
             command = [sys.executable, "-m", "cli.program", "users", *one, "--file", str(file)]
             with given.open("rb") as stdin:
                 running.append(subprocess.Popen(command, stdin=stdin, stderr=subprocess.PIPE, cwd=Path(__file__).parents[2], text=True))
-        end = time.monotonic() + 30
-        while time.monotonic() < end and not all(process.poll() is not None or _has_open(process.pid, folder) for process in running):
-            time.sleep(0.01)
+        wait_until(
+            lambda: all(process.poll() is not None or _has_open(process.pid, folder) for process in running), "all to wait for the lock"
+        )
         write_users(file, {**read_users(file), "mine": read_users(file)["old-1"]})
     for process in running:
         said = process.communicate(timeout=60)[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from coordinator.config.load import load_settings
 from coordinator.config.values import HttpAddress
 from coordinator.runtime.failures import FatalError
 from simulation.fakes.certificates import Authority
+from tests.waiting import attempts
 
 TOKEN = "0123456789abcdef"
 ESSENTIAL = {"node.id": "1", "bootstrap.servers": "k:9092", "data.dirs": "/tmp/d", "object.store.url": "memory://"}
@@ -109,13 +110,10 @@ async def test_a_certificate_that_changes_counts_from_the_next_connection_on(tmp
         second = Authority(tmp_path, "second")
         second.issue("node")
         following = asyncio.create_task(made.follow(0.01))
-        async with asyncio.timeout(WAIT_S):
-            while True:
-                try:
-                    assert (await ask(port, "/healthy", trust=second))[0] == 200
-                    break
-                except ssl.SSLError:
-                    await asyncio.sleep(0.01)
+        async for _ in attempts("the second certificate"):
+            with suppress(ssl.SSLError):
+                assert (await ask(port, "/healthy", trust=second))[0] == 200
+                break
         following.cancel()
         with pytest.raises(ssl.SSLError):
             await ask(port, "/healthy", trust=first)

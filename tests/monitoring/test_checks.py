@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from click.testing import CliRunner
 from cli.main import root
 from cli.outcome import Exit
 from cli.spark.durations import Duration
+from integration_tests.waiting import wait_until
 from spark_jobs.monitor.checks import AUDIT_STATUS, RETRY_S, Check, Checks
 
 
@@ -43,12 +43,12 @@ class Scene:
 
     def settle(self) -> int:
         """Look until nothing runs; how many runs there were so far."""
-        deadline_s = time.monotonic() + 60
-        self.checks.look()
-        while self.checks.running is not None:
-            assert time.monotonic() < deadline_s
-            time.sleep(0.01)
+
+        def has_settled() -> bool:
             self.checks.look()
+            return self.checks.running is None
+
+        wait_until(has_settled, "the end of what runs")
         return self.runs
 
 

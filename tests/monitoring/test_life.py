@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from threading import Event
 
 import pytest
 
+from integration_tests.waiting import wait_until
 from spark_jobs.monitor.life import LIFE_FILE, Life, read_life, signs_of_life, write_life
 from spark_jobs.monitor.topic import KafkaUnavailableError
 from spark_jobs.monitor.watcher import Waiting
@@ -31,13 +31,6 @@ def known(folder: Path) -> Life:
     return life
 
 
-def wait_for(is_true: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + 60
-    while not is_true():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
-
-
 def test_a_sign_comes_back_as_it_was_given(tmp_path: Path) -> None:
     life = Life(started_ms=1, alive_ms=2, is_following=True, kafka_ms=3, ends={0: 4, 11: 5}, behind_since_ms=6, ended_ms=7, failure="x")
     write_life(tmp_path, life)
@@ -56,18 +49,18 @@ def test_a_starting_job_is_alive_by_itself_and_one_that_follows_only_while_it_lo
     stopping = Event()
     with signs_of_life(tmp_path, stopping, is_once=False, beat_every_s=0.01) as beats:
         first = known(tmp_path)
-        wait_for(lambda: known(tmp_path).alive_ms > first.alive_ms)
+        wait_until(lambda: known(tmp_path).alive_ms > first.alive_ms, "the sign")
         assert not known(tmp_path).is_following
         beats.watch(News())
         beats.looked()
-        wait_for(lambda: known(tmp_path).is_following and known(tmp_path).kafka_ms == 7)
+        wait_until(lambda: known(tmp_path).is_following and known(tmp_path).kafka_ms == 7, "the sign")
         silent = known(tmp_path)
         assert (silent.kafka_error, silent.ends, silent.behind_since_ms) == ("no answer within 4 s", {0: 12, 3: 1}, 5)
         written_ns = (tmp_path / LIFE_FILE).stat().st_mtime_ns
-        wait_for(lambda: (tmp_path / LIFE_FILE).stat().st_mtime_ns > written_ns)
+        wait_until(lambda: (tmp_path / LIFE_FILE).stat().st_mtime_ns > written_ns, "the sign")
         assert known(tmp_path).alive_ms == silent.alive_ms, "nobody looked since"
         stopping.set()  # the last micro-batch may take a while
-        wait_for(lambda: known(tmp_path).alive_ms > silent.alive_ms)
+        wait_until(lambda: known(tmp_path).alive_ms > silent.alive_ms, "the sign")
     assert known(tmp_path).ended_ms is not None
     assert known(tmp_path).failure == ""
 

@@ -86,7 +86,7 @@ class FailingStore:
             case ReadFault.CUT | ReadFault.BROKEN | ReadFault.STALLED:
                 yield data[: len(data) // 2]
                 if fault is ReadFault.STALLED:
-                    await asyncio.sleep(0.001)
+                    await asyncio.sleep(0)
                 if fault is not ReadFault.CUT:
                     raise StoreUnavailable(f"{self.location}: get {key}: the body ended early")
             case _:

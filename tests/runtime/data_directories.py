@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -19,6 +18,7 @@ from simulation.fakes.kafka import FakeKafka
 from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import batch, commit, result_of
 from tests.runtime.nodes import Running, running
+from tests.waiting import attempts
 
 QUICK = Pauses(revive_s=(0.02, 0.05), directory_probe_s=0.02)
 RETRIABLE = {int(ErrorCode.NOT_COORDINATOR), int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)}
@@ -55,13 +55,11 @@ def databases(path: Path) -> list[str]:
 
 async def commits(started: Running, partition: int, key: str) -> None:
     """Commit a file, trying again while the coordinator is loading; the answer is the same as that of the first attempt."""
-    async with asyncio.timeout(60):
-        while True:
-            [error] = set(map(int, result_of(await started.ask(partition, commit(key, [batch(0, 2)], owner_ids=[partition]))).errors))
-            if error == 0:
-                return
-            assert error in RETRIABLE
-            await asyncio.sleep(0.01)
+    async for _ in attempts("the coordinator to be loaded"):
+        [error] = set(map(int, result_of(await started.ask(partition, commit(key, [batch(0, 2)], owner_ids=[partition]))).errors))
+        if error == 0:
+            return
+        assert error in RETRIABLE
 
 
 def delete(path: Path) -> None:

@@ -33,9 +33,9 @@ from simulation.fakes.directories import FakeDirectory
 from simulation.fakes.kafka import FakeKafka
 from tests.core.build import TOPIC
 from tests.patient_loop import loop_ms
+from tests.waiting import until
 
 PATIENCE_S = 60
-LOOK_EVERY_S = 0.005
 TIMEOUT_MS = 60_000
 
 
@@ -99,11 +99,9 @@ class Running:
     async def until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait for a condition of the node."""
         try:
-            async with asyncio.timeout(PATIENCE_S):
-                while not condition():  # noqa: ASYNC110 - the node knows no events
-                    await asyncio.sleep(LOOK_EVERY_S)
-        except TimeoutError:
-            raise AssertionError(f"waited {PATIENCE_S} s for {what}; fatal: {self.fatal}") from None
+            await until(condition, what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; fatal: {self.fatal}") from None
 
     async def leads(self) -> None:
         """Wait until the node leads everything."""

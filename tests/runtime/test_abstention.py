@@ -15,7 +15,6 @@ from records.entry_key import EntryKey, encode_key
 from records.levels import LEVEL_LATEST
 from records.model import Endpoint, FeatureLevelSet, LeadershipClaimed, NoOp, Record
 from simulation.fakes.kafka import FakeKafka
-from simulation.fakes.kafka_cluster import FakeCluster
 from simulation.fakes.state_store import MemoryStateStores
 from tests.runtime.nodes import Running, in_memory, running
 
@@ -93,16 +92,14 @@ async def test_a_log_of_a_newer_version_is_given_to_another_member_and_no_epoch_
         assert node.replicas[1].view is shard
 
 
-async def test_who_is_not_fit_stays_out_while_others_are_there_and_comes_back_when_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_is_not_fit_stays_out_while_others_are_there_and_comes_back_when_it_is() -> None:
     kafka, other = in_memory(), Heard()
-    looked: list[frozenset[str]] = []
-    group_members = FakeCluster.group_members
+    looked: list[int] = []
 
-    async def noted(cluster: FakeCluster) -> frozenset[str]:
-        looked.append(await group_members(cluster))
-        return looked[-1]
+    async def noted(partition: int) -> None:
+        looked.append(partition)
 
-    monkeypatch.setattr(FakeCluster, "group_members", noted)
+    kafka.before["group_members"] = noted
     async with running(kafka, MemoryStateStores(), pauses=SHORT_LOOKS) as started:
         await started.leads()
         abstaining = started.node.abstention

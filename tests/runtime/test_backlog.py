@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,6 +11,7 @@ from coordinator.runtime.pauses import Pauses
 from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place, result_of
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
+from tests.waiting import stays
 
 FOR_EVER_S = 3600.0
 
@@ -52,8 +52,7 @@ async def test_commits_wait_until_something_is_written() -> None:
         for number in range(3):
             submit(started, f"late-{number}", 1, answers)
             # Several ticks of the node, in which the groups before are acknowledged.
-            await asyncio.sleep(0.25)
-        assert len(answers) == 1
+            await stays(lambda: len(answers) == 1, "the only answer", 0.25)
         disk.is_free.set()
         await started.until(lambda: len(answers) == 4, "the commits that waited")
     assert [set(result_of(answer).errors) for answer in answers] == [{0}] * 4

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from coordinator.core.commands import Answer, FoundOffset, ListOffsets, OffsetQuery
@@ -42,9 +40,7 @@ async def test_a_read_that_raises_takes_no_answer_with_it(monkeypatch: pytest.Mo
             ("first", commit("first", [batch()])), ("good", reads(GOOD)), ("bad", reads(BAD)), ("behind", reads(GOOD)),
         ):  # fmt: skip
             replica.submit(command, TIMEOUT_MS, lambda answer, name=name: answers.setdefault(name, answer))  # type: ignore[misc]
-        async with asyncio.timeout(TIMEOUT_MS / 1000):
-            while len(answers) < 4:  # noqa: ASYNC110 - the node knows no events
-                await asyncio.sleep(0.005)
+        await started.until(lambda: len(answers) == 4, "the answers")
     assert result_of(answers["first"]).errors == [0]  # type: ignore[arg-type]
     assert [found.outcome.error for found in answers["good"]] == [ErrorCode.NONE]  # type: ignore[union-attr]
     for name in ("bad", "behind"):

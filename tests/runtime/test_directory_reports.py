@@ -26,6 +26,7 @@ from records.model import Endpoint
 from simulation.fakes.state_store import MemoryStateStores
 from tests.runtime.data_directories import over
 from tests.runtime.nodes import NO_PEERS, Running, context_of, in_memory, running
+from tests.waiting import stays
 
 ONE, TWO = b"1" * 16, b"2" * 16
 NODE = RegisterNode(
@@ -247,7 +248,7 @@ async def test_the_node_goes_on_when_the_failure_is_known_or_concerns_no_leader(
             else:
                 await register(first, log_dirs=(ONE,), is_any_dir_offline=True)
             told.failed[TWO] = "I/O error"
-            await asyncio.sleep(2 * FAILURE_TIMEOUT_MS / 1000)
+            await stays(lambda: told.stopped == [], "no stop", 2 * FAILURE_TIMEOUT_MS / 1000)
     assert told.stopped == []
 
 

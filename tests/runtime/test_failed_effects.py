@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import cast
 
-import pytest
-
 from coordinator.core.commands import Answer, Outcome
-from coordinator.core.events import NewEntry
 from coordinator.kafka.errors import ErrorCode
-from coordinator.runtime.ports import Report
 from records.codec import encode_entry
 from records.entry_key import EntryKey, encode_key
 from records.model import LeadershipClaimed
-from simulation.fakes.kafka_cluster import FakeCluster
-from simulation.fakes.kafka_producer import FakeTermProducer, FakeTermProducers
+from simulation.fakes.kafka_log import Fate
 from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import TOPIC, place
 from tests.runtime.nodes import in_memory, running
@@ -26,43 +21,40 @@ REQUEST_MS = 60_000
 """Longer than a test: what is answered is not answered by its timeout."""
 
 
-async def test_a_term_without_a_producer_ends_and_the_next_one_leads(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = FakeTermProducers.open
+async def test_a_term_without_a_producer_ends_and_the_next_one_leads() -> None:
+    kafka = in_memory(partitions=1)
     failures: Iterator[Exception] = iter([OSError(errno.EMFILE, "Too many open files"), RuntimeError("can't start new thread")])
 
-    def open_or_fail(self: FakeTermProducers, partition: int, on_reports: Callable[[list[Report]], None]) -> FakeTermProducer:
-        if (failure := next(failures, None)) is not None:
+    def open_or_fail(what: str, _partition: int) -> None:
+        if what == "open" and (failure := next(failures, None)) is not None:
             raise failure
-        return made(self, partition, on_reports)
 
-    monkeypatch.setattr(FakeTermProducers, "open", open_or_fail)
-    async with running(in_memory(partitions=1), MemoryStateStores()) as started:
+    kafka.on_producer = open_or_fail
+    async with running(kafka, MemoryStateStores()) as started:
         await started.leads()
         await started.ask(0, place())
         assert next(failures, None) is None
         assert started.node.keeper.failures[0].last_reason == ""
 
 
-async def test_an_error_of_the_system_does_not_end_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = FakeCluster.topic_id
+async def test_an_error_of_the_system_does_not_end_recovery() -> None:
+    kafka = in_memory(partitions=1)
     failed: list[str] = []
 
-    async def topic_id(self: FakeCluster) -> bytes:
+    async def topic_id(_partition: int) -> None:
         task = asyncio.current_task()
         if task is not None and task.get_name() == "recover-0" and not failed:
             failed.append(task.get_name())
             raise RuntimeError("can't start new thread")
-        return await asked(self)
 
-    monkeypatch.setattr(FakeCluster, "topic_id", topic_id)
-    async with running(in_memory(partitions=1), MemoryStateStores()) as started:
+    kafka.before["topic_id"] = topic_id
+    async with running(kafka, MemoryStateStores()) as started:
         await started.leads()
     assert failed == ["recover-0"]
 
 
-async def test_an_effect_that_fails_takes_no_answer_with_it_and_condemns_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_effect_that_fails_takes_no_answer_with_it_and_condemns_no_state() -> None:
     kafka = in_memory(partitions=1)
-    abandoned = FakeTermProducer.abandon
 
     async with running(kafka, MemoryStateStores()) as started:
         await started.leads()
@@ -70,18 +62,24 @@ async def test_an_effect_that_fails_takes_no_answer_with_it_and_condemns_no_stat
         former = started.node.replicas[0]
         answers: list[Answer] = []
         # No report comes of what is written from here on.
-        produced: list[NewEntry] = []
-        monkeypatch.setattr(FakeTermProducer, "produce", lambda _, entries: produced.extend(entries))
+        usual_fate = kafka.faults.fate_of
+        produced: list[int] = []
+
+        def lose(_node: str, _partition: int, seq: int, _value: bytes) -> Fate:
+            produced.append(seq)
+            return Fate.DROP_SILENTLY
+
+        kafka.faults.fate_of = lose
         for number in range(2, 5):
             former.submit(place(order=number, count=number), REQUEST_MS, answers.append)
         await started.until(lambda: len(produced) == 3, "writes to be on their way")
 
-        def abandon(self: FakeTermProducer) -> None:
-            monkeypatch.undo()
-            abandoned(self)
-            raise RuntimeError("can't start new thread")
+        def fail(what: str, _partition: int) -> None:
+            if what == "abandoned":
+                kafka.on_producer, kafka.faults.fate_of = usual
+                raise RuntimeError("can't start new thread")
 
-        monkeypatch.setattr(FakeTermProducer, "abandon", abandon)
+        usual, kafka.on_producer = (kafka.on_producer, usual_fate), fail
         assert former.view is not None
         epoch = former.view.fence.epoch + 1
         claim = LeadershipClaimed(epoch=epoch, term=77, node_id=9, rack="", endpoints=[])

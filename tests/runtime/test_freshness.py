@@ -12,7 +12,6 @@ from coordinator.runtime.files.rules import FileRules
 from coordinator.runtime.ports import KafkaUnavailable
 from coordinator.runtime.replica.freshness import ASKED_MAX, Freshness
 from coordinator.runtime.routing.applied import find_applied_batches
-from simulation.fakes.kafka_cluster import FakeCluster
 from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import TOPIC
 from tests.runtime.nodes import Running, in_memory, running
@@ -120,14 +119,14 @@ async def test_a_node_that_cannot_see_the_end_of_the_log_refuses_to_find_batches
         await started.until(lambda: find_applied_batches(view, [POINT], 1_000, 10) is not None, "an answer without waiting")
 
 
-async def test_a_leader_proves_at_once_that_its_state_is_new_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def untold(_cluster: FakeCluster, _partition: int) -> tuple[int, int]:
+async def test_a_leader_proves_at_once_that_its_state_is_new_enough() -> None:
+    async def untold(_partition: int) -> None:
         raise KafkaUnavailable("no broker answered")
 
     kafka = in_memory(partitions=1)
     async with running(kafka, MemoryStateStores(), files=FileRules(delete_grace_ms=GRACE_MS)) as started:
         await started_with_topic(started)
-        monkeypatch.setattr(FakeCluster, "log_range", untold)
+        kafka.before["log_range"] = untold
         await started.until(lambda: not started.node.replicas[0].freshness.is_sufficient, "the state to be too old")
         assert (await find(started)).outcome.error is ErrorCode.NONE
         assert started.node.replicas[0].freshness.is_sufficient

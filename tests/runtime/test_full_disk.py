@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 from coordinator.adapters.sqlite import StateDatabases
@@ -12,6 +11,7 @@ from tests.core.build import batch, commit, place, result_of
 from tests.runtime.data_directories import homes, over
 from tests.runtime.nodes import Running, in_memory, running
 from tests.sqlite.disks import fill, small_disk
+from tests.waiting import attempts
 
 DISK_BYTES = 32 << 20
 MANY = 400
@@ -32,10 +32,11 @@ async def test_the_only_disk_that_fills_up_ends_the_process_and_what_was_acknowl
             assert await commit_one(started, 0) == {0}
             ballast = fill(folder)
             number = 1
-            while not started.fatal:
+            async for _ in attempts("the end of the node"):
+                if started.fatal:
+                    break
                 assert await commit_one(started, number) <= {0, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
                 number += 1
-                await asyncio.sleep(0.01)
             assert f"{folder / 'data'}: the file system of {folder / 'data'} is full" in str(started.fatal[0])
             assert "start the node again" in str(started.fatal[0])  # a directory that has failed stays offline
             assert "by itself" not in str(started.fatal[0])
@@ -56,10 +57,11 @@ async def test_replicas_on_a_disk_that_fills_up_go_on_in_another_directory(tmp_p
             assert await commit_one(started, 0) == {0}
             fill(folder)
             number = 1
-            while homes(started)[0] != "other":
+            async for _ in attempts("the other directory"):
+                if homes(started)[0] == "other":
+                    break
                 assert await commit_one(started, number) <= {0, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
                 number += 1
-                await asyncio.sleep(0.01)
             await started.leads()
             assert await commit_one(started, 0) == {0}  # the first answer again
             assert not started.fatal
@@ -74,10 +76,11 @@ async def test_evidence_goes_before_a_replica_fails(tmp_path: Path) -> None:
             kept.write_bytes(bytes(9 << 20))
             fill(folder)
             number = 0
-            while kept.exists():
+            async for _ in attempts("the evidence to go"):
+                if not kept.exists():
+                    break
                 assert await commit_one(started, number) == {0}
                 number += 1
-                await asyncio.sleep(0.01)
             assert started.node.keeper.failures[0].count == 0
 
 

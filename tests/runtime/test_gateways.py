@@ -19,8 +19,9 @@ from coordinator.runtime.node.kafka_brokers import KEPT_S, WAIT_S, KafkaBrokers
 from coordinator.runtime.ports import KafkaBroker, KafkaUnavailable
 from coordinator.runtime.routing.cluster_view import KnownLeader
 from simulation.fakes.state_store import MemoryStateStores
-from tests.adapters.test_kafka_fakes import VirtualLoop
 from tests.runtime.nodes import Running, in_memory, running
+from tests.virtual_loop import VirtualLoop
+from tests.waiting import virtual_time
 
 FOUR = tuple(KafkaBroker(broker_id, f"rack-{broker_id % 2}", f"kafka-{broker_id}", 9092) for broker_id in range(4))
 
@@ -88,9 +89,9 @@ class Asked:
 
     async def __call__(self) -> tuple[KafkaBroker, ...]:
         self.count += 1
-        await asyncio.sleep(0.1)
+        await virtual_time(0.1)
         if self.is_silent:
-            await asyncio.sleep(3600)
+            await asyncio.Event().wait()
         if self.failure is not None:
             raise self.failure
         return self.brokers
@@ -113,10 +114,10 @@ def test_many_askers_cost_kafka_one_question_in_a_while() -> None:
         assert await asyncio.gather(*(known.known(5.0) for _ in range(20))) == [FOUR] * 20
         assert asked.count == 1
         asked.brokers = FOUR[1:]
-        await asyncio.sleep(KEPT_S / 2)
+        await virtual_time(KEPT_S / 2)
         assert await known.known(5.0) == FOUR
         assert known.age_ms == KEPT_S / 2 * 1000
-        await asyncio.sleep(KEPT_S / 2)
+        await virtual_time(KEPT_S / 2)
         assert await known.known(5.0) == FOUR[1:]
         assert asked.count == 2
 
@@ -128,7 +129,7 @@ def test_earlier_brokers_serve_while_kafka_gives_no_answer(is_silent: bool) -> N
     async def story(asked: Asked, known: KafkaBrokers) -> None:
         await known.known(5.0)
         asked.is_silent, asked.failure = is_silent, KafkaUnavailable("gone")
-        await asyncio.sleep(KEPT_S)
+        await virtual_time(KEPT_S)
         began_s = asyncio.get_running_loop().time()
         assert [await known.known(5.0) for _ in range(9)] == [FOUR] * 9
         # One question in vain is enough for a while.
@@ -136,7 +137,7 @@ def test_earlier_brokers_serve_while_kafka_gives_no_answer(is_silent: bool) -> N
         assert asked.count == 2
         assert known.age_ms > KEPT_S * 1000
         asked.is_silent, asked.failure, asked.brokers = False, None, FOUR[:2]
-        await asyncio.sleep(KEPT_S)
+        await virtual_time(KEPT_S)
         assert await known.known(5.0) == FOUR[:2]
 
     lived(story)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from coordinator.runtime.ports import KafkaUnavailable
-from simulation.fakes.kafka_cluster import FakeCluster
 from simulation.fakes.state_store import MemoryStateStores
 from tests.runtime.nodes import in_memory, running
 
@@ -26,17 +23,15 @@ class Heard:
         self.assignments.append(partitions)
 
 
-async def test_who_cannot_lead_leaves_the_group_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_cannot_lead_leaves_the_group_for_a_while() -> None:
     """Its session is alive, but it is told no end of the log, without which nobody may claim."""
     kafka, is_told, other = in_memory(), asyncio.Event(), Heard()
-    log_range = FakeCluster.log_range
 
-    async def untold(cluster: FakeCluster, partition: int) -> tuple[int, int]:
+    async def untold(_partition: int) -> None:
         if started.node.is_joined and not is_told.is_set():
             raise KafkaUnavailable("no broker says where the log ends")
-        return await log_range(cluster, partition)
 
-    monkeypatch.setattr(FakeCluster, "log_range", untold)
+    kafka.before["log_range"] = untold
     async with running(kafka, MemoryStateStores(), load_timeout_ms=LOAD_TIMEOUT_MS) as started:
         await started.until(lambda: started.node.assignment == EVERYTHING, "the assignment")
         kafka.node("2").membership.join(other)

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from coordinator.adapters.sqlite.stores import StateDatabases
 from coordinator.runtime.ports import KafkaUnavailable
-from simulation.fakes.kafka_cluster import FakeCluster
 from tests.runtime.nodes import in_memory, running
 
 
-async def test_a_log_that_cannot_be_looked_at_yet_does_not_lock_the_database(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_log_that_cannot_be_looked_at_yet_does_not_lock_the_database(tmp_path: Path) -> None:
     failures: list[KafkaUnavailable] = []
-    log_range = FakeCluster.log_range
 
-    async def fails_at_first(cluster: FakeCluster, partition: int) -> tuple[int, int]:
+    async def fails_at_first(_partition: int) -> None:
         if not failures:
             # Kept, with its traceback, as a cycle of references keeps it now and then: so is whatever the frames know.
             failures.append(KafkaUnavailable("leader high watermark is not caught up"))
             raise failures[0]
-        return await log_range(cluster, partition)
 
-    monkeypatch.setattr(FakeCluster, "log_range", fails_at_first)
-    async with running(in_memory(partitions=1), StateDatabases(tmp_path)) as started:
+    kafka = in_memory(partitions=1)
+    kafka.before["log_range"] = fails_at_first
+    async with running(kafka, StateDatabases(tmp_path)) as started:
         await started.leads()
     assert failures

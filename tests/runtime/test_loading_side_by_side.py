@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator.app.main import readiness
 from coordinator.app.readiness import readiness
 from coordinator.runtime.ports import LogEntry
 from simulation.fakes.kafka import FakeKafka
-from simulation.fakes.kafka_cluster import FakeCluster
 from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place, result_of
 from tests.runtime.nodes import Running, in_memory, running
@@ -97,17 +97,16 @@ async def test_a_hole_where_an_entry_was_applied_is_another_log(caplog: pytest.L
     assert started.fatal == []
 
 
-async def test_an_entry_that_is_deleted_while_it_is_asked_for_is_no_contradiction(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_entry_that_is_deleted_while_it_is_asked_for_is_no_contradiction() -> None:
     """Its state goes on from there: the log starts right behind it."""
     kafka, stores = await kafka_with_states()
-    read_entry, deleted = FakeCluster.read_entry, kafka.logs[1].end_offset
+    deleted = kafka.logs[1].end_offset
 
-    async def deleted_meanwhile(cluster: FakeCluster, partition: int, offset: int) -> LogEntry | None:
+    async def deleted_meanwhile(partition: int) -> None:
         if partition == 1:
             kafka.delete_records(1, deleted)
-        return await read_entry(cluster, partition, offset)
 
-    monkeypatch.setattr(FakeCluster, "read_entry", deleted_meanwhile)
+    kafka.before["read_entry"] = deleted_meanwhile
     async with running(kafka, stores) as started:
         await started.leads()
         assert kafka.logs[1].start_offset == deleted

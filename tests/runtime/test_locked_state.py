@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from tests.core.build import batch, commit, place, result_of
 from tests.patient_loop import loop_ms
 from tests.runtime.data_directories import over
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
+from tests.waiting import stays
 
 LONGER_THAN_A_WAIT_S = 0.6
 """The wait of a writer for a lock ends meanwhile, and so does the pause behind it."""
@@ -99,8 +99,7 @@ async def test_commits_go_on_while_a_stranger_holds_the_lock(tmp_path: Path, cap
             await started.until(lambda: lock.is_held, "the lock to be met")
             for number in range(3):
                 assert await commit_one(started, f"f{number}") == {0}
-                await asyncio.sleep(LONGER_THAN_A_WAIT_S)
-            assert backlog(started)
+                await stays(lambda: backlog(started), "the backlog", LONGER_THAN_A_WAIT_S)
             assert locks_told(started)
         await written(started)
         assert not lock.is_held
@@ -155,8 +154,7 @@ async def test_a_follower_reads_no_further_once_memory_is_full(tmp_path: Path) -
                     number += 1
                 for more in range(50):
                     assert await commit_one(leader, f"f{more}", 5) == {0}
-                await asyncio.sleep(LONGER_THAN_A_WAIT_S)
-                assert backlog(follower) < 50 * 5
+                await stays(lambda: lock.is_held and backlog(follower) < 50 * 5, "the bound of the backlog", LONGER_THAN_A_WAIT_S)
                 assert await commit_one(follower, "elsewhere") == {ErrorCode.NOT_COORDINATOR}  # at once: it leads nothing
             view = leader.node.replicas[0].view
             assert view is not None
@@ -178,8 +176,7 @@ async def test_a_start_waits_for_the_end_of_an_exclusive_lock(tmp_path: Path, pa
         async with running(kafka, StateDatabases(tmp_path)) as started:
             await started.until(lambda: started.node.replicas.follows(partition), "the replica")
             await started.until(lambda: started.node.replicas[partition].state_lock.is_held, "the lock to be met")
-            await asyncio.sleep(LONGER_THAN_A_WAIT_S)
-            assert not started.fatal
+            await stays(lambda: not started.fatal, "the node", LONGER_THAN_A_WAIT_S)
     async with running(kafka, StateDatabases(tmp_path)) as started:
         await started.leads()
         assert await started.high_watermark(0) == 1
@@ -215,9 +212,7 @@ async def test_a_start_with_several_databases_of_a_partition_waits_for_a_locked_
     with locked(database(tmp_path / "two"), "PRAGMA locking_mode = EXCLUSIVE", "BEGIN EXCLUSIVE"):
         both = over(kafka, tmp_path / "one", tmp_path / "two")
         started = await both.__aenter__()
-        await asyncio.sleep(LONGER_THAN_A_WAIT_S)
-        assert not started.node.replicas.count
-        assert not started.fatal
+        await stays(lambda: not started.node.replicas.count and not started.fatal, "a node without replicas", LONGER_THAN_A_WAIT_S)
     try:
         await started.leads()
         assert await started.high_watermark(0) == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from coordinator.runtime.directories.port import MoveRefused, ReplicaPlace
 from tests.core.build import place
 from tests.runtime.data_directories import QUICK, commits, databases, delete, homes, over
 from tests.runtime.nodes import Running, in_memory
+from tests.waiting import stays
 
 
 def place_of(started: Running, partition: int) -> ReplicaPlace:
@@ -75,8 +75,7 @@ async def test_a_move_waits_for_its_assignment_and_not_for_ever(tmp_path: Path) 
         await started.until(lambda: place_of(started, 0).moving_applied_offset >= 0, "the copy")
         started.node.keeper.directories.assignment_recorded(0, b"another directory")
         assert started.node.keeper.directories.move_step(0) == "assign"
-        await asyncio.sleep(0.1)
-        assert homes(started) == {0: "a"}
+        await stays(lambda: homes(started) == {0: "a"}, "the home", 0.1)
         await started.until(lambda: homes(started) == {0: "b"}, "the end of the patience")
         await started.leads()
 

@@ -8,27 +8,24 @@ import pytest
 
 from coordinator.runtime.node.metadata_topic import MISSING_CHECKS_MAX
 from coordinator.runtime.pauses import Pauses
-from coordinator.runtime.ports import TopicFacts, TopicMissing
-from simulation.fakes.kafka_cluster import FakeCluster
+from coordinator.runtime.ports import TopicMissing
 from simulation.fakes.state_store import MemoryStateStores
 from tests.runtime.nodes import in_memory, running
 
 HAND_OVER_MS = 600_000
 
 
-async def test_a_new_topic_that_some_brokers_do_not_know_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = 0
-    log_range = FakeCluster.log_range
+async def test_a_new_topic_that_some_brokers_do_not_know_yet_is_waited_for() -> None:
+    kafka, asked = in_memory(topic_exists=False), 0
 
-    async def late(cluster: FakeCluster, partition: int) -> tuple[int, int]:
+    async def late(_partition: int) -> None:
         nonlocal asked
         asked += 1
         if asked <= 3:
             raise TopicMissing("UNKNOWN_TOPIC_OR_PART")
-        return await log_range(cluster, partition)
 
-    monkeypatch.setattr(FakeCluster, "log_range", late)
-    async with running(in_memory(topic_exists=False), MemoryStateStores()) as started:
+    kafka.before["log_range"] = late
+    async with running(kafka, MemoryStateStores()) as started:
         await started.until(lambda: len(started.node.replicas.led()) == 2 or bool(started.fatal), "leadership, or the end")
     assert started.fatal == []
     assert asked > 3
@@ -43,19 +40,17 @@ async def test_a_node_with_state_puts_no_empty_topic_in_the_place_of_one_that_va
     assert "/data/one holds the state of a service that had it" in str(started.fatal[0])
 
 
-async def test_a_node_with_state_waits_for_a_topic_that_a_broker_does_not_know_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = 0
-    describe_topic = FakeCluster.describe_topic
+async def test_a_node_with_state_waits_for_a_topic_that_a_broker_does_not_know_yet() -> None:
+    kafka, asked = in_memory(), 0
 
-    async def late(cluster: FakeCluster) -> TopicFacts:
+    async def late(_partition: int) -> None:
         nonlocal asked
         asked += 1
         if asked < MISSING_CHECKS_MAX:
             raise TopicMissing("UNKNOWN_TOPIC_OR_PART")
-        return await describe_topic(cluster)
 
-    monkeypatch.setattr(FakeCluster, "describe_topic", late)
-    async with running(in_memory(), MemoryStateStores(), state_found_in="/data", pauses=Pauses(kafka_retry_s=(0.001, 0.002))) as started:
+    kafka.before["describe_topic"] = late
+    async with running(kafka, MemoryStateStores(), state_found_in="/data", pauses=Pauses(kafka_retry_s=(0.001, 0.002))) as started:
         await started.until(lambda: len(started.node.replicas.led()) == 2 or bool(started.fatal), "leadership, or the end")
     assert started.fatal == []
 

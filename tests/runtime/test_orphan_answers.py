@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import cast
 
 from coordinator.adapters.objectstore import open_store
@@ -16,6 +15,7 @@ from coordinator.runtime.files.rules import ScanRules
 from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place, result_of
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
+from tests.waiting import attempts
 
 ALL_OLD = ScanRules(age_ms=-60_000)
 """Whatever is in the store is old enough."""
@@ -48,9 +48,9 @@ async def test_a_scan_deletes_what_no_replica_has_and_keeps_what_one_has() -> No
 
         begun = await scan(started, ScanAction.BEGIN)
         assert (begun.error_code, begun.is_running) == (ErrorCode.NONE, True)
-        async with asyncio.timeout(60):
-            while (state := await scan(started, ScanAction.TELL)).is_running:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        async for _ in attempts("the end of the scan"):
+            if not (state := await scan(started, ScanAction.TELL)).is_running:
+                break
         assert (state.orphans, state.orphan_bytes, state.deleted, state.deleted_bytes) == (2, 10, 2, 10)
         assert (state.started_ms, state.last_error) == (-1, None)
         assert state.finished_ms > 0

@@ -36,6 +36,8 @@ from coordinator.store_mark import MARKS, Mark, Service, mark_key, put_mark, wri
 from integration_tests.s3 import RealS3, find_gateway
 from records.model import Restored
 from tests.runtime.made_coordinators import MadeCoordinators
+from tests.virtual_loop import VirtualLoop
+from tests.waiting import until, virtual_time
 
 NOW_MS = 1_700_000_000_000
 AGE_MS = 4_500_000
@@ -132,9 +134,8 @@ class World:
         task = asyncio.create_task(scan.keep())
         assert scan.begin(is_forced=is_forced).error is ErrorCode.NONE
         try:
-            async with asyncio.timeout(280):  # a million objects are counted meanwhile
-                while scan.status().is_running:  # noqa: ASYNC110
-                    await asyncio.sleep(0.005)
+            # A million objects are counted meanwhile.
+            await until(lambda: not scan.status().is_running, "the end of the scan", 280)
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -146,9 +147,7 @@ class World:
         """Have it scan once; return why the attempt ended early."""
         task = asyncio.create_task(scan.keep())
         assert scan.begin(is_forced=True).error is ErrorCode.NONE
-        async with asyncio.timeout(60):
-            while scan.status().is_running:  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
+        await until(lambda: not scan.status().is_running, "the end of the scan")
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         return scan.status().error
@@ -222,7 +221,7 @@ class Racing(MadeCoordinators):
         self, coordinator_id: int, keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool = False
     ) -> list[FileStanding] | Outcome:
         if not only_tell and coordinator_id == self._committed_at:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
             self.is_accepted = self.commit(self._committed_at, self._key)
         return await super().ask(coordinator_id, keys, created_ms, only_tell=only_tell)
 
@@ -428,9 +427,7 @@ async def ended(scan: OrphanScan, is_ended: Callable[[], bool]) -> None:
     """Have it scan until that holds."""
     task = asyncio.create_task(scan.keep())
     try:
-        async with asyncio.timeout(60):
-            while not is_ended():  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await until(is_ended, "the end of the scan")
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -472,9 +469,7 @@ async def test_a_round_stops_where_the_directory_is_led_no_more() -> None:
     scan = made.scanner()
     task = asyncio.create_task(scan.keep())
     scan.begin(is_forced=False)
-    async with asyncio.timeout(60):
-        while scan.status().is_running:  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
+    await until(lambda: not scan.status().is_running, "the end of the scan")
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     # What was promised of the page that was under way holds whoever leads.
@@ -530,16 +525,20 @@ class Arriving(MadeCoordinators):
     ) -> list[FileStanding] | Outcome:
         if not self.asked:
             await put_mark(self._store, Mark(service=OTHER, wal_prefixes=(PREFIX,)))
-            await asyncio.sleep(SAVE_S)
+            await virtual_time(SAVE_S)
         return await super().ask(coordinator_id, keys, created_ms, only_tell=only_tell)
 
 
-async def test_a_round_under_way_ends_when_another_service_comes() -> None:
-    made = world([ulid(number) for number in range(3000)])
-    made.coordinators = Arriving(made.store)  # type: ignore[arg-type]
-    assert "cluster other" in await made.error(made.scanner())
-    # The first page had been judged before, and its files are older than any of the other's.
-    assert len(made.store.objects) == 2000
+def test_a_round_under_way_ends_when_another_service_comes() -> None:
+    async def story() -> None:
+        made = world([ulid(number) for number in range(3000)])
+        made.coordinators = Arriving(made.store)  # type: ignore[arg-type]
+        assert "cluster other" in await made.error(made.scanner())
+        # The first page had been judged before, and its files are older than any of the other's.
+        assert len(made.store.objects) == 2000
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(story())
 
 
 def restored(is_finished: bool) -> Restoration:
@@ -601,9 +600,7 @@ async def test_a_scan_is_due_after_its_interval_and_never_with_none() -> None:
     scan = made.scanner()
     task = asyncio.create_task(scan.keep())
     try:
-        async with asyncio.timeout(60):
-            while (record := scan.status().record) is None or record.finished_ms < 0:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await until(lambda: (record := scan.status().record) is not None and record.finished_ms >= 0, "the end of the scan")
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -612,9 +609,7 @@ async def test_a_scan_is_due_after_its_interval_and_never_with_none() -> None:
     made.store.objects[ulid(2)] = obj(ulid(2))
     seldom = made.scanner()
     task = asyncio.create_task(seldom.keep())
-    async with asyncio.timeout(60):
-        while seldom.status().record is None:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: seldom.status().record is not None, "the record")
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert list(made.store.objects) == [ulid(2)]
@@ -625,9 +620,7 @@ async def test_a_round_that_finished_in_the_future_keeps_nobody_waiting() -> Non
     await save_record(made.store, PREFIX, ScanRecord(finished_ms=NOW_MS + 1_000_000_000))  # type: ignore[arg-type]
     scan = made.scanner()
     task = asyncio.create_task(scan.keep())
-    async with asyncio.timeout(60):
-        while made.store.objects or scan.status().is_running:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: not made.store.objects and not scan.status().is_running, "the end of the scan")
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     record = scan.status().record

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-import pytest
-
 from coordinator.core.commands import WantedTopic
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.pauses import Pauses
-from simulation.fakes.kafka_cluster import FakeCluster
+from simulation.fakes.kafka import FakeKafka
 from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import TOPIC
 from tests.runtime.nodes import Running, in_memory, running
@@ -24,25 +22,24 @@ def owners(started: Running) -> Counter[int]:
     return Counter({placed.coordinator_id: placed.num_partitions for placed in directory.placements[TOPIC].ranges})
 
 
-@pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
-    """Coordinators 1 and up cannot be claimed before the event is set: nobody says where their logs end."""
-    may_claim, log_range = asyncio.Event(), FakeCluster.log_range
+def hold_claims(kafka: FakeKafka) -> asyncio.Event:
+    """Coordinators 1 and up cannot be claimed before the event is set: no broker says where their logs end."""
+    may_claim = asyncio.Event()
 
-    async def log_range_later(cluster: FakeCluster, partition: int) -> tuple[int, int]:
+    async def log_range_later(partition: int) -> None:
         # Loading asks first, recovery second.
         if partition > 0 and partition in asked:
             await may_claim.wait()
         asked.add(partition)
-        return await log_range(cluster, partition)
 
     asked: set[int] = set()
-    monkeypatch.setattr(FakeCluster, "log_range", log_range_later)
+    kafka.before["log_range"] = log_range_later
     return may_claim
 
 
-async def test_a_topic_waits_for_the_first_claims_and_lives_on_all_coordinators(held: asyncio.Event) -> None:
+async def test_a_topic_waits_for_the_first_claims_and_lives_on_all_coordinators() -> None:
     kafka = in_memory(partitions=4)
+    held = hold_claims(kafka)
     async with running(kafka, MemoryStateStores()) as started:
         await started.until(lambda: started.node.replicas.led() == [0], "the directory's leader")
         creating = asyncio.ensure_future(started.node.directory.create_topics([WIDE], 20_000))
@@ -54,8 +51,9 @@ async def test_a_topic_waits_for_the_first_claims_and_lives_on_all_coordinators(
         assert owners(started) == {0: 2, 1: 2, 2: 2, 3: 2}
 
 
-async def test_a_topic_that_waited_in_vain_is_placed_on_those_that_lead_and_tells(held: asyncio.Event) -> None:
+async def test_a_topic_that_waited_in_vain_is_placed_on_those_that_lead_and_tells() -> None:
     kafka = in_memory(partitions=4)
+    held = hold_claims(kafka)
     async with running(kafka, MemoryStateStores(), pauses=Pauses(claims_s=0.05)) as started:
         await started.until(lambda: started.node.replicas.led() == [0], "the directory's leader")
         [outcome] = await started.node.directory.create_topics([WIDE], 20_000)

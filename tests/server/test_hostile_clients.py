@@ -12,6 +12,7 @@ from coordinator.adapters.server.contract import CloseReason, IncomingRequest, R
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.framing import read_correlation_id, reply_frame, request_frame
 from tests.server.lines import KEY, Echo, Held, read_frame, read_to_end, serving, until
+from tests.waiting import attempts
 
 
 async def test_requests_beyond_the_bound_are_served_when_all_before_are_answered_at_once() -> None:
@@ -51,9 +52,10 @@ async def test_a_request_that_trickles_in_does_not_keep_its_connection_open() ->
 
         async def trickle() -> None:
             writer.write((1 << 20).to_bytes(4, "big"))
-            while not ended.done():
+            async for _ in attempts("the server to hang up", every_s=0.001):
+                if ended.done():
+                    return
                 writer.write(b"x")
-                await asyncio.sleep(0.001)
 
         await trickle()
         assert await ended == b""

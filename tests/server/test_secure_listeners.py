@@ -9,6 +9,7 @@ import socket
 import ssl
 import struct
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import jwt
@@ -26,6 +27,7 @@ from coordinator.security.users_file import credentials_of, write_users
 from simulation.fakes.certificates import Authority
 from tests.server.lines import KEY, REMAINS_S, Echo, Held, read_frame, read_to_end, serving, until
 from tests.server.secured import PASSWORD, Place
+from tests.waiting import attempts
 
 PROTOCOLS = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -443,9 +445,10 @@ async def test_clients_log_in_again_and_stay_connected(place: Place) -> None:
     with place.listener("SASL_SSL") as security:
         async with serving(handler, ServerLimits(session_ms_max=400), security=security) as (server, port):
             connection = await connect(port, place.client("SASL_SSL"))
-            while server.stats.requests[ApiKey.SASL_HANDSHAKE] < 4:
+            async for _ in attempts("logins", every_s=0.01):
+                if server.stats.requests[ApiKey.SASL_HANDSHAKE] >= 4:
+                    break
                 assert await connection.request(KEY, 0, b"x", REMAINS_S) == b"x"
-                await asyncio.sleep(0.01)
             assert {str(one.peer.principal) for one in handler.seen} == {"User:alice"}
             assert server.stats.connections_opened == 1
             await connection.close()
@@ -515,12 +518,9 @@ async def test_users_are_read_again(place: Place) -> None:
             write_users(place.users_file, {"alice": credentials_of("a new one", iterations=4096)})
             now.set()
             changed = place.client("SASL_PLAINTEXT", sasl_password="a new one")
-            async with asyncio.timeout(REMAINS_S):
-                while True:
-                    try:
-                        await (await connect(port, changed)).close()
-                        break
-                    except ConnectionLost:
-                        await asyncio.sleep(0.01)
+            async for _ in attempts("the changed password"):
+                with suppress(ConnectionLost):
+                    await (await connect(port, changed)).close()
+                    break
             assert "password is wrong" in await refused(port, place.client("SASL_PLAINTEXT"))
             looking.cancel()

@@ -36,6 +36,7 @@ from tests.core.build import TOPIC, batch, commit, delete_records, result_of
 from tests.objectstore.moody_store import MoodyStore
 from tests.runtime.files.rounds import calls_in_a_round
 from tests.runtime.nodes import NO_PEERS, TIMEOUT_MS, Running, in_memory, running
+from tests.waiting import attempts, stays
 
 COORDINATORS = 4
 PARTITIONS = 2 * COORDINATORS
@@ -87,9 +88,9 @@ class Service:
 
     async def until_objects(self, wanted: set[str]) -> None:
         """Wait until no other objects are there; these have to be."""
-        async with asyncio.timeout(60):
-            while not (left := await self.objects()) <= wanted:  # noqa: ASYNC110 - the store knows no events
-                await asyncio.sleep(0.005)
+        async for _ in attempts("objects to go"):
+            if (left := await self.objects()) <= wanted:
+                break
         assert left == wanted
 
     def known(self, coordinator: int) -> list[str]:
@@ -99,9 +100,13 @@ class Service:
     async def until_forgotten(self) -> None:
         await self.started.until(lambda: not any(self.known(one) for one in range(COORDINATORS)), "files to be forgotten")
 
-    async def rounds(self) -> None:
-        """Let the cleaner look some times at what it may."""
-        await asyncio.sleep((RULES.delete_grace_ms + 20 * RULES.interval_ms) / 1000)
+    async def keeps(self, wanted: set[str]) -> None:
+        """Check that these objects, and no others, are there for many rounds of the cleaner."""
+
+        async def are_there() -> bool:
+            return await self.objects() == wanted
+
+        await stays(are_there, f"the objects {wanted}", (RULES.delete_grace_ms + 20 * RULES.interval_ms) / 1000)
 
 
 @asynccontextmanager
@@ -121,8 +126,7 @@ async def test_a_file_of_one_owner_goes_with_its_last_batch(tmp_path: Path) -> N
         key = await made.upload(2)
         other = await made.put()
         await made.commit(other, (2,), (2,), nth=1)
-        await made.rounds()
-        assert await made.objects() == {key, other}
+        await made.keeps({key, other})
         begun = asyncio.get_running_loop().time()
         await made.delete(2)
         await made.until_objects({other})
@@ -198,8 +202,7 @@ async def test_a_file_of_several_owners_goes_with_its_last_batch_at_all_of_them(
             await made.delete(coordinator)
             emptied.add(coordinator)
             await made.until_objects({key for key, owners in owners_of.items() if not owners <= emptied})
-            await made.rounds()
-            assert await made.objects() == {key for key, owners in owners_of.items() if not owners <= emptied}
+            await made.keeps({key for key, owners in owners_of.items() if not owners <= emptied})
         await made.until_forgotten()
         files = made.started.node.workers.files
         await made.started.until(lambda: sum(files.counts(one).deleted for one in range(COORDINATORS)) == 40, "deletions to be counted")
@@ -229,8 +232,7 @@ async def test_nothing_is_asked_about_a_young_file(tmp_path: Path) -> None:
         await made.delete(0)
         files = made.started.node.workers.files
         await made.started.until(lambda: files.counts(0).waiting == 1, "the file to wait for its age")
-        await made.rounds()
-        assert await made.objects() == {key}
+        await made.keeps({key})
         assert (await made.commit(key, (0, 1), (1,))).errors == [ErrorCode.NONE]
         assert files.counts(0).oldest_empty_ms > 0
         assert files.counts(1).oldest_empty_ms == -1
@@ -245,8 +247,8 @@ async def test_a_store_that_fails_is_asked_ever_more_rarely_and_everything_goes_
             await made.upload(1)
         made.store.error = error
         await made.delete(1)
-        await asyncio.sleep(1.5)
-        assert 2 <= len(made.store.calls) < 10
+        await stays(lambda: len(made.store.calls) < 10, "a small number of questions", 1.5)
+        assert len(made.store.calls) >= 2
         assert len(await made.objects()) == 20
         assert len(made.known(1)) == 20
         counts = made.started.node.workers.files.counts(1)
@@ -262,8 +264,7 @@ async def test_nothing_is_deleted_while_a_restore_is_unfinished(tmp_path: Path, 
     async with service(tmp_path) as made:
         key = await made.upload(1)
         await made.delete(1)
-        await made.rounds()
-        assert await made.objects() == {key}
+        await made.keeps({key})
         monkeypatch.setattr(ShardView, "is_restore_open", False)
         await made.until_objects(set())
 
@@ -331,9 +332,9 @@ async def test_owners_are_asked_here_and_elsewhere_alike(tmp_path: Path, is_here
             await made.delete(one, nth=1)
             keys, times = [live, empty, "wal/never"], [-1, -1, -1]
             until_empty = [FileStanding.LIVE, FileStanding.EMPTY, FileStanding.UNKNOWN]
-            async with asyncio.timeout(60):
-                while await asked.ask(one, keys, times, only_tell=True) != until_empty:  # noqa: ASYNC110 - emptying ends in ticks
-                    await asyncio.sleep(0.005)
+            async for _ in attempts("the file to become empty"):
+                if await asked.ask(one, keys, times, only_tell=True) == until_empty:
+                    break
             assert await asked.ask(one, keys, times) == [FileStanding.LIVE, FileStanding.EMPTY, FileStanding.FENCED]
             many = [f"wal/many-{number}" for number in range(KEYS_PER_QUESTION + 1)]
             before = wire.asked["FenceFilesRequest"]
