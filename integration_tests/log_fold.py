@@ -79,17 +79,18 @@ class LogFold:
         if any(isinstance(record, FileCommitted) for record in records) and (len(records) > 1 or is_transaction):
             return f"a file is not alone in its entry{', but inside a transaction' if is_transaction else ''}"
         if len(records) == 1:
-            return self._apply(records[0])
+            return self.apply_one(records[0])
         trial = copy.deepcopy(self)
         for record in records:
-            reason = trial._apply(record)
+            reason = trial.apply_one(record)
             if reason is not None:
                 return reason
         self.high_watermarks, self.producers = trial.high_watermarks, trial.producers
         self.files, self.tombstones, self.migrations = trial.files, trial.tombstones, trial.migrations
         return None
 
-    def _apply(self, record: Record) -> str | None:
+    def apply_one(self, record: Record) -> str | None:
+        """Apply a record that takes effect alone; returns why it contradicts, and may then have applied a part of it."""
         match record:
             case FileCommitted():
                 return self._commit(record)

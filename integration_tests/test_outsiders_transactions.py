@@ -17,6 +17,7 @@ from cli.kafka.cluster import KafkaPlace
 from cli.log.entries import LogMessage
 from cli.log.kafka import LogConsumer
 from coordinator.adapters.kafka.reading.control_records import read_control_records
+from coordinator.adapters.kafka.reading.log_questions import LogQuestions
 from coordinator.adapters.kafka.reading.offsets import read_log_range
 from coordinator.adapters.kafka.reading.reader import KafkaLogReader
 from coordinator.runtime.ports import LogBroken
@@ -191,13 +192,13 @@ async def test_very_many_transactions_cost_one_question(
     end = outsider.end()
     recorder = Recorder()
     async with reading(kafka.bootstrap, topic, recorder) as reader:
-        asked, ask = [], reader._questions.ask_skipped
+        asked, ask = [], LogQuestions.ask_skipped
 
-        def counted(*what: Any) -> None:
+        def counted(questions: LogQuestions, *what: Any) -> None:
             asked.append(what)
-            ask(*what)
+            ask(questions, *what)
 
-        monkeypatch.setattr(reader._questions, "ask_skipped", counted)
+        monkeypatch.setattr(LogQuestions, "ask_skipped", counted)
         reader.follow(0, 0, 1)
         await delivered(reader, lambda: len(recorder.offsets(0, 1)) == end)
     assert recorder.offsets(0, 1) == list(range(end))

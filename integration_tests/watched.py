@@ -54,7 +54,7 @@ class Watched:
     """See the module's text. Every node of the service must go on running."""
 
     def __init__(self, service: Service, name: str, partitions: int) -> None:
-        self._describe(service)
+        self.describe(service)
         self.owners: Mapping[UserPartition, int] = create_topic(self.nodes, name, partitions)
         assert set(self.owners.values()) == set(range(self.coordinators)), "every coordinator is to have some partitions"
 
@@ -62,11 +62,12 @@ class Watched:
     def of(cls, service: Service, owners: Mapping[UserPartition, int]) -> Self:
         """Watch a topic that exists."""
         made = cls.__new__(cls)
-        made._describe(service)
+        made.describe(service)
         made.owners = owners
         return made
 
-    def _describe(self, service: Service) -> None:
+    def describe(self, service: Service) -> None:
+        """Take the service's nodes and its number of coordinators from its properties."""
         self.service = service
         self.coordinators = int(service.properties["diskless.metadata.topic.num.partitions"])
         self.nodes: Mapping[int, Address] = {}

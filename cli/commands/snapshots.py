@@ -176,7 +176,7 @@ def verify(
     one = _choose(run(look(bootstrap_server, timeout_s, [coordinator_id])), coordinator_id, None)
     with TemporaryDirectory(prefix="diskless-snapshot-") as folder:
         fetched = Path(folder) / "fetched.checkpoint"
-        run(_fetch(store, one, fetched))
+        run(fetch_copy(store, one, fetched))
         print_fields(_proven_fields(one.snapshot.location, prove_file(fetched, one)), output)
 
 
@@ -211,7 +211,7 @@ def download(
         raise Failed(f"{target} exists; choose another name", Exit.USAGE)
     store = _open_store(store_url, store_options, config_file)
     one = _choose(run(look(bootstrap_server, timeout_s, [coordinator_id])), coordinator_id, end_offset)
-    run(_fetch(store, one, target))
+    run(fetch_copy(store, one, target))
     say(f"{target}: coordinator {coordinator_id} up to offset {one.snapshot.end_offset}, {one.snapshot.size_bytes} bytes")
 
 
@@ -253,7 +253,7 @@ def _choose(views: Sequence[SnapshotView], coordinator_id: int, end_offset: int 
     raise Failed(f"no snapshot of coordinator {coordinator_id} {what}", Exit.NOT_FOUND)
 
 
-async def _fetch(store: ObjectStore, one: SnapshotFacts, target: Path) -> None:
+async def fetch_copy(store: ObjectStore, one: SnapshotFacts, target: Path) -> None:
     """Fetch a committed snapshot into a file that must not exist; it is there whole, or not at all. Raises `Failed`."""
     from cli.outcome import Exit, Failed
     from coordinator.adapters.objectstore.snapshots import ObjectStoreSnapshots

@@ -67,10 +67,11 @@ def explain_entry(consumer: LogConsumer, partition: int, offset: int) -> Explana
             f"metadata partition {partition} begins at offset {low}: the state before it cannot be folded from the log", Exit.NOT_FOUND
         )
     with FoldedReplica(partition) as fold, progress(f"reading {consumer.topic}-{partition}", offset + 1) as step:
-        return _explain(consumer.read({partition: 0}, {partition: end}), fold, offset, step)
+        return explain_message(consumer.read({partition: 0}, {partition: end}), fold, offset, step)
 
 
-def _explain(messages: Iterator[LogMessage], fold: FoldedReplica, offset: int, step: Callable[[], None]) -> Explanation:
+def explain_message(messages: Iterator[LogMessage], fold: FoldedReplica, offset: int, step: Callable[[], None]) -> Explanation:
+    """Explain the entry at an offset; `messages` are those from the log's beginning to the end of its transaction. Raises `Failed`."""
     judge = EntryJudge(from_start=True, fold=fold)
     target: JudgedEntry | None = None
     touched: list[tuple[bytes, int]] = []

@@ -42,7 +42,9 @@ class Bounds(NamedTuple):
 class FoldedReplica:
     """One metadata partition; use it as a context manager. Messages come in order from offset 0 on."""
 
-    def __init__(self, partition: int) -> None:
+    def __init__(self, partition: int, written_batches: int = WRITTEN_BATCHES) -> None:
+        """Whenever the memory has so many batches, they are written into a state database."""
+        self._written_batches = written_batches
         self._folder = tempfile.TemporaryDirectory(prefix="diskless-log-")
         self._store = StateDatabases(Path(self._folder.name)).open(partition, CLUSTER, TOPIC_ID)
         self._packer = Packer()
@@ -78,7 +80,7 @@ class FoldedReplica:
             return None
         before = self._view.contradiction
         self._shard.feed(EntriesRead([ReadEntry(message.offset, message.timestamp_ms, message.key, message.value)]), 0)
-        if self._view.unwritten_batches >= WRITTEN_BATCHES:
+        if self._view.unwritten_batches >= self._written_batches:
             self._write()
         found = self._view.contradiction
         return None if found is None or found is before else found.reason

@@ -25,15 +25,16 @@ TOO_FEW = "The target replication factor of 3 cannot be reached because only 1 b
         (FutureTimeoutError(), KafkaUnavailable, 2),
     ],
 )
-async def test_what_brokers_answer(error: Exception, becomes: type[Exception], asked: int) -> None:
-    cluster = KafkaAdmin(bootstrap_servers="127.0.0.1:1", topic="t", client_id="c")
+async def test_what_brokers_answer(error: Exception, becomes: type[Exception], asked: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = KafkaAdmin(bootstrap_servers="127.0.0.1:1", topic="t", client_id="c", group_id="g")
     calls = []
 
-    def call() -> None:
+    def call(*_: object) -> None:
         calls.append(1)
         raise error
 
-    with pytest.raises(becomes, match="could not do it t: ") as raised:
-        await cluster._ask("do it", call)
+    monkeypatch.setattr("coordinator.adapters.kafka.cluster.describe_members", call)
+    with pytest.raises(becomes, match=r"could not .* t: ") as raised:
+        await cluster.group_members()
     assert (raised.type, len(calls)) == (becomes, asked)
     assert await cluster.close()

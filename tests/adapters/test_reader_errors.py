@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import KafkaError, Producer, cimpl
 
 from coordinator.adapters.kafka.producing.librdkafka import handle_of
-from coordinator.adapters.kafka.reading.log_questions import LogQuestions, Skipped
+from coordinator.adapters.kafka.reading.log_questions import LogQuestions
 from coordinator.adapters.kafka.reading.reader import KafkaLogReader
 from coordinator.runtime.ports import LogBroken, LogEntry
 from tests.waiting import attempts, until
@@ -86,17 +86,16 @@ async def test_a_broker_that_refuses_a_fetch_is_asked_again(error: int) -> None:
 
 
 def test_a_question_that_fails_unforeseen_is_asked_again(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr("coordinator.adapters.kafka.reading.log_questions.ASK_AGAIN_S", 0.01)
     answered = threading.Event()
     failures = [ValueError("not enough values to unpack")]
 
-    def skipped(_self: LogQuestions, _partition: int, _first: int, stop: int) -> Skipped:
+    def read(*_: object) -> list[LogEntry]:
         if failures:
             raise failures.pop()
-        return Skipped(stop, [])
+        return []
 
-    monkeypatch.setattr(LogQuestions, "_skipped", skipped)
-    questions = LogQuestions(TOPIC, {}, lambda call: call())
+    monkeypatch.setattr("coordinator.adapters.kafka.reading.log_questions.read_control_records", read)
+    questions = LogQuestions(TOPIC, {}, lambda call: call(), ask_again_s=0.01)
     try:
         with caplog.at_level(logging.ERROR):
             questions.ask_skipped(0, 5, 6, lambda: True, lambda _found: answered.set())

@@ -9,15 +9,18 @@ import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition, cimpl
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition, cimpl
+from coordinator.adapters.kafka.producing.report_signal import ReportSignal
 
-from coordinator.adapters.kafka.producing.entry_clients import MESSAGES_AT_ONCE
+from coordinator.adapters.kafka.producing.entry_clients import MESSAGES_AT_ONCE, CallbackClient, DirectClient, EntryClientListener
 from coordinator.adapters.kafka.producing.entry_load import SWITCH_AFTER
 from coordinator.adapters.kafka.producing.in_flight_window import FEW_MAX, IN_FLIGHT_MAX
 from coordinator.adapters.kafka.producing.librdkafka import handle_of
 from coordinator.adapters.kafka.producing.producer import KafkaTermProducers
+from coordinator.adapters.kafka.settings import Properties
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.core.events import NewEntry
 from coordinator.runtime.ports import ProduceRefused, Report
@@ -36,6 +39,55 @@ def signals(request: pytest.FixtureRequest) -> bool:
     return bool(request.param == "signal")
 
 
+class Watched:
+    """A client of librdkafka that tells what is handed over to a world."""
+
+    world: World | None = None
+    handle: int
+    signal: ReportSignal | None
+
+    def told(self, entries: Sequence[NewEntry]) -> None:
+        if self.world is not None:
+            self.world.note(entries)
+
+
+class WatchedDirect(DirectClient, Watched):
+    """Reports come by signals."""
+
+    def __init__(self, producer: Producer, topic: str, properties: Properties, listener: EntryClientListener, stats: KafkaStats) -> None:
+        super().__init__(producer, topic, properties, listener, stats)
+        self.handle = handle_of(producer)
+        CLIENTS[listener] = self
+
+    def send(self, partition: int, entries: Sequence[NewEntry]) -> None:
+        self.told(entries)
+        super().send(partition, entries)
+
+
+class WatchedCallback(CallbackClient, Watched):
+    """Reports come by a thread."""
+
+    def __init__(self, producer: Producer, topic: str, listener: EntryClientListener, stats: KafkaStats) -> None:
+        super().__init__(producer, topic, listener, stats)
+        self.handle = handle_of(producer)
+        CLIENTS[listener] = self
+
+    def send(self, partition: int, entries: Sequence[NewEntry]) -> None:
+        self.told(entries)
+        super().send(partition, entries)
+
+
+CLIENTS: WeakKeyDictionary[EntryClientListener, Watched] = WeakKeyDictionary()
+"""By producer."""
+
+
+@pytest.fixture(autouse=True)
+def watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Producers have clients that tell."""
+    monkeypatch.setattr("coordinator.adapters.kafka.producing.producer.DirectClient", WatchedDirect)
+    monkeypatch.setattr("coordinator.adapters.kafka.producing.producer.CallbackClient", WatchedCallback)
+
+
 class World:
     """A producer that leads, what was handed to librdkafka in each call, and the reports."""
 
@@ -49,19 +101,19 @@ class World:
             self.told.extend(told)
             note(told)
 
-        self.producer = producer = producers.open(0, on_reports)
+        self.producer = producers.open(0, on_reports)
+        self.client = CLIENTS[self.producer]
         self.reports = reports
         self.calls: list[int] = []
         self.refusal: Exception | None = None
-        self._hand_over = producer._hand_over
-        producer._hand_over = self._note  # type: ignore[method-assign]
         self._seq = 0
+        self.client.world = self
 
-    def _note(self, entries: Sequence[NewEntry]) -> None:
+    def note(self, entries: Sequence[NewEntry]) -> None:
+        """Entries are handed to librdkafka. Raises the refusal."""
         if self.refusal is not None:
             raise self.refusal
         self.calls.append(len(entries))
-        self._hand_over(entries)
 
     def group(self, size: int) -> None:
         """Produce so many entries."""
@@ -83,9 +135,7 @@ class World:
         return library
 
     def _cluster(self, library: ctypes.CDLL) -> ctypes.c_void_p:
-        producer = self.producer._producer
-        assert producer is not None
-        return ctypes.c_void_p(library.rd_kafka_handle_mock_cluster(handle_of(producer)))
+        return ctypes.c_void_p(library.rd_kafka_handle_mock_cluster(self.client.handle))
 
     def read(self, count: int) -> list[tuple[bytes | None, bytes | None]]:
         """Keys and values of the first entries, as librdkafka's own broker has them."""
@@ -234,7 +284,7 @@ async def test_an_abandoned_producer_ends_when_the_process_may_have_a_thread_aga
         made.group(1)
         made.producer.abandon()
         assert not await made.producer.ended(0)
-        await made.until(lambda: made.producer._producer is None)
+        await made.until(lambda: made.stats.producers_destroyed == 1)
         assert await made.producer.ended(10)
     assert len(refused) == 1
 
@@ -331,12 +381,10 @@ async def test_what_a_client_says_of_itself_is_logged_and_counted(caplog: pytest
 async def test_an_abandoned_producer_leaves_no_descriptor_behind(signals: bool) -> None:
     async with world(signals) as made:
         made.group(1)
-        client = made.producer._client
-        assert client is not None
-        signal = client.signal
+        signal = made.client.signal
         made.producer.abandon()
         assert await made.producer.ended(10)
-        assert made.producer._producer is None
+        assert made.stats.producers_destroyed == 1
         if signal is not None:
             await made.until(lambda: not Path(f"/proc/self/fd/{signal.fd}").exists())
 

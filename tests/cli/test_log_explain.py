@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from cli.log.entries import EntryJudge, LogMessage
-from cli.log.explain import Explanation, _explain, parse_place
+from cli.log.explain import Explanation, explain_message, parse_place
 from cli.log.fold import Bounds, FoldedReplica
 from cli.outcome import Failed
 from records.codec import decode_entry, encode_entry, encode_key
@@ -34,9 +34,9 @@ def messages(world: World) -> list[LogMessage]:
     return [LogMessage(0, offset, 1_000 + offset, key, value) for offset, (key, value) in enumerate(world.log)]
 
 
-def explain(world: World, offset: int) -> Explanation:
-    with FoldedReplica(0) as fold:
-        return _explain(iter(messages(world)), fold, offset, lambda: None)
+def explain(world: World, offset: int, **given: int) -> Explanation:
+    with FoldedReplica(0, **given) as fold:
+        return explain_message(iter(messages(world)), fold, offset, lambda: None)
 
 
 def deleted_to(offset: int) -> list[Record]:
@@ -95,7 +95,7 @@ def test_dumped_verdicts_are_those_of_the_fold() -> None:
     assert all(entry.reason.startswith("contradiction: ") for entry in judged[3:5])
 
 
-def test_much_is_folded_through_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_much_is_folded_through_the_database() -> None:
     world = World()
     leader = world.add_replica()
     leader.lead()
@@ -105,8 +105,7 @@ def test_much_is_folded_through_the_database(monkeypatch: pytest.MonkeyPatch) ->
     again = next(value for _, value in world.log if b"k3" in (value or b""))
     fence = leader.view.fence
     world.append(encode_key(EntryKey(fence.epoch, fence.term, fence.seq + 1)), again)
-    monkeypatch.setattr("cli.log.fold.WRITTEN_BATCHES", 10)
-    told = explain(world, len(world.log) - 1)
+    told = explain(world, len(world.log) - 1, written_batches=10)
     assert "file k3 was committed by entry" in told.entry.reason
     assert [decode_entry(value or b"") for _, value in world.log[-1:]]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.commands.snapshots import _fetch
+from cli.commands.snapshots import fetch_copy
 from cli.looks.snapshots import SnapshotFacts
 from cli.outcome import Exit, Failed
 from coordinator.adapters.objectstore import open_store
@@ -64,7 +64,7 @@ def test_of_downloads_at_once_one_makes_the_file(store: ObjectStore, target: Pat
     async def story() -> list[BaseException | None]:
         for number, content in enumerate(contents):
             await store.put(f"{number}", content)
-        fetching = (_fetch(store, facts(content, f"{number}"), target) for number, content in enumerate(contents))
+        fetching = (fetch_copy(store, facts(content, f"{number}"), target) for number, content in enumerate(contents))
         return await asyncio.gather(*fetching, return_exceptions=True)
 
     outcomes = asyncio.run(story())
@@ -82,7 +82,7 @@ def test_a_file_that_was_made_meanwhile_stays(store: ObjectStore, target: Path) 
         await store.put("it", CONTENT)
         target.write_bytes(b"of another process")
         with pytest.raises(Failed, match="exists; choose another name") as refused:
-            await _fetch(store, facts(CONTENT, "it"), target)
+            await fetch_copy(store, facts(CONTENT, "it"), target)
         assert refused.value.status is Exit.USAGE
 
     asyncio.run(story())
@@ -94,7 +94,7 @@ def test_a_damaged_object_makes_no_file(store: ObjectStore, target: Path) -> Non
     async def story() -> None:
         await store.put("it", CONTENT[:-1])
         with pytest.raises(Failed, match="the object was changed or damaged"):
-            await _fetch(store, facts(CONTENT, "it"), target)
+            await fetch_copy(store, facts(CONTENT, "it"), target)
 
     asyncio.run(story())
     assert list(target.parent.iterdir()) == []

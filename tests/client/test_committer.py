@@ -13,6 +13,7 @@ from coordinator.protocol.commit_file import decode_commit_file
 from tests.client.scripted import ScriptedNode, scripted
 from tests.client.test_client import TOPIC, batches, client_of
 from tests.server.lines import until
+from tests.waiting import stays
 
 
 class Hold:
@@ -134,8 +135,7 @@ async def test_no_file_overtakes_those_before_one_that_is_cancelled_before_its_t
             hold.release(key)
         await asyncio.gather(*others)
         await until(lambda: "a" in hold.held)
-        await asyncio.sleep(0.05)  # the time in which it would overtake
-        assert set(hold.held) == {"a"}
+        await stays(lambda: set(hold.held) == {"a"}, "the first commit alone", 0.05)  # the time in which it would overtake
         hold.release("a")
         assert (await before).base_offsets.tolist() == [0]
         await until(lambda: set(hold.held) == {"c"})

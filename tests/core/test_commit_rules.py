@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coordinator.core.commands import CommitFile
-from coordinator.core.files import decide
+from coordinator.core.commands import CommitFile, LogInit, MigratePartitions, PlacePartitions, TopicShare
+from coordinator.core.events import SchemaLevel
 from coordinator.core.files.requests import RECORDS_PER_BATCH_MAX, check_whole, read_lines
 from coordinator.core.limits import Limits
 from coordinator.core.tables.diskless_log import OFFSETS_MAX
@@ -33,6 +33,7 @@ from tests.core.build import (
 )
 
 E = ErrorCode
+MOVED = b"m" * 16
 MAX = 2147483647
 
 
@@ -187,15 +188,19 @@ def test_offsets_are_dense_over_accepted_batches_and_the_clients_offsets_only_co
     assert result_of(replica.ask(commit("b", [batch(0), batch(1)]))[0]).base_offsets == [6, 2]
 
 
-def test_offsets_never_pass_the_greatest_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decide, "OFFSETS_MAX", 5)
+def test_offsets_never_pass_the_greatest_one() -> None:
+    first = OFFSETS_MAX - 5
     world, replica = leading()
-    rows = [batch(0, 3), batch(1, 6), batch(0, 2), batch(0, 1)]
+    replica.feed(SchemaLevel(2))
+    share = TopicShare(topic_id=MOVED, name="moved", first_partition=0, num_partitions=2, order_offset=2, classic_pending=True)
+    replica.ask(place(), PlacePartitions(shares=[share]))
+    replica.ask(MigratePartitions(steps=[LogInit(MOVED, number, first, 0, 1, [], -1) for number in range(2)]))
+    rows = [batch(number, count, topic_id=MOVED) for number, count in ((0, 3), (1, 6), (0, 2), (0, 1))]
     assert errors(replica, commit("a", rows)) == [0, E.INVALID_REQUEST, 0, E.INVALID_REQUEST]
-    result = result_of(replica.ask(commit("b", [batch(0), batch(1, 5)]))[0])
+    result = result_of(replica.ask(commit("b", [batch(0, topic_id=MOVED), batch(1, 5, topic_id=MOVED)]))[0])
     assert result.errors == [E.INVALID_REQUEST, 0]
-    assert result.base_offsets == [-1, 0]
-    assert [[one.base_offset for one in file.batches] for file in files_logged(world)] == [[0, -1, 3, -1], [-1, 0]]
+    assert result.base_offsets == [-1, first]
+    assert [[one.base_offset for one in file.batches] for file in files_logged(world)] == [[first, -1, first + 3, -1], [-1, first]]
 
 
 def test_no_file_reaches_the_end_of_64_bits() -> None:

@@ -16,8 +16,7 @@ from coordinator.core.commands import (
     WantedTopic,
 )
 from coordinator.core.limits import Limits
-from coordinator.core.state import expiry
-from coordinator.core.state.expiry import decide_expiry
+from coordinator.core.state.expiry import PRODUCERS_PER_ENTRY, TOMBSTONES_PER_ENTRY, decide_expiry
 from coordinator.core.state.packing import Packer
 from coordinator.core.state.replica_state import ShardState
 from coordinator.kafka.errors import ErrorCode
@@ -152,18 +151,19 @@ def test_a_follower_never_writes_an_expiry() -> None:
     assert producers_of(follower) == {5}
 
 
-def test_many_producers_go_in_bounded_entries_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expiry, "PRODUCERS_PER_ENTRY", 2)
+def test_many_producers_go_in_bounded_entries_oldest_first() -> None:
+    half = PRODUCERS_PER_ENTRY // 2
     world, replica = started(Limits(producer_id_expiration_ms=1000, expiration_interval_ms=1))
     for producer in range(5):
-        replica.ask(commit(f"a{producer}", [batch(0, 1, sequence=0, producer_id=producer)]))
+        rows = [batch(0, 1, sequence=0, producer_id=producer * half + number) for number in range(half)]
+        replica.ask(commit(f"a{producer}", rows))
         world.now_ms += 1
     advance(replica, 5000, "b")
     left: list[set[int]] = []
     for _ in range(4):
         replica.tick(1)
         world.settle()
-        left.append(producers_of(replica))
+        left.append({producer // half for producer in producers_of(replica)})
     assert left == [{2, 3, 4}, {4}, set(), set()]
     assert len(expiries(world)) == 3
 
@@ -236,7 +236,7 @@ def test_a_key_that_is_fenced_again_expires_by_its_newest_tombstone() -> None:
 def test_one_entry_forgets_a_bounded_number_of_keys_the_oldest_first() -> None:
     state = ShardState(cold=EmptyColdStore())
     state.hot.log_time_ms = 10 * DAY_MS
-    count = expiry.TOMBSTONES_PER_ENTRY + 1
+    count = TOMBSTONES_PER_ENTRY + 1
     state.apply_entry([FilesFenced(object_keys=[f"k{n}" for n in range(count)], created_ms=list(range(count)))], 0)
     for offset, left in ((1, 1), (2, 0)):
         records, has_more = decide_expiry(state.hot, state.tombstone_ages, Limits())

@@ -14,6 +14,7 @@ from coordinator.adapters.objectstore import open_store
 from simulation.contracts.snapshots import CHECKS, CLUSTER, TOPIC_ID, SnapshotWorld, failure_of, local_file, upload
 from simulation.fakes.snapshots import SnapshotFault
 from tests.objectstore.snapshot_worlds import FakeWorld, StoreWorld
+from tests.waiting import stays, until
 
 
 @pytest.fixture(params=["fake", "memory", "local"])
@@ -41,14 +42,19 @@ def test_a_faulty_upload_of_the_fake_raises_and_leaves_what_its_fault_says(tmp_p
         world.objects.late_s = 0.01
         assert fault.value in await failure_of(upload(world.snapshots(), local_file(tmp_path, b"abc"), 1))
         at_once = [stored.data for stored in world.objects.by_key.values()]
-        await asyncio.sleep(0.02)
-        later = [stored.data for stored in world.objects.by_key.values()]
-        assert (at_once, later) == {
+        expected_at_once, expected_later = {
             SnapshotFault.REFUSED: ([], []),
             SnapshotFault.UNKNOWN: ([b"abc"], [b"abc"]),
             SnapshotFault.LATE: ([], [b"abc"]),
             SnapshotFault.WRONG_BYTES: ([b"`bc"], [b"`bc"]),
         }[fault]
+
+        def has_arrived() -> bool:
+            return [stored.data for stored in world.objects.by_key.values()] == expected_later
+
+        assert at_once == expected_at_once
+        await until(has_arrived, "what arrives late")
+        await stays(has_arrived, "what has arrived", 0.02)
 
     asyncio.run(story())
 

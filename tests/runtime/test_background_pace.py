@@ -15,20 +15,18 @@ import pytest
 from coordinator.adapters.sqlite.stores import StateDatabases
 from coordinator.core.commands import DescribedFile, DescribeFiles, WantedTopic
 from coordinator.core.committed import AppliedCounts, CommitCounts
-from coordinator.runtime.files import pace as background_pace
 from coordinator.runtime.files.pace import (
     BATCHES_PER_BATCH,
-    BATCHES_PER_S_MIN,
     FILES_PER_FILE,
-    FILES_PER_S_MIN,
     LOOK_S,
-    WINDOW_S,
     BackgroundPace,
+    PaceRules,
 )
 from tests.core.build import TOPIC, batch, commit, delete_records
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, replicas_of, running
 
 BATCHES_PER_FILE = 10
+RULES = PaceRules()
 
 
 class Committing:
@@ -38,7 +36,7 @@ class Committing:
         self.counts = [(CommitCounts(), AppliedCounts()), (CommitCounts(), AppliedCounts())]
         views = [SimpleNamespace(commit_counts=led, applied_counts=applied) for led, applied in self.counts]
         self.replicas = replicas_of(SimpleNamespace(partition=at, view=view) for at, view in enumerate([*views, None]))
-        self.pace = BackgroundPace(self.replicas)
+        self.pace = BackgroundPace(self.replicas, RULES)
         self.now_s = 0.0
 
     def pass_s(self, seconds: float, files_per_s: float = 0.0, *, is_leading: bool = True) -> None:
@@ -65,24 +63,24 @@ def test_the_pace_follows_commits_and_has_a_least_one(files_per_s: int) -> None:
     node = Committing()
     node.pass_s(3, files_per_s)
     batches_per_s = BATCHES_PER_FILE * files_per_s
-    assert node.pace.files_per_s == pytest.approx(max(FILES_PER_S_MIN, FILES_PER_FILE * files_per_s), rel=0.01)
-    assert node.pace.batches_per_s == pytest.approx(max(BATCHES_PER_S_MIN, BATCHES_PER_BATCH * batches_per_s), rel=0.01)
+    assert node.pace.files_per_s == pytest.approx(max(RULES.files_per_s_min, FILES_PER_FILE * files_per_s), rel=0.01)
+    assert node.pace.batches_per_s == pytest.approx(max(RULES.batches_per_s_min, BATCHES_PER_BATCH * batches_per_s), rel=0.01)
 
 
 def test_commits_of_other_nodes_hold_a_node_back() -> None:
     node = Committing()
     node.pass_s(3, 40_000, is_leading=False)
     assert not node.pace.is_free
-    assert node.pace.files_per_s == FILES_PER_S_MIN
+    assert node.pace.files_per_s == RULES.files_per_s_min
     assert node.pace.batches_per_s == pytest.approx(BATCHES_PER_BATCH * BATCHES_PER_FILE * 40_000, rel=0.01)
 
 
 def test_the_last_commit_counts_for_a_second() -> None:
     node = Committing()
     node.pass_s(LOOK_S, 100)
-    node.pass_s(WINDOW_S / 2)
-    assert node.pace.files_per_s == FILES_PER_S_MIN
-    node.pass_s(WINDOW_S)
+    node.pass_s(RULES.window_s / 2)
+    assert node.pace.files_per_s == RULES.files_per_s_min
+    node.pass_s(RULES.window_s)
     assert node.pace.files_per_s == inf
 
 
@@ -94,15 +92,14 @@ def test_a_replica_that_was_made_anew_counts_from_0() -> None:
     node.pass_s(LOOK_S)
     assert node.pace.files_per_s == inf
     node.pass_s(2, 20)
-    assert node.pace.files_per_s == FILES_PER_S_MIN
+    assert node.pace.files_per_s == RULES.files_per_s_min
 
 
 @asynccontextmanager
-async def deleted_behind_a_commit(folder: Path, monkeypatch: pytest.MonkeyPatch, per_s: int, partitions: int) -> AsyncIterator[Running]:
+async def deleted_behind_a_commit(folder: Path, per_s: int, partitions: int) -> AsyncIterator[Running]:
     """A node that counts out at most so many batches a second: those of partitions whose records were deleted a moment ago."""
-    monkeypatch.setattr(background_pace, "WINDOW_S", 60.0)
-    monkeypatch.setattr(background_pace, "BATCHES_PER_S_MIN", per_s)
-    async with running(in_memory(partitions=1), StateDatabases(folder), topic_partitions=1) as started:
+    pace = PaceRules(window_s=60.0, batches_per_s_min=per_s)
+    async with running(in_memory(partitions=1), StateDatabases(folder), topic_partitions=1, pace=pace) as started:
         await started.leads()
         await started.node.directory.create_topics([WantedTopic(topic_id=TOPIC, name="orders", num_partitions=partitions)], TIMEOUT_MS)
         replica = started.node.replicas[0]
@@ -112,8 +109,8 @@ async def deleted_behind_a_commit(folder: Path, monkeypatch: pytest.MonkeyPatch,
         yield started
 
 
-async def test_deleted_batches_are_counted_out_slowly_while_commits_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with deleted_behind_a_commit(tmp_path, monkeypatch, per_s=4_000, partitions=40) as started:
+async def test_deleted_batches_are_counted_out_slowly_while_commits_come(tmp_path: Path) -> None:
+    async with deleted_behind_a_commit(tmp_path, per_s=4_000, partitions=40) as started:
         begun_s = asyncio.get_running_loop().time()
         view = started.node.replicas[0].view
         assert view is not None
@@ -122,8 +119,8 @@ async def test_deleted_batches_are_counted_out_slowly_while_commits_come(tmp_pat
         assert asyncio.get_running_loop().time() - begun_s > 0.4
 
 
-async def test_a_read_that_waits_for_the_counts_does_not_wait_for_the_pace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with deleted_behind_a_commit(tmp_path, monkeypatch, per_s=2_000, partitions=1_000) as started:
+async def test_a_read_that_waits_for_the_counts_does_not_wait_for_the_pace(tmp_path: Path) -> None:
+    async with deleted_behind_a_commit(tmp_path, per_s=2_000, partitions=1_000) as started:
         begun_s = asyncio.get_running_loop().time()
         [described] = cast(list[DescribedFile], await started.node.replicas[0].ask(DescribeFiles(object_keys=["wal/a"]), TIMEOUT_MS))
         assert not described.has_live_batches

@@ -11,9 +11,8 @@ from coordinator.core.file_state import FileState
 from coordinator.core.limits import FILES_PER_REQUEST_MAX, Limits
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.messages import ListFilesRequest, ListFilesResponse
-from coordinator.runtime.answers import maintenance
 from coordinator.runtime.answers.file_listing import FILE_STATES, TOMBSTONE_STATES, FileListing, FilePage
-from coordinator.runtime.answers.maintenance import list_files
+from coordinator.runtime.answers.maintenance import list_files, page_of
 from coordinator.runtime.failures import NotReadable
 from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import batch, commit, delete_records, place, result_of
@@ -62,18 +61,29 @@ async def test_pages_together_have_every_row_once(limit: int) -> None:
 
 @pytest.mark.parametrize("piece", [1, 2, 3, 100])
 @pytest.mark.parametrize("limit", [1, 3, 4, 100])
-async def test_answers_together_have_every_row_once(monkeypatch: pytest.MonkeyPatch, limit: int, piece: int) -> None:
-    monkeypatch.setattr(maintenance, "FILES_PER_PIECE", piece)
+async def test_pages_read_in_pieces_together_have_every_row_once(limit: int, piece: int) -> None:
+    async with running(in_memory(partitions=3), MemoryStateStores()) as started:
+        await fill(started)
+        listing, rows = FileListing(started.node, []), []
+        after, more = "", True
+        while more:
+            page = await page_of(listing, after, limit, FILE_STATES, at_once=piece)
+            assert len(page.files) >= min(limit, len(ALL) - len(rows))
+            rows += keys_of(page)
+            after, more = page.last_key, page.more
+        assert rows == ALL
+
+
+async def test_answers_together_have_every_row_once() -> None:
     async with running(in_memory(partitions=3), MemoryStateStores()) as started:
         await fill(started)
         rows: list[tuple[str, int]] = []
         after: str | None = None
         more = True
         while more:
-            request = ListFilesRequest(coordinator_ids=(), after_key=after, max_files=limit, states=(), object_keys=())
+            request = ListFilesRequest(coordinator_ids=(), after_key=after, max_files=3, states=(), object_keys=())
             answer = await list_files(started.node, 0, request)
             assert isinstance(answer, ListFilesResponse)
-            assert len(answer.files) >= min(limit, len(ALL) - len(rows))
             rows += [(one.object_key, one.coordinator_id) for one in answer.files]
             after, more = answer.last_key, answer.more
         assert rows == ALL

@@ -6,10 +6,11 @@ import asyncio
 import logging
 import random
 import socket
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from coordinator.adapters.server.connection import Connection
 from coordinator.adapters.server.contract import CloseReason, Handler, IncomingRequest, Respond, ServerLimits
 from coordinator.client.routing.connection import ClientConnection, ConnectionLost
 from coordinator.operations.table import APIS, ApiTable
@@ -72,23 +73,22 @@ async def test_replies_keep_the_order_of_requests() -> None:
 
 
 async def test_replies_of_one_tick_are_written_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    handler = Held()
-    async with serving(handler) as (server, port):
+    handler, sizes = Held(), []
+
+    class Counted(Connection):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(cast(asyncio.Transport, _Counting(cast(asyncio.Transport, transport), sizes)))
+
+    monkeypatch.setattr("coordinator.adapters.server.server.Connection", Counted)
+    async with serving(handler) as (_, port):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"".join(_request(index, b"") for index in range(10)))
         await handler.wait_for(10)
-        (connection,) = server._connections
-        sizes: list[int] = []
-        write = connection._transport.write
-        # Instances of the loop's transport take no attributes, so the connection gets a transport that counts.
-        monkeypatch.setattr(connection, "_transport", _Counting(connection._transport, sizes))
         for _, respond in handler.requests:
             respond(b"x")
         for _ in range(10):
             await read_frame(reader)
         assert sizes == [10 * len(reply_frame(0, b"x"))]
-        monkeypatch.undo()
-        assert connection._transport.write == write
         writer.close()
 
 
@@ -265,16 +265,22 @@ async def test_a_reader_that_never_reads_is_cut_off_after_the_timeout(caplog: py
         deaf.close()
 
 
-async def test_a_reader_that_lets_too_much_output_wait_is_cut_off() -> None:
-    handler = Held()
+async def test_a_reader_that_lets_too_much_output_wait_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    handler, paused = Held(), asyncio.Event()
+
+    class Paused(Connection):
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            paused.set()
+
+    monkeypatch.setattr("coordinator.adapters.server.server.Connection", Paused)
     limits = ServerLimits(output_pause_bytes=10_000, output_bytes_max=1 << 20)
     async with serving(handler, limits) as (server, port):
         deaf = _deaf_socket(port)
         deaf.send(b"".join(_request(index, b"") for index in range(50)))
         await handler.wait_for(50)
         handler.requests[0][1](bytes(8 << 20))
-        (connection,) = server._connections
-        await until(lambda: connection._is_output_paused)
+        await asyncio.wait_for(paused.wait(), REMAINS_S)
         for _, respond in handler.requests[1:]:
             respond(bytes(100_000))
         await until(lambda: server.stats.closed[CloseReason.OUTPUT_FULL] == 1)

@@ -13,6 +13,7 @@ from records.entry_key import EntryKey, decode_key
 from records.model import NoOp, RecordsDeleted, TransactionAborted, TransactionBegan, TransactionEnded
 from spark_jobs import contradiction, migration
 from spark_jobs.scan import audit, transaction
+from spark_jobs.scan.audit import ROWS_MAX
 from spark_jobs.store import merge_chains, sink
 from spark_jobs.store.rules import RULES
 from spark_jobs.store.sink import Store
@@ -65,13 +66,14 @@ def test_what_a_transaction_holds_counts_only_when_it_ends(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("cuts", [range(0), range(20)])
-def test_a_transaction_too_large_to_be_held_counts_as_it_comes(cuts: range, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transaction, "ENTRIES_MAX", 3)
+def test_a_transaction_too_large_to_be_held_counts_as_it_comes(cuts: range, tmp_path: Path) -> None:
     log = LogWriter()
     log.commit((0, 9))
     log.add(TransactionBegan(name="restore"))
+    for _ in range(transaction.ENTRIES_MAX - 3):
+        log.add(NoOp())
     offsets = [log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=2 * start)) for start in range(6)]
-    log.add(TransactionEnded(num_chunks=6))
+    log.add(TransactionEnded(num_chunks=transaction.ENTRIES_MAX + 3))
     with Store.open(tmp_path) as store:
         follow(store, log.entries, cuts=cuts)
     assert findings(tmp_path) == [(offsets[3], "transaction-too-large", None, None)]
@@ -201,12 +203,11 @@ def test_lost_entries_restart_every_chain(tmp_path: Path) -> None:
     assert [(offset, rule) for offset, rule, _, _ in findings(tmp_path)] == [(gap - 2, "log-lost"), (gap, "offset-gap")]
 
 
-def test_unreadable_entries_are_quarantined_and_counted_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "ROWS_MAX", 100)
+def test_unreadable_entries_are_quarantined_and_counted_exactly(tmp_path: Path) -> None:
     log = LogWriter()
     whole = encode_entry([NoOp()])
     bad = [None, b"", b"\xc3\x01", b"\xc3\x01" + bytes(8) + b"abc", whole[:-1], whole + b"\0"]
-    for value in bad * 20:
+    for value in bad * (ROWS_MAX // 5):
         log.seq += 1
         log.raw(encode_key(EntryKey(log.epoch, log.term, log.seq)), value)
     log.seq += 1
@@ -214,39 +215,38 @@ def test_unreadable_entries_are_quarantined_and_counted_exactly(tmp_path: Path, 
     log.commit((0, 1))
     with Store.open(tmp_path) as store:
         follow(store, log.entries)
-    assert rows(tmp_path, "select value from total where name = 'quarantined'") == [(121,)]
+    assert rows(tmp_path, "select value from total where name = 'quarantined'") == [(1201,)]
     assert rows(tmp_path, "select value from total where name = 'batches'") == [(1,)]
-    assert rows(tmp_path, "select value from total where name = 'void.contradiction'") == [(101,)]
-    assert rows(tmp_path, "select count(*) from quarantine") == [(100,)]
+    assert rows(tmp_path, "select value from total where name = 'void.contradiction'") == [(1001,)]
+    assert rows(tmp_path, "select count(*) from quarantine") == [(ROWS_MAX,)]
     # Of entries of an unknown schema only the first is found: there replicas stop.
-    assert rows(tmp_path, "select rule, count(*) from finding group by rule") == [("replica-stops", 1), ("undecodable-entry", 99)]
+    assert rows(tmp_path, "select rule, count(*) from finding group by rule") == [("replica-stops", 1), ("undecodable-entry", ROWS_MAX - 1)]
     with Store.open(tmp_path / "b") as store:
-        follow(store, log.entries, cuts=[60, 122])
-    assert rows(tmp_path / "b", "select count(*), max(length(first_bytes)), max(size_bytes) from quarantine") == [(121, 1024, 5000)]
+        follow(store, log.entries, cuts=[600, 1202])
+    assert rows(tmp_path / "b", "select count(*), max(length(first_bytes)), max(size_bytes) from quarantine") == [(1201, 1024, 5000)]
 
 
-def test_findings_are_bounded_and_counted_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "ROWS_MAX", 100)
+def test_findings_are_bounded_and_counted_exactly(tmp_path: Path) -> None:
     log = LogWriter()
-    for _ in range(150):
+    for _ in range(ROWS_MAX + 50):
         log.commit((0, 1), owner_ids=[7])
     with Store.open(tmp_path) as store:
         follow(store, log.entries)
-    assert rows(tmp_path, "select value from total where name = 'findings'") == [(150,)]
-    assert rows(tmp_path, "select count(*), min(offset), max(offset) from finding") == [(100, 2, 101)]
+    assert rows(tmp_path, "select value from total where name = 'findings'") == [(ROWS_MAX + 50,)]
+    assert rows(tmp_path, "select count(*), min(offset), max(offset) from finding") == [(ROWS_MAX, 2, ROWS_MAX + 1)]
 
 
-def test_partitions_that_are_too_many_to_be_followed_at_once_are_followed_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merge_chains, "PARTITIONS_PER_RECORD_MAX", 5)
+def test_partitions_that_are_too_many_to_be_followed_at_once_are_followed_later(tmp_path: Path) -> None:
+    followed = merge_chains.PARTITIONS_PER_RECORD_MAX
     log = LogWriter()
     other = bytes([8] * 16)
-    created = log.create(other, 9)
+    created = log.create(other, followed + 4)
     for _ in range(2):
-        log.commit((8, 1), topic_id=other)
+        log.commit((followed + 3, 1), topic_id=other)
     with Store.open(tmp_path) as store:
         follow(store, log.entries, cuts=[3, 4])
-    assert findings(tmp_path) == [(created, "partitions-not-followed", None, 9)]
-    assert rows(tmp_path, "select next_offset from partition where partition = 8") == [(4,)]
+    assert findings(tmp_path) == [(created, "partitions-not-followed", None, followed + 4)]
+    assert rows(tmp_path, f"select next_offset from partition where partition = {followed + 3}") == [(4,)]
 
 
 def test_one_wrong_leader_gives_one_finding_per_entry_and_what_comes_after_it_is_right_again(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     note(packing, "hash_producers", "producers")
     note(packing, "hash_records", "records")
     note(AppliedFiles, "sort_into", "blocks")
-    note(writer, "_statement", "statements")
+    note(writer, "insert_statement", "statements")
     return seen
 
 
@@ -86,8 +86,8 @@ def test_no_piece_is_long_and_the_flush_is_the_same(tmp_path: Path, events: list
 
 
 def test_few_rows_go_in_by_small_statements(events: list[str]) -> None:
-    assert max(size for _, size in writer._portions(writer.FEW_ROWS)) == 64
-    assert max(size for _, size in writer._portions(writer.FEW_ROWS + 1)) == 256
+    assert max(size for _, size in writer.portions(writer.FEW_ROWS)) == 64
+    assert max(size for _, size in writer.portions(writer.FEW_ROWS + 1)) == 256
     for rows in (0, 1, 63, 64, 65, writer.FEW_ROWS, writer.FEW_ROWS + 333):
-        assert sum(size for _, size in writer._portions(rows)) == rows
+        assert sum(size for _, size in writer.portions(rows)) == rows
     assert events == []

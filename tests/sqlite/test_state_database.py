@@ -6,6 +6,7 @@ import dataclasses
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -14,9 +15,10 @@ import apsw
 import numpy as np
 import pytest
 
-from coordinator.adapters.sqlite import DirectoryFailed, StateCorrupt, StateDatabase, StateDatabases, StateLocked, kept_results
+from coordinator.adapters.sqlite import DirectoryFailed, StateCorrupt, StateDatabase, StateDatabases, StateLocked
 from coordinator.adapters.sqlite.errors import translated
 from coordinator.adapters.sqlite.inspect import open_for_inspection
+from coordinator.adapters.sqlite.kept_results import FILES_PER_STEP_MIN, KeptResults
 from coordinator.adapters.sqlite.schema import PAGE_BYTES, VERSION, VERSION_MIN, connect_writer, fetch
 from coordinator.core.state.damage import StateBusy
 from coordinator.core.state.run_packing import RUN_ROWS_MAX
@@ -84,43 +86,42 @@ def results(path: Path) -> list[int]:
     return [number for number, size in enumerate(sizes) if size]
 
 
-def test_results_are_cleared_in_bounded_steps_that_go_on_after_restarts_and_rollbacks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kept_results, "FILES_PER_STEP_MIN", 3)
+def test_results_are_cleared_in_bounded_steps_that_go_on_after_restarts_and_rollbacks(tmp_path: Path) -> None:
+    step = FILES_PER_STEP_MIN
+    expired, files = 2 * step + 2, 2 * step + 4
     replica = started(lambda: opened(tmp_path))
-    for number in range(10):
+    for number in range(files):
         replica.apply([file(f"f{number}", {0: 1}, base=number, time_ms=1000 + number)], number * 5 + 1)
     replica.flush()
-    assert results(tmp_path) == list(range(10))
-    replica.flush(results_before_ms=1008)
-    assert results(tmp_path) == list(range(3, 10))
+    assert results(tmp_path) == list(range(files))
+    replica.flush(results_before_ms=1000 + expired)
+    assert results(tmp_path) == list(range(step, files))
     replica.restart()
-    replica.flush(results_before_ms=1008)
-    assert results(tmp_path) == list(range(6, 10))
-    flush = replica.packer.pack(replica.state.freeze(header(replica.state), results_before_ms=1008))
+    replica.flush(results_before_ms=1000 + expired)
+    assert results(tmp_path) == list(range(2 * step, files))
+    flush = replica.packer.pack(replica.state.freeze(header(replica.state), results_before_ms=1000 + expired))
     # The header is written last: everything else of this flush is taken back.
     unfit = dataclasses.replace(flush.header, cluster_id=None)  # type: ignore[arg-type]
     with pytest.raises(apsw.ConstraintError):
         replica.store.write(dataclasses.replace(flush, header=unfit))
-    assert results(tmp_path) == list(range(6, 10))
+    assert results(tmp_path) == list(range(2 * step, files))
     replica.store.write(flush)
     replica.state.written()
-    assert results(tmp_path) == [8, 9]
-    replica.flush(results_before_ms=1008)
-    assert results(tmp_path) == [8, 9]
+    assert results(tmp_path) == [expired, expired + 1]
+    replica.flush(results_before_ms=1000 + expired)
+    assert results(tmp_path) == [expired, expired + 1]
     replica.store.close(clean=True)
 
 
-def test_a_large_flush_clears_more_than_it_brings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_results, "FILES_PER_STEP_MIN", 1)
+def test_a_large_flush_clears_more_than_it_brings(tmp_path: Path) -> None:
+    brought = FILES_PER_STEP_MIN
     replica = started(lambda: opened(tmp_path))
-    for number in range(12):
+    for number in range(3 * brought):
         replica.apply([file(f"f{number}", {0: 1}, base=number, time_ms=1000 + number)], number + 1)
-        if number == 7:
+        if number == 2 * brought - 1:
             replica.flush()
-    replica.flush(results_before_ms=5000)
-    assert results(tmp_path) == [8, 9, 10, 11]
+    replica.flush(results_before_ms=1000 + 4 * brought)
+    assert results(tmp_path) == list(range(2 * brought, 3 * brought))
     replica.store.close(clean=True)
 
 
@@ -130,7 +131,7 @@ def test_the_end_of_the_cleared_results_is_found_again_between_removed_files(tmp
     for place, file_id in enumerate((0, 3, 4, 90, 91)):
         columns = (file_id, f"k{file_id}", b"", 1, 1, 1, "", 0, 0, 1, 1, b"" if place < cleared else b"record", -1, 0, b"", b"")
         connection.execute(f"INSERT INTO file VALUES ({','.join('?' * len(columns))})", columns)
-    assert kept_results.KeptResults(connection).cleared_to() == (-1, 0, 3, 4, 90, 91)[cleared]
+    assert KeptResults(connection).cleared_to() == (-1, 0, 3, 4, 90, 91)[cleared]
     connection.close(True)
 
 
@@ -372,13 +373,22 @@ def open_and_load(damaged: StateDatabase) -> None:
     damaged.load()
 
 
-def test_a_busy_database_is_not_a_corrupt_one(tmp_path: Path) -> None:
+@pytest.fixture
+def connections() -> Iterator[list[apsw.Connection]]:
+    """The connections that the test's databases open, in their order."""
+    made: list[apsw.Connection] = []
+    apsw.connection_hooks.append(made.append)
+    yield made
+    apsw.connection_hooks.remove(made.append)
+
+
+def test_a_busy_database_is_not_a_corrupt_one(tmp_path: Path, connections: list[apsw.Connection]) -> None:
     replica = started(lambda: opened(tmp_path))
     replica.flush()
     store = replica.store
     assert isinstance(store, StateDatabase)
-    assert store._connection is not None
-    store._connection.set_busy_timeout(0)
+    for one in connections:
+        one.set_busy_timeout(0)
     other = apsw.Connection(str(store.path))
     other.execute("BEGIN IMMEDIATE")
     replica.apply([file("a", {0: 3})], 1)
@@ -444,15 +454,15 @@ def test_a_directory_that_is_missing_has_failed(tmp_path: Path) -> None:
         database(tmp_path / "missing").open()
 
 
-def test_a_full_disk_leaves_the_last_flush_and_says_so(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_last_flush_and_says_so(tmp_path: Path, connections: list[apsw.Connection]) -> None:
     replica = started(lambda: opened(tmp_path))
     replica.apply([file("a", {0: 3})], 1)
     replica.flush()
     store = replica.store
     assert isinstance(store, StateDatabase)
-    assert store._connection is not None
-    pages = fetch(store._connection, "PRAGMA page_count")[0][0]
-    fetch(store._connection, f"PRAGMA max_page_count = {pages}")
+    for one in connections:
+        pages = fetch(one, "PRAGMA page_count")[0][0]
+        fetch(one, f"PRAGMA max_page_count = {pages}")
     replica.apply([file("b", {0: 5000}, base=3)], 2)
     with pytest.raises(DirectoryFailed, match="full"):
         replica.freeze_and_write()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.adapters.sqlite import StateDatabases
-from coordinator.adapters.sqlite import reader as reader_module
+from coordinator.adapters.sqlite.reader import NAMES_MAX
 from coordinator.core.commands import OK, OffsetQuery
 from coordinator.core.reads.queries import list_offset
 from coordinator.core.state.replica_state import ShardState
@@ -107,15 +107,14 @@ def effective_time(state: ShardState, batch: tuple[int, ...]) -> int:
     return name.append_time_ms
 
 
-def test_names_of_files_are_the_same_however_few_are_kept(open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader_module, "NAMES_MAX", 2)
+def test_names_of_files_are_the_same_however_few_are_kept(open_store: OpenStore) -> None:
     replica = started(open_store)
-    keys = [f"k{number}" for number in range(5)]
+    keys = [f"k{number}" for number in range(NAMES_MAX + 3)]
     for offset, key in enumerate(keys, 1):
         replica.apply([file(key, {0: 1}, base=offset - 1)], offset)
     replica.flush()
     for _ in range(2):
-        names = [replica.state.file_name(offset) for offset in range(7)]
+        names = [replica.state.file_name(offset) for offset in range(len(keys) + 2)]
         assert [None if name is None else name.object_key for name in names] == [None, *keys, None]
     replica.store.close(clean=True)
 

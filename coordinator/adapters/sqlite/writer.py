@@ -194,23 +194,23 @@ class FlushWriter:
 
 def put(connection: apsw.Connection, head: str, rows: Sequence[Sequence[apsw.SQLiteValue]], rest: Rest = no_rest) -> None:
     """Insert rows, many per statement."""
-    for at, size in _portions(len(rows)):
+    for at, size in portions(len(rows)):
         rest()
-        connection.execute(_statement(head, len(rows[0]), size), list(chain.from_iterable(rows[at : at + size])))
+        connection.execute(insert_statement(head, len(rows[0]), size), list(chain.from_iterable(rows[at : at + size])))
 
 
 def put_columns(connection: apsw.Connection, head: str, columns: Sequence[Sequence[apsw.SQLiteValue]], rest: Rest = no_rest) -> None:
     """Insert rows given as columns, many per statement."""
     width = len(columns)
-    for at, size in _portions(len(columns[0])):
+    for at, size in portions(len(columns[0])):
         rest()
         values: list[apsw.SQLiteValue] = [None] * (width * size)
         for number, column in enumerate(columns):
             values[number::width] = column[at : at + size]
-        connection.execute(_statement(head, width, size), values)
+        connection.execute(insert_statement(head, width, size), values)
 
 
-def _portions(rows: int) -> Iterator[tuple[int, int]]:
+def portions(rows: int) -> Iterator[tuple[int, int]]:
     """The place of each statement's first row, and the number of its rows."""
     at = 0
     for size in ROWS_PER_STATEMENT[rows <= FEW_ROWS :]:
@@ -220,7 +220,8 @@ def _portions(rows: int) -> Iterator[tuple[int, int]]:
 
 
 @cache
-def _statement(head: str, columns: int, rows: int) -> str:
+def insert_statement(head: str, columns: int, rows: int) -> str:
+    """Return the statement that inserts so many rows."""
     row = f"({','.join('?' * columns)})"
     return f"{head} VALUES {','.join([row] * rows)}"
 

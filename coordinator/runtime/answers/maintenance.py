@@ -110,19 +110,22 @@ async def list_files(node: Node, _: int, request: ListFilesRequest) -> Message:
             page = listing.of_keys(request.object_keys)
         else:
             limit = min(max(1, request.max_files), LIST_FILES_MAX)
-            page = await _page(listing, request.after_key or "", limit, request.states or FILE_STATES)
+            page = await page_of(listing, request.after_key or "", limit, request.states or FILE_STATES)
     except NotReadable as unreadable:
         return _no_files(node.router.not_led(unreadable.partition))
     return ListFilesResponse(error_code=0, files=tuple(_file(one) for one in page.files), last_key=page.last_key or None, more=page.more)
 
 
-async def _page(listing: FileListing, after_key: str, limit: int, states: Collection[int]) -> FilePage:
-    """Look at up to `limit` files after a key, and return those in these states. Raises `NotReadable`."""
+async def page_of(listing: FileListing, after_key: str, limit: int, states: Collection[int], *, at_once: int = FILES_PER_PIECE) -> FilePage:
+    """Look at up to `limit` files after a key, `at_once` without letting the event loop run, and return those in these states.
+
+    Raises `NotReadable`.
+    """
     files: list[LocalFile] = []
     while True:
-        page = listing.after(after_key, min(limit, FILES_PER_PIECE), states)
+        page = listing.after(after_key, min(limit, at_once), states)
         files += page.files
-        limit -= FILES_PER_PIECE
+        limit -= at_once
         if limit <= 0 or not page.more:
             return replace(page, files=files)
         after_key = page.last_key

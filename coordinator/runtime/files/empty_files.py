@@ -40,9 +40,6 @@ FILES_AT_ONCE = 4_000
 more than go in a second."""
 READING_SHARE = 0.1
 """While commits come, so much of the time that a removal is to take passes with reading files, the rest with entries."""
-KEYS_PER_ENTRY = (50, 1_000)
-"""Deciding on a key and applying that takes the event loop some microseconds, and commits wait meanwhile: a fraction of a millisecond for
-the least number. Where thousands of files are committed in a second, groups of them are longer than that, and entries are as well."""
 ENTRY_S = 0.02
 """An entry has as many keys as may go in so long."""
 KEYS_PER_ENTRY_FREE = 250
@@ -180,7 +177,7 @@ class EmptyFiles:
     def _keys_per_entry(self) -> int:
         if self._pace.is_free:
             return KEYS_PER_ENTRY_FREE
-        least, most = KEYS_PER_ENTRY
+        least, most = self._pace.rules.keys_per_entry
         return int(min(max(self._pace.files_per_s * ENTRY_S, least), most))
 
     def _read(self, after: Position, limit: int, before_ms: int) -> EmptyFilesPage:

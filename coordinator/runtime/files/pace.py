@@ -11,6 +11,7 @@ copy, in proportion to all commits: a node that is behind in that has to catch u
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from math import inf
 from typing import Final, NamedTuple
 
@@ -18,16 +19,28 @@ from coordinator.runtime.routing.replicas import Replicas
 
 FILES_PER_FILE: Final = 2
 """Files that are removed for each that this node commits as leader."""
-FILES_PER_S_MIN: Final = 1_000
-"""While commits come, at least so many files are removed in a second: a twentieth of a core."""
 BATCHES_PER_BATCH: Final = 4
 """Deleted batches that are counted out for each that is committed at any node."""
-BATCHES_PER_S_MIN: Final = 100_000
-"""While commits come, at least so many deleted batches are counted out in a second."""
-WINDOW_S: Final = 1.0
-"""Commits of so long count."""
 LOOK_S: Final = 0.1
 """The time between two looks at what was committed, at least."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaceRules:
+    """The paces that hold while commits come."""
+
+    files_per_s_min: int = 1_000
+    """At least so many files are removed in a second: a twentieth of a core."""
+    batches_per_s_min: int = 100_000
+    """At least so many deleted batches are counted out in a second."""
+    window_s: float = 1.0
+    """Commits of so long count."""
+    keys_per_entry: tuple[int, int] = (50, 1_000)
+    """The least and the greatest number of keys in an entry that removes files.
+
+    Deciding on a key and applying that takes the event loop some microseconds, and commits wait meanwhile: a fraction of a millisecond for
+    the least number. Where thousands of files are committed in a second, groups of them are longer than that, and entries are as well.
+    """
 
 
 class _Look(NamedTuple):
@@ -44,7 +57,8 @@ class _Look(NamedTuple):
 class BackgroundPace:
     """See the module's text; one per node, and the clock calls `look`."""
 
-    def __init__(self, replicas: Replicas) -> None:
+    def __init__(self, replicas: Replicas, rules: PaceRules) -> None:
+        self.rules = rules
         self._replicas = replicas
         self._looks = deque([_Look(0.0, 0, 0, 0)])
 
@@ -60,7 +74,7 @@ class BackgroundPace:
         if look.has_less_than(newest):
             self._looks.clear()
         self._looks.append(look)
-        while len(self._looks) > 2 and now_s - self._looks[1].time_s >= WINDOW_S:
+        while len(self._looks) > 2 and now_s - self._looks[1].time_s >= self.rules.window_s:
             self._looks.popleft()
 
     @property
@@ -72,13 +86,13 @@ class BackgroundPace:
     def files_per_s(self) -> float:
         """The number of files that this node may remove in a second; infinite without commits."""
         oldest, newest = self._looks[0], self._looks[-1]
-        return self._per_s(newest.led_files - oldest.led_files, FILES_PER_FILE, FILES_PER_S_MIN)
+        return self._per_s(newest.led_files - oldest.led_files, FILES_PER_FILE, self.rules.files_per_s_min)
 
     @property
     def batches_per_s(self) -> float:
         """The number of deleted batches that this node may count out in a second; infinite without commits."""
         oldest, newest = self._looks[0], self._looks[-1]
-        return self._per_s(newest.batches - oldest.batches, BATCHES_PER_BATCH, BATCHES_PER_S_MIN)
+        return self._per_s(newest.batches - oldest.batches, BATCHES_PER_BATCH, self.rules.batches_per_s_min)
 
     def _per_s(self, committed: int, share: int, least: int) -> float:
         return inf if self.is_free else max(share * committed / (self._looks[-1].time_s - self._looks[0].time_s), least)

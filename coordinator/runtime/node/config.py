@@ -12,6 +12,7 @@ from coordinator.core.topic_rules import TopicExpectations
 from coordinator.core.yielding import Rest, no_rest
 from coordinator.object_store import ObjectStore
 from coordinator.runtime.directories.port import OpenDirectories
+from coordinator.runtime.files.pace import PaceRules
 from coordinator.runtime.files.rules import NO_FILES_DELETED, NO_SCANS, FileRules, ScanRules
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.ports import (
@@ -59,6 +60,7 @@ class NodeConfig:
     snapshots: SnapshotRules = field(default_factory=SnapshotRules)
     files: FileRules = NO_FILES_DELETED
     retention: RetentionRules = field(default_factory=RetentionRules)
+    pace: PaceRules = field(default_factory=PaceRules)
     orphans: ScanRules = NO_SCANS
     state_found_in: str = ""
     """A data directory that held state databases before the start: there was a metadata topic. Empty for none."""

@@ -24,11 +24,9 @@ from coordinator.object_store import StoreDenied, StoreUnavailable
 from coordinator.operations.table import operation_of
 from coordinator.protocol.codec import Message
 from coordinator.runtime.answers.serving import serve
-from coordinator.runtime.files import empty_files
-from coordinator.runtime.files import pace as background_pace
 from coordinator.runtime.files.asking import KEYS_PER_QUESTION
 from coordinator.runtime.files.empty_files import ROWS_PER_PIECE
-from coordinator.runtime.files.pace import BackgroundPace
+from coordinator.runtime.files.pace import BackgroundPace, PaceRules
 from coordinator.runtime.files.rules import FileRules
 from coordinator.runtime.ports import PeerUnavailable
 from simulation.fakes.kafka import FakeKafka
@@ -110,10 +108,14 @@ class Service:
 
 
 @asynccontextmanager
-async def service(folder: Path, rules: FileRules = RULES, kafka: FakeKafka | None = None) -> AsyncIterator[Service]:
+async def service(
+    folder: Path, rules: FileRules = RULES, kafka: FakeKafka | None = None, *, pace: PaceRules | None = None
+) -> AsyncIterator[Service]:
     store = MoodyStore(open_store("memory://"))
     kafka = in_memory(partitions=COORDINATORS) if kafka is None else kafka
-    async with running(kafka, StateDatabases(folder), topic_partitions=COORDINATORS, objects=store, files=rules) as started:
+    async with running(
+        kafka, StateDatabases(folder), topic_partitions=COORDINATORS, objects=store, files=rules, pace=pace or PaceRules()
+    ) as started:
         await started.leads()
         wanted = WantedTopic(topic_id=TOPIC, name="orders", num_partitions=PARTITIONS)
         [outcome] = await started.node.directory.create_topics([wanted], TIMEOUT_MS)
@@ -149,11 +151,8 @@ async def test_files_that_end_together_leave_the_event_loop_to_commits(
         assert max(calls.values()) <= ROWS_PER_PIECE
 
 
-async def test_files_go_slowly_while_commits_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background_pace, "WINDOW_S", 60.0)
-    monkeypatch.setattr(background_pace, "FILES_PER_S_MIN", 20)
-    monkeypatch.setattr(empty_files, "KEYS_PER_ENTRY", (5, 5))
-    async with service(tmp_path) as made:
+async def test_files_go_slowly_while_commits_come(tmp_path: Path) -> None:
+    async with service(tmp_path, pace=PaceRules(window_s=60.0, files_per_s_min=20, keys_per_entry=(5, 5))) as made:
         for _ in range(20):
             await made.upload(2)
         begun = asyncio.get_running_loop().time()

@@ -38,10 +38,13 @@ class Skipped:
 class LogQuestions:
     """Asks about one topic. `then` of a question is called through `post`, if `is_wanted` still says so there."""
 
-    def __init__(self, topic: str, properties: Mapping[str, Any], post: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(
+        self, topic: str, properties: Mapping[str, Any], post: Callable[[Callable[[], None]], None], ask_again_s: float = ASK_AGAIN_S
+    ) -> None:
         self._topic = topic
         self._properties = properties
         self._post = post
+        self._ask_again_s = ask_again_s
         self._closed = threading.Event()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kafka-reader-range")
         self._admin: AdminClient | None = None  # its thread only
@@ -75,7 +78,7 @@ class LogQuestions:
         else:
             self._post(lambda: then(found) if is_wanted() else None)
             return
-        if not self._closed.wait(ASK_AGAIN_S):
+        if not self._closed.wait(self._ask_again_s):
             self._thread.submit(self._ask, what, question, is_wanted, then)
 
     def _range(self, partition: int) -> tuple[int, int]:
