@@ -13,12 +13,11 @@ from weakref import WeakKeyDictionary
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition, cimpl
-from coordinator.adapters.kafka.producing.report_signal import ReportSignal
 
 from coordinator.adapters.kafka.producing.entry_clients import MESSAGES_AT_ONCE, CallbackClient, DirectClient, EntryClientListener
 from coordinator.adapters.kafka.producing.entry_load import SWITCH_AFTER
 from coordinator.adapters.kafka.producing.in_flight_window import FEW_MAX, IN_FLIGHT_MAX
-from coordinator.adapters.kafka.producing.librdkafka import handle_of
+from coordinator.adapters.kafka.producing.librdkafka import ReportSignal, handle_of
 from coordinator.adapters.kafka.producing.producer import KafkaTermProducers
 from coordinator.adapters.kafka.settings import Properties
 from coordinator.adapters.kafka.stats import KafkaStats
