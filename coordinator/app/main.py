@@ -17,16 +17,12 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from coordinator.adapters.kafka.acls import KafkaAcls
 from coordinator.adapters.kafka.agreed_secret import AgreedSecret
-from coordinator.adapters.kafka.classic.starts import KafkaClassicLogs
-from coordinator.adapters.kafka.classic_starts import KafkaClassicLogs
-from coordinator.adapters.kafka.cluster import KafkaAdmin
-from coordinator.adapters.kafka.membership import KafkaMembership
 from coordinator.adapters.kafka.producing.librdkafka import is_usable
 from coordinator.adapters.kafka.settings import KafkaPropertyRefused, prove_user_properties
 from coordinator.adapters.kafka.stats import KafkaStats
@@ -128,7 +124,7 @@ class Process:
         kafka = KafkaClients(settings, self._stats, on_load=self._interval.load_changed)
         kafka.start()
         node = self._make_node(endpoints, kafka, peers, objects)
-        dispatcher = self._dispatch(node, late)
+        dispatcher = self._dispatch(node)
         self._metrics.read_from(partial(certificate_samples, security))
         kafka_rules = self._kafka_rules(dispatcher.access)
         http, http_address = await self._serve_http(node, http_security)
@@ -208,7 +204,7 @@ class Process:
             on_fatal=self._on_fatal,
         )
 
-    def _dispatch(self, node: Node, late: LateHandler) -> Dispatcher:
+    def _dispatch(self, node: Node) -> Dispatcher:
         """Have the listeners pass requests on to a node."""
         settings = self._settings
         dispatcher = Dispatcher(

@@ -9,7 +9,6 @@ from coordinator.core.view import ShardView
 from coordinator.runtime.files.cleaner import FileCleaner
 from coordinator.runtime.files.orphan_scan import OrphanScan
 from coordinator.runtime.retention.enforcer import RetentionEnforcer
-from coordinator.runtime.routing.cluster_view import ClusterView
 from simulation.protections.protection import Patch, Protection
 from simulation.scenario import Fault
 

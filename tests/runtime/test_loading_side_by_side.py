@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.app.main import readiness
 from coordinator.app.readiness import readiness
-from coordinator.runtime.ports import LogEntry
 from simulation.fakes.kafka import FakeKafka
 from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place, result_of

@@ -17,8 +17,6 @@ from functools import partial
 from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.core.leadership.states import State
 from coordinator.core.state.applying import TRIM_BATCHES
-from coordinator.core.state.replica_state import TRIM_BATCHES
-from coordinator.kafka.names import topic_id_text
 from coordinator.protocol.messages import DescribeNodeResponse
 from coordinator.runtime.directories.reporting import DirectoryReports, log_dirs
 from coordinator.runtime.failures import FatalError
