@@ -7,26 +7,28 @@ known is never too old, and its tombstone never expires.
 
 from __future__ import annotations
 
+import re
 from typing import Final
-
-from coordinator.kafka.object_key_loops import ulid_time_ms
 
 CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 TIME_MAX_MS = 2**48 - 1
 
-_NO_DIGIT: Final = 0xFF
-VALUES: Final = bytes(CROCKFORD.find(chr(code).upper()) & _NO_DIGIT for code in range(128))
-"""The value of each ASCII character as a digit of Crockford's base32, `_NO_DIGIT` for others."""
+_ULID_CHARACTERS: Final = 26
+_DIGIT: Final = f"[{CROCKFORD}{CROCKFORD[10:].lower()}]"
+_ENDS_WITH_ULID: Final = re.compile(rf"[-_./]?([0-7]{_DIGIT}{{9}}){_DIGIT}{{16}}")
+"""The first digit of a later time than `TIME_MAX_MS` is above 7."""
+_AS_PYTHON: Final = str.maketrans(CROCKFORD + CROCKFORD[10:].lower(), "0123456789ABCDEFGHIJKLMNOPQRSTUV" + "ABCDEFGHIJKLMNOPQRSTUV")
+"""Crockford's digits as `int` reads them in base 32."""
 
 
 def created_ms_of_key(key: str) -> int | None:
     """Read the creation time from a key, or None when its last path segment does not end with a ULID.
 
-    A ULID may follow other text only behind '-', '_' or '.', and nothing may follow it: a stray run of letters must not
+    A ULID may follow other text only after '-', '_' or '.', and nothing may follow it: a stray run of letters must not
     be taken for a time. Lower case is accepted, as Crockford's base32 allows.
     """
-    time_ms = ulid_time_ms(key, VALUES)
-    return time_ms if 0 <= time_ms <= TIME_MAX_MS else None
+    found = _ENDS_WITH_ULID.fullmatch(key, max(0, len(key) - _ULID_CHARACTERS - 1))
+    return None if found is None else int(found[1].translate(_AS_PYTHON), 32)
 
 
 def creation_ms(key: str, told_ms: int) -> int:

@@ -19,7 +19,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.adapters.objectstore import unlink_loops
 from coordinator.core.files import request_loops
 from coordinator.core.files.outcomes import DECIDED
 from coordinator.core.tables import keyed_loops
@@ -216,6 +215,5 @@ def test_forged_stretches_are_hashed_alike(data: bytes, ends: list[int], size: i
 
 def test_every_loop_that_reads_by_address_is_tried_here() -> None:
     by_address = [source for source in loop_modules() if "char*" in source.with_suffix(".pxd").read_text("utf-8")]
-    # Random paths would remove files: tests/objectstore/test_unlink_loops.py has those.
-    tried = (unlink_loops, request_loops, owner_loops, hash_loops)
+    tried = (request_loops, owner_loops, hash_loops)
     assert by_address == [REPOSITORY / Path(*loops.__name__.split(".")).with_suffix(".py") for loops in tried]

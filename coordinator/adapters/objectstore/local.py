@@ -19,7 +19,6 @@ from pathlib import Path
 from obstore.store import LocalStore
 
 from coordinator.adapters.objectstore.store import LIST_CHUNK, ObstoreStore
-from coordinator.adapters.objectstore.unlink_loops import unlink_while_possible
 from coordinator.object_store import StoredObject, StoreUnavailable, check_prefix
 from records.durable import sync
 
@@ -66,18 +65,14 @@ class LocalFolderStore(ObstoreStore):
 
     def _delete_each(self, keys: Sequence[str]) -> None:
         # Half of what obstore's call takes of a processor that commits need; keys are paths for it, too.
-        folder = os.fsencode(self._folder)
-        paths = b"".join([b"%b/%b\0" % (folder, key.encode()) for key in keys])
-        at, trouble = 0, None
-        while (at := unlink_while_possible(paths, at)) < len(paths):
-            end = paths.index(0, at)
+        folder, trouble = os.fsencode(self._folder), None
+        for key in keys:
             try:
-                os.unlink(paths[at:end])
+                os.unlink(b"%b/%b" % (folder, key.encode()))
             except OSError as error:
                 # A lost folder says nothing about its objects. One that stays is no reason for the others to stay.
                 if error.errno not in _NO_SUCH_OBJECT or not self._folder.is_dir():
                     trouble = trouble or error
-            at = end + 1
         if trouble is not None:
             raise trouble
 

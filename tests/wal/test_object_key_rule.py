@@ -1,4 +1,4 @@
-"""The time in an object key: compiled, interpreted and by the rule as a regular expression."""
+"""The time in an object key, by the rule spelled out."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.kafka import object_key, object_key_loops
 from coordinator.kafka.object_key import CROCKFORD, created_ms_of_key
-from tests.compiled import plain
 
 LETTER = f"[{CROCKFORD}{CROCKFORD.lower()}]"
 RULE = re.compile(rf"(?:^|[-_./])({LETTER}{{10}}){LETTER}{{16}}\Z")
@@ -31,5 +29,3 @@ def test_the_time_is_that_of_the_rule(key: str) -> None:
         time_ms = sum(CROCKFORD.index(digit) << 5 * (9 - place) for place, digit in enumerate(digits))
         expected = time_ms if time_ms < 1 << 48 else None
     assert created_ms_of_key(key) == expected
-    values = object_key.VALUES
-    assert object_key_loops.ulid_time_ms(key, values) == plain(object_key_loops).ulid_time_ms(key, values)
