@@ -82,7 +82,7 @@ def measure(folder: Path, batches: int) -> None:
             state = ShardState.restore(stored, loaded.reader())
     assert state.applied_offset == stored.header.applied_offset
     loaded.close(clean=False)
-    with timed("jobs: proven, as verify and orphans begin"):
+    with timed("jobs: proven, as verify begins"):
         prove(file.path)
     with timed("jobs: the monitor's store begun"), Store.open(folder / "monitor") as store:
         store.start_from(read_content(file.path), 0)

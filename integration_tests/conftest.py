@@ -43,7 +43,6 @@ LONGEST_FIRST = (
     "test_data_directories.py",
     "test_cut_log.py",
     "test_dev_up.py",
-    "test_monitor_orphans.py",
     "test_monitor.py",
     "test_costs.py",
 )

@@ -183,7 +183,7 @@ def pods(secured_kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) 
             "diskless.metadata.topic.min.insync.replicas": 1,
             "session.timeout.ms": 60000,
         },
-        "monitor": {"enabled": True, "verifyEvery": "", "orphansEvery": ""},
+        "monitor": {"enabled": True, "verifyEvery": "", "objectsEvery": ""},
         "jobs": {"doctor": {"enabled": True}, "audit": {"enabled": True}},
     }
     authority = Authority(folder, "nodes")

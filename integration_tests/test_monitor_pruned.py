@@ -81,35 +81,24 @@ def test_log_and_service_agree_from_a_snapshot_on(pruned: Service) -> None:
     assert "from snapshots on" in compared.err
 
 
-def test_known_files_are_those_of_a_snapshot_and_of_the_rest(pruned: Service, tmp_path: Path) -> None:
+def test_live_files_without_an_object_are_named(pruned: Service, tmp_path: Path) -> None:
     wait_until(lambda: len(live_files(pruned)) > 3, "files to be written")
     *here, lost = sorted(live_files(pruned))
-    bucket = tmp_path / "bucket"
-    for key in [*here, "never-committed"]:
-        place = bucket / key
+    for key in [*here, "wal/never-committed"]:
+        place = tmp_path / "bucket" / key
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(b"x")
         os.utime(place, (1, 1))
-    (bucket / "snapshots").symlink_to(pruned.folder / "objects" / "snapshots")
-    where = [
-        "--kafka-bootstrap-server",
-        pruned.bootstrap,
-        "--topic",
-        pruned.topic,
-        "--object-store-url",
-        f"file://{bucket}",
-        "--prefix",
-        "",
-    ]
-    found = diskless("monitor", "orphans", *where, "-o", "json")
-    assert found.status == Exit.AUDIT, found.out + found.err
-    assert found.outcome["known_objects"] == len(here)
-    missing = found.outcome["missing"]
-    assert isinstance(missing, list)
-    assert [one["object_key"] for one in missing] == [lost]
-    orphans = found.outcome["by_reason"]
-    assert isinstance(orphans, list)
-    assert [(row["reason"], row["count"]) for row in orphans] == [("never committed", 1)]
+    with MonitorProcess(pruned.bootstrap, pruned.topic, tmp_path) as monitor:
+        monitor.run_once("--object-store-url", f"file://{pruned.folder / 'objects'}")
+        where = ["--bootstrap-server", ",".join(pruned.addresses), "--object-store-url", f"file://{tmp_path / 'bucket'}"]
+        found = diskless("restore", "report", *where, "--dir", str(monitor.folder), "-o", "json")
+        assert found.status == Exit.AUDIT, found.out + found.err
+        with open_report(monitor.folder) as report:
+            kept = json.loads(report.job()["last_objects"])
+    told = {(row["finding"], row["object_key"]) for row in json.loads(found.out) if row["finding"] != "partly known"}
+    assert told >= {("missing", lost), ("unknown", "wal/never-committed")}
+    assert (kept["missing_files"], [one["object_key"] for one in kept["missing"]]) == (1, [lost])
 
 
 def test_a_fresh_monitor_begins_with_snapshots_and_says_so(pruned: Service) -> None:

@@ -126,13 +126,6 @@ def verified(folder: Path) -> dict[str, object] | None:
 
 
 @pytest.mark.long
-def test_orphans_are_looked_for(scene: Scene, tmp_path: Path) -> None:
-    found = json.loads(scene.finish("orphans", "--object-store-url", scene.store_url, "-o", "json", folder=tmp_path))
-    assert found["missing_files"] == 0
-    assert found["known_objects"] >= FILES
-
-
-@pytest.mark.long
 def test_the_archive_holds_the_log(scene: Scene, tmp_path: Path) -> None:
     table = tmp_path / "table"
     scene.finish("archive", "--once", "--to", str(table), folder=tmp_path)
@@ -162,10 +155,9 @@ def test_a_job_that_is_refused_says_so_in_one_line(scene: Scene, tmp_path: Path)
     jobs: dict[str, Sequence[str]] = {
         "run": ("--once", "--dir", str(tmp_path / "monitor")),
         "verify": ("--bootstrap-server", ",".join(scene.service.addresses)),
-        "orphans": ("--object-store-url", scene.store_url),
         "archive": ("--once", "--to", str(tmp_path / "table")),
     }
-    asked = [(name, WRONG_PASSWORD) for name in jobs] + [("verify", UNKNOWN_AUTHORITY), ("orphans", NO_RIGHT)]
+    asked = [(name, WRONG_PASSWORD) for name in jobs] + [("verify", UNKNOWN_AUTHORITY), ("archive", NO_RIGHT)]
     running = []
     for number, (name, refusal) in enumerate(asked):
         given = scene.kafka.login(refusal.user, refusal.password)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +25,7 @@ from cli.options import (
     topic_option,
 )
 from cli.output import print_rows, say, time_text
+from cli.spark.session import outcome_folder_option
 
 if TYPE_CHECKING:
     from cli.kafka.cluster import KafkaPlace
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from records.model import Restored
 
 REPORT_COLUMNS = (("finding", 12), ("object_key", 44), ("size", 10), ("modified", 24), ("coordinators", 12))
+MISSING_TOLD_MAX = 100
 START_COLUMNS = ("coordinator", "state", "end_offset", "stored", "epoch_floor", "file_id_base", "snapshot")
 
 
@@ -200,10 +204,25 @@ def _row(entry: Restored, plan: RestorePlan, begun: dict[int, Restored], *, is_w
     }
 
 
+@dataclass(slots=True)
+class Missing:
+    """Files with live batches without an object: how many, and the first of them."""
+
+    count: int = 0
+    first: list[Row] = field(default_factory=list)
+
+    def add(self, row: ReportRow) -> None:
+        """Count one."""
+        self.count += 1
+        if self.count <= MISSING_TOLD_MAX:
+            self.first.append({"object_key": row.object_key, "coordinators": list(row.coordinators)})
+
+
 @restore.command()
 @server_option
 @store_options
 @snapshots_prefix_option
+@outcome_folder_option("which live files have no object")
 @timeout_option
 @output_option
 def report(
@@ -212,10 +231,11 @@ def report(
     store_options: Sequence[str],
     store_url: str | None,
     snapshots_prefix: str | None,
+    folder: Path | None,
     timeout_s: float,
     output: str,
 ) -> None:
-    """Compare what the restored service knows with the objects in the store.
+    """Compare what the service knows, restored or not, with the objects in the store.
 
     `unknown`: an object of a WAL file that no coordinator knows; it was committed behind the snapshots, or never. `missing`: a file
     with live batches whose object is gone; status 5. `partly known`: a file that only some of its owners know, COORDINATORS are the
@@ -230,19 +250,25 @@ def report(
 
     store = open_object_store(store_url, store_options, config_file)
     snapshots = snapshots_prefix_of(snapshots_prefix, config_file)
+    began_ms = time.time_ns() // 1_000_000
     missing = run(_report(bootstrap_server, store, wal_prefix(config_file), snapshots, timeout_s, output))
-    if missing:
-        raise Failed(f"{missing} files with live batches have no object: their records cannot be read", Exit.AUDIT)
+    if folder is not None:
+        from cli.spark.batch import note_result
+
+        note_result(folder, "last_objects", json.dumps({"at_ms": began_ms, "missing_files": missing.count, "missing": missing.first}))
+    if missing.count:
+        raise Failed(f"{missing.count} files with live batches have no object: their records cannot be read", Exit.AUDIT)
 
 
-async def _report(bootstrap_server: str, store: ObjectStore, wal: str, snapshots: str, timeout_s: float, output: str) -> int:
-    """Print what differs; returns how many objects are missing."""
+async def _report(bootstrap_server: str, store: ObjectStore, wal: str, snapshots: str, timeout_s: float, output: str) -> Missing:
+    """Print what differs; returns the files whose objects are missing."""
     from cli.objects import UnusualKeys, store_errors
     from cli.outcome import Failed
     from cli.output import RowStream
     from cli.restore.report import MISSING, FoundObject, OutOfOrder, compare
     from cli.service import milliseconds, open_client
     from coordinator.core.file_state import FileState
+    from coordinator.kafka.errors import ErrorCode
 
     began_ms = time.time_ns() // 1_000_000
     wal_folder, snapshots_folder = (f"{prefix}/" if prefix else "" for prefix in (wal.strip("/"), snapshots))
@@ -258,18 +284,24 @@ async def _report(bootstrap_server: str, store: ObjectStore, wal: str, snapshots
     def is_wanted(one: FoundObject) -> bool:
         return one.key.startswith(wal_folder) and one.modified_ms < began_ms
 
-    async def is_there(key: str) -> bool:
-        return await store.head(key) is not None
-
-    missing = 0
+    missing = Missing()
     with store_errors(), RowStream(output, REPORT_COLUMNS) as rows:
         async with open_client(bootstrap_server, timeout_s) as client:
+
+            async def is_lost(key: str) -> bool:
+                if await store.head(key) is not None:
+                    return False
+                # Retention may have deleted its last batch, and the node the object, since the file was listed.
+                (now,) = await client.describe_files([key], timeout_ms=milliseconds(timeout_s))
+                return now.has_live_batches or now.error not in (ErrorCode.NONE, ErrorCode.RESOURCE_NOT_FOUND)
+
             _say_restore(await client.restore(timeout_ms=milliseconds(timeout_s)))
             # In every state: an owner that only remembers the key of a file has lost nothing.
             files = client.list_files(states=tuple(FileState), timeout_ms=milliseconds(timeout_s))
             try:
-                async for one in compare(files, objects(), is_wanted=is_wanted, is_there=is_there):
-                    missing += one.finding == MISSING
+                async for one in compare(files, objects(), is_wanted=is_wanted, is_lost=is_lost):
+                    if one.finding == MISSING:
+                        missing.add(one)
                     rows.write(_report_row(one))
             except OutOfOrder as error:
                 raise Failed(str(error)) from error

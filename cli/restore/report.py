@@ -59,12 +59,12 @@ async def compare(
     objects: AsyncIterator[FoundObject],
     *,
     is_wanted: Callable[[FoundObject], bool],
-    is_there: Callable[[str], Awaitable[bool]],
+    is_lost: Callable[[str], Awaitable[bool]],
 ) -> AsyncIterator[ReportRow]:
     """Yield what differs, in the order of keys. `files` have every state, tombstones included.
 
-    `is_wanted` tells of an object that no coordinator knows whether it is to be told; `is_there` looks for one that was not listed: its
-    file may have been committed meanwhile. Raises `OutOfOrder`.
+    `is_wanted` tells of an object that no coordinator knows whether it is to be told; `is_lost` looks again for one that was not
+    listed: its file may have been committed, or have lost its last batch, meanwhile. Raises `OutOfOrder`.
     """
     groups, listed = _grouped(files), _in_order(objects)
     group, found = await anext(groups, None), await anext(listed, None)
@@ -83,20 +83,20 @@ async def compare(
             if found is not None and is_listed and is_wanted(found) and all(one.state != FileState.REMOVED for one in group):
                 yield ReportRow(UNKNOWN, found.key, found.size_bytes, found.modified_ms, ())
         else:
-            for row in await _judged(group, found if is_listed else None, is_there):
+            for row in await _judged(group, found if is_listed else None, is_lost):
                 yield row
         if is_listed:
             found = await anext(listed, None)
         group = await anext(groups, None)
 
 
-async def _judged(group: Sequence[KnownFile], found: FoundObject | None, is_there: Callable[[str], Awaitable[bool]]) -> list[ReportRow]:
+async def _judged(group: Sequence[KnownFile], found: FoundObject | None, is_lost: Callable[[str], Awaitable[bool]]) -> list[ReportRow]:
     key = group[0].object_key
     rows: list[ReportRow] = []
     size, modified = (None, None) if found is None else (found.size_bytes, found.modified_ms)
     knowing = {one.coordinator_id for one in group}
     live = tuple(sorted(one.coordinator_id for one in group if one.live_batches > 0))
-    if found is None and live and not await is_there(key):
+    if found is None and live and await is_lost(key):
         rows.append(ReportRow(MISSING, key, None, None, live))
     ignorant = tuple(sorted({owner for one in group for owner in one.owner_ids} - knowing))
     if ignorant:
@@ -121,6 +121,6 @@ async def _in_order(objects: AsyncIterator[FoundObject]) -> AsyncIterator[FoundO
     last = ""
     async for one in objects:
         if one.key < last:
-            raise OutOfOrder(f"the object store lists {one.key} behind {last}: use `diskless monitor orphans` with an inventory")
+            raise OutOfOrder(f"the object store lists {one.key} behind {last}, not in the order of keys: it cannot be compared")
         last = one.key
         yield one

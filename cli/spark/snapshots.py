@@ -43,6 +43,13 @@ class SnapshotStore:
         """Whether there is one."""
         return self.url is not None or self.config_file is not None
 
+    def arguments(self) -> list[str]:
+        """Return the command line's words that name it."""
+        words = [] if self.config_file is None else ["--config", str(self.config_file)]
+        words += [] if self.url is None else ["--object-store-url", self.url]
+        words += [word for one in self.options for word in ("--object-store-option", one)]
+        return words + ([] if self.prefix is None else ["--snapshots-prefix", self.prefix])
+
     def starts(self, watch: TopicWatch, facts: WatchedTopic, log_starts: Mapping[int, int], folder: Path, *, newest_first: bool) -> Starts:
         """Where jobs begin in logs that begin at these offsets; snapshots are brought into a folder.
 

@@ -79,7 +79,7 @@ PANELS = (
         name="monitor", answer=monitor.monitor, help="The monitor itself: where it is, how far behind, its last micro-batches, all totals."
     ),
     PagePanel(name="agreement", answer=agreement.agreement, help="What `diskless monitor verify` found last."),
-    PagePanel(name="orphans", answer=agreement.orphans, help="What `diskless monitor orphans` found last."),
+    PagePanel(name="objects", answer=agreement.objects, help="What `diskless restore report` found last: lost files."),
 )
 
 OTHERS = (

@@ -157,7 +157,7 @@ def _problems(facts: Facts, now_ms: int, service_commits_per_s: float) -> list[P
     if facts.missing_files:
         is_are = "is" if facts.missing_files == 1 else "are"
         text = f"{counted(facts.missing_files, 'file', 'files')} with live batches {is_are} not in the object store: data is lost"
-        found.append(PageProblem(level=Level.BAD, text=text, panel="orphans", is_found=True))
+        found.append(PageProblem(level=Level.BAD, text=text, panel="objects", is_found=True))
     unwatched = watch_problem(facts.watch, now_ms, service_commits_per_s)
     unseen_ms = now_ms - (facts.last_commit_ms or facts.watch.started_ms)
     if unwatched is not None:

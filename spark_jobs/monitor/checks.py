@@ -1,4 +1,4 @@
-"""The batch jobs that a monitor runs from time to time: `verify` and `orphans`, each as a process of its own.
+"""The batch jobs that a monitor runs from time to time, `monitor verify` and `restore report`, each as a process of its own.
 
 A process, because such a job wants memory of its own and must not take the log's followers with it when it fails; one at a
 time, because two would double that memory. When a job is due follows from what it last wrote into the monitor's database, so

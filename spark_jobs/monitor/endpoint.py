@@ -34,7 +34,7 @@ TOTALS = {
 
 VOID_PREFIX = "void."
 
-CHECKS = ("verify", "orphans")
+CHECKS = ("verify", "objects")
 """Jobs that the monitor may run itself; each has its metrics, whether it does or not."""
 
 GAUGES = (
@@ -43,9 +43,7 @@ GAUGES = (
     "verify_disagrees",
     "last_verify_timestamp_seconds",
     "missing_files",
-    "orphan_files",
-    "orphan_bytes",
-    "last_orphans_timestamp_seconds",
+    "last_objects_timestamp_seconds",
 )
 """Numbers of the database without labels."""
 
@@ -172,7 +170,7 @@ def _numbers(report: Report) -> tuple[float, ...]:
     """The values of `GAUGES`."""
     said = report.job()
     verified = json.loads(said.get("last_verify", "null")) or {}
-    looked = json.loads(said.get("last_orphans", "null")) or {}
+    looked = json.loads(said.get("last_objects", "null")) or {}
     opened = report.open_transactions()
     oldest_ms = cast(int, opened[0]["append_ms"]) if opened else 0
     return (
@@ -181,8 +179,6 @@ def _numbers(report: Report) -> tuple[float, ...]:
         float(any(part.get("agree") is False for part in verified.get("partitions", ()))),
         verified.get("at_ms", 0) / 1000,
         looked.get("missing_files", 0),
-        looked.get("orphans", 0),
-        looked.get("orphan_bytes", 0),
         looked.get("at_ms", 0) / 1000,
     )
 

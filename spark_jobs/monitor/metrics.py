@@ -50,23 +50,23 @@ _ALL = (
     MonitorMetric(name="open_transactions", kind="gauge", help="Transactions of the metadata log that are open."),
     MonitorMetric(name="open_transaction_age_seconds", kind="gauge", help="Age of the oldest open transaction; 0 when none is open."),
     MonitorMetric(
-        name="missing_files", kind="gauge", help="Files with live batches that the last `orphans` did not find in the object store."
-    ),
-    MonitorMetric(name="orphan_files", kind="gauge", help="Objects that the last `orphans` found and no coordinator knows."),
-    MonitorMetric(name="orphan_bytes", kind="gauge", help="Bytes of `orphan_files`."),
-    MonitorMetric(
-        name="last_orphans_timestamp_seconds",
+        name="missing_files",
         kind="gauge",
-        help="When log and object store were last compared; 0 before the first time.",
+        help="Files with live batches that the last `restore report` did not find in the object store.",
+    ),
+    MonitorMetric(
+        name="last_objects_timestamp_seconds",
+        kind="gauge",
+        help="When the files of the service and the object store were last compared; 0 before the first time.",
     ),
     MonitorMetric(
         name="check_interval_seconds",
         kind="gauge",
-        help="How often the monitor itself runs `verify` and `orphans`; 0 when it does not.",
+        help="How often the monitor itself runs `verify` and `objects`; 0 when it does not.",
         labels=("check",),
     ),
     MonitorMetric(
-        name="check_failures_total", kind="counter", help="Runs of `verify` and `orphans` that could not do their work.", labels=("check",)
+        name="check_failures_total", kind="counter", help="Runs of `verify` and `objects` that could not do their work.", labels=("check",)
     ),
     MonitorMetric(
         name="verify_disagrees", kind="gauge", help="1 while the last `diskless monitor verify` found log and replicas to differ."

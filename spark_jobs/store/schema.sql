@@ -135,4 +135,4 @@ create table if not exists quarantine (
 create table if not exists micro_batch (    -- the last 1000: for the page's own health panel
     id integer primary key, merged_ms integer, entries integer, batches integer, scan_ms integer, merge_ms integer, lag_entries integer
 );
-create table if not exists job (name text primary key, value text) without rowid; -- started_ms, pid, trigger_s, version, last_verify (JSON), last_orphans (JSON); signs of life are a file beside this one
+create table if not exists job (name text primary key, value text) without rowid; -- started_ms, pid, trigger_s, version, last_verify (JSON), last_objects (JSON); signs of life are a file beside this one

@@ -94,7 +94,6 @@ BASES: dict[Path_, tuple[str, ...]] = {
     ("monitor", "findings", "unack"): ("1", "--dir", "monitor", "--reason", "again"),
     ("monitor", "quarantine"): ("--dir", "monitor"),
     ("monitor", "verify"): ("--bootstrap-server", REFUSED, *KAFKA, *WAIT),
-    ("monitor", "orphans"): ("--object-store-url", "file://{here}/objects", *KAFKA),
     ("monitor", "archive"): ("--to", "archive", *KAFKA),
     ("dashboard",): ("--dir", "monitor", "--listen", f"{NOT_HERE}:9180"),
     ("simulate",): ("--without", "help"),

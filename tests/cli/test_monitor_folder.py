@@ -55,7 +55,7 @@ def test_a_healthy_folder_is_status_0(store: StoreMaker) -> None:
         (lambda store: store.finding(0, 5, "offset-gap"), Exit.AUDIT, "1 finding, the newest at 0@5 (offset gap)"),
         (lambda store: store.totals(0, {"quarantined": 2}), Exit.AUDIT, "2 entries could not be read"),
         (job("last_verify", partitions=[{"kpart": 1, "agree": False}]), Exit.AUDIT, "Log and service disagree (coordinator 1)"),
-        (job("last_orphans", missing_files=1), Exit.AUDIT, "1 file with live batches is not in the object store"),
+        (job("last_objects", missing_files=1), Exit.AUDIT, "1 file with live batches is not in the object store"),
         (
             lambda store: store.row("open_transaction", kpart=0, name="move", offset=9, append_ms=now_ms() - 600_000),
             Exit.AUDIT,
@@ -68,7 +68,7 @@ def test_a_healthy_folder_is_status_0(store: StoreMaker) -> None:
         (life(ended_ms=1, failure="disk full"), Exit.UNAVAILABLE, "The monitor ended with an error"),
         (life(ended_ms=1, failure="disk full", is_once=True), Exit.UNAVAILABLE, "disk full"),
         (life(ended_ms=1, is_once=True), Exit.OK, "The monitor read the log once and ended"),
-        (job("last_orphans", missing_files=0, orphans=7), Exit.OK, "Healthy"),
+        (job("last_objects", missing_files=0), Exit.OK, "Healthy"),
         (lambda store: store.row("open_transaction", kpart=0, name="move", offset=9, append_ms=now_ms()), Exit.OK, "Healthy"),
     ],
 )

@@ -41,12 +41,12 @@ async def stream(items: Sequence[T]) -> AsyncIterator[T]:
 def report(files: Sequence[Known], keys: Sequence[str], later: Sequence[str] = ()) -> list[tuple[str, str, tuple[int, ...]]]:
     """What is told; objects in `later` are not listed, but there. Those that begin with x are of no interest."""
 
-    async def is_there(key: str) -> bool:
-        return key in later
+    async def is_lost(key: str) -> bool:
+        return key not in later
 
     async def collect() -> list[tuple[str, str, tuple[int, ...]]]:
         objects = stream([FoundObject(key, 1, 1) for key in keys])
-        rows = compare(stream(files), objects, is_wanted=lambda one: not one.key.startswith("x"), is_there=is_there)
+        rows = compare(stream(files), objects, is_wanted=lambda one: not one.key.startswith("x"), is_lost=is_lost)
         return [(row.finding, row.object_key, row.coordinators) async for row in rows]
 
     return asyncio.run(collect())

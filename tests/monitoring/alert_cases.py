@@ -529,14 +529,6 @@ CASES = (
         description="3 files that the metadata log of diskless-monitor needs are missing: their records cannot be read.",
     ),
     Case(
-        alert="DisklessOrphanedFiles",
-        at=370,
-        fires=(monitor("orphan_files", "7x400"),),
-        quiet=(monitor("orphan_files", "7x100 0x10 9x300"), monitor("orphan_files", "7x360 0x40")),
-        labels=OF_MONITOR,
-        description="The object store of diskless-monitor has had 7 orphans for more than six hours.",
-    ),
-    Case(
         alert="DisklessTransactionOpen",
         at=8,
         fires=(monitor("open_transaction_age_seconds", "0+60x9"),),
@@ -551,20 +543,20 @@ CASES = (
         quiet=(
             {**monitor("check_interval_seconds", "0x40", ', check="verify"'), **monitor("last_verify_timestamp_seconds", "0x40")},
             {**monitor("check_interval_seconds", "60x40", ', check="verify"'), **monitor("last_verify_timestamp_seconds", "0+60x40")},
-            {**monitor("check_interval_seconds", "60x40", ', check="orphans"'), **monitor("last_verify_timestamp_seconds", "0x40")},
+            {**monitor("check_interval_seconds", "60x40", ', check="objects"'), **monitor("last_verify_timestamp_seconds", "0x40")},
         ),
         labels=ON_MONITOR,
-        description="The monitor three:9194 last finished `monitor verify` 30m 0s ago.",
+        description="The monitor three:9194 last finished its check `verify` 30m 0s ago.",
     ),
     Case(
-        alert="DisklessOrphansOverdue",
+        alert="DisklessObjectsOverdue",
         at=30,
-        fires=({**monitor("check_interval_seconds", "60x40", ', check="orphans"'), **monitor("last_orphans_timestamp_seconds", "0x40")},),
+        fires=({**monitor("check_interval_seconds", "60x40", ', check="objects"'), **monitor("last_objects_timestamp_seconds", "0x40")},),
         quiet=(
-            {**monitor("check_interval_seconds", "0x40", ', check="orphans"'), **monitor("last_orphans_timestamp_seconds", "0x40")},
-            {**monitor("check_interval_seconds", "60x40", ', check="orphans"'), **monitor("last_orphans_timestamp_seconds", "0+60x40")},
+            {**monitor("check_interval_seconds", "0x40", ', check="objects"'), **monitor("last_objects_timestamp_seconds", "0x40")},
+            {**monitor("check_interval_seconds", "60x40", ', check="objects"'), **monitor("last_objects_timestamp_seconds", "0+60x40")},
         ),
         labels=ON_MONITOR,
-        description="The monitor three:9194 last finished `monitor orphans` 30m 0s ago.",
+        description="The monitor three:9194 last finished its check `objects` 30m 0s ago.",
     ),
 )

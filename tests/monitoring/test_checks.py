@@ -74,8 +74,8 @@ def test_a_job_without_an_outcome_runs_at_once(tmp_path: Path, known: dict[str, 
 
 
 def test_one_at_a_time_the_longest_due_first(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, [("verify", 3600, 0), ("orphans", 7200, 0)])
-    scene.checks.start({"last_verify": json.dumps({"at_ms": 0}), "last_orphans": json.dumps({"at_ms": 0})})
+    scene = Scene(tmp_path, [("verify", 3600, 0), ("objects", 7200, 0)])
+    scene.checks.start({"last_verify": json.dumps({"at_ms": 0}), "last_objects": json.dumps({"at_ms": 0})})
     scene.checks.look()
     assert scene.checks.running is not None
     assert scene.checks.running[0].name == "verify"
@@ -83,7 +83,7 @@ def test_one_at_a_time_the_longest_due_first(tmp_path: Path) -> None:
 
 
 def test_a_finding_is_work_done_and_a_failure_is_counted_and_tried_again_soon(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, [("orphans", 86_400, 5)])
+    scene = Scene(tmp_path, [("objects", 86_400, 5)])
     scene.checks.start({})
     assert (scene.settle(), scene.failed) == (1, [])
     scene.now_s += RETRY_S + 1
@@ -142,8 +142,8 @@ def test_other_durations_are_refused(text: str) -> None:
     ("options", "told"),
     [
         (["--verify-every", "1h"], "--verify-server"),
-        (["--orphans-every", "24h"], "object.store.url"),
-        (["--orphans-every", "24h", "--once"], "--once ends with the log"),
+        (["--objects-every", "24h"], "object.store.url"),
+        (["--objects-every", "24h", "--once"], "--once ends with the log"),
         (["--verify-every", "soon"], "is no duration"),
     ],
 )

@@ -146,13 +146,13 @@ def test_the_endpoint_shows_exactly_the_metrics_of_the_list(folder: Path) -> Non
     assert found[PREFIX + "lag_entries"] == {("0",): 10, ("1",): 6}
     assert found[PREFIX + "verify_disagrees"] == {(): 0}
     assert found[PREFIX + "last_verify_timestamp_seconds"] == {(): 0}
-    assert found[PREFIX + "check_interval_seconds"] == {("verify",): 3600, ("orphans",): 0}
-    assert found[PREFIX + "check_failures_total"] == {("verify",): 1, ("orphans",): 0}
+    assert found[PREFIX + "check_interval_seconds"] == {("verify",): 3600, ("objects",): 0}
+    assert found[PREFIX + "check_failures_total"] == {("verify",): 1, ("objects",): 0}
     assert found[PREFIX + "findings_open"] == {("offset-gap",): 2, ("log-lost",): 1}
     assert found[PREFIX + "open_transactions"] == found[PREFIX + "open_transaction_age_seconds"] == {(): 0}
-    assert found[PREFIX + "missing_files"] == found[PREFIX + "last_orphans_timestamp_seconds"] == {(): 0}
+    assert found[PREFIX + "missing_files"] == found[PREFIX + "last_objects_timestamp_seconds"] == {(): 0}
     record_job(folder, last_verify='{"agree": false, "at_ms": 5000, "partitions": [{"agree": true}, {"agree": false}]}')
-    record_job(folder, last_orphans='{"missing_files": 2, "orphans": 3, "orphan_bytes": 44, "at_ms": 7000}')
+    record_job(folder, last_objects='{"missing_files": 2, "at_ms": 7000}')
     acknowledge_findings(folder, Choice(rule="offset-gap"), who="ann", reason="known", now_ms=1)
     with written(folder) as db:
         insert = "INSERT INTO open_transaction VALUES (?, 'move', 5, ?)"
@@ -161,8 +161,8 @@ def test_the_endpoint_shows_exactly_the_metrics_of_the_list(folder: Path) -> Non
     later = scraped(metrics)
     assert later[PREFIX + "verify_disagrees"] == {(): 1}
     assert later[PREFIX + "last_verify_timestamp_seconds"] == {(): 5}
-    assert [later[PREFIX + name][()] for name in ("missing_files", "orphan_files", "orphan_bytes")] == [2, 3, 44]
-    assert later[PREFIX + "last_orphans_timestamp_seconds"] == {(): 7}
+    assert later[PREFIX + "missing_files"] == {(): 2}
+    assert later[PREFIX + "last_objects_timestamp_seconds"] == {(): 7}
     assert later[PREFIX + "findings_open"] == {("log-lost",): 1}
     assert later[PREFIX + "findings_total"] == {("offset-gap",): 2, ("log-lost",): 1}
     assert later[PREFIX + "open_transactions"] == {(): 2}

@@ -12,7 +12,7 @@ import pytest
 
 from spark_jobs.dashboard.catalogue import PANELS, PagePanel
 from spark_jobs.dashboard.panels.activity import activity
-from spark_jobs.dashboard.panels.agreement import agreement, orphans
+from spark_jobs.dashboard.panels.agreement import agreement, objects
 from spark_jobs.dashboard.panels.files import files
 from spark_jobs.dashboard.panels.findings import UNKNOWN, findings
 from spark_jobs.dashboard.panels.histograms import histograms, quantile
@@ -195,8 +195,8 @@ def test_a_verify_that_compared_nothing_is_no_disagreement(store: StoreMaker, db
 
 
 def test_files_that_are_missing_in_the_bucket_are_lost_data(store: StoreMaker, db: sqlite3.Connection) -> None:
-    store.row("job", name="last_orphans", value=json.dumps({"missing_files": 2}))
-    assert verdict_of(db) == (Level.BAD, "2 files with live batches are not in the object store: data is lost", ["orphans"])
+    store.row("job", name="last_objects", value=json.dumps({"missing_files": 2}))
+    assert verdict_of(db) == (Level.BAD, "2 files with live batches are not in the object store: data is lost", ["objects"])
 
 
 def test_problems_of_others_count(db: sqlite3.Connection) -> None:
@@ -484,9 +484,9 @@ def test_monitor_shows_heads_and_every_total(store: StoreMaker, db: sqlite3.Conn
 def test_results_of_batch_jobs_are_passed_on_and_garbage_is_said_to_be_that(store: StoreMaker, db: sqlite3.Connection) -> None:
     assert agreement(db, PanelQuery(), NOW_MS) == {"last_verify": None}
     store.row("job", name="last_verify", value='{"agree": true, "partitions": []}')
-    store.row("job", name="last_orphans", value="[]")
+    store.row("job", name="last_objects", value="[]")
     assert agreement(db, PanelQuery(), NOW_MS) == {"last_verify": {"agree": True, "partitions": []}}
-    assert orphans(db, PanelQuery(), NOW_MS) == {"last_orphans": {"unreadable": "job.last_orphans is not a JSON object"}}
+    assert objects(db, PanelQuery(), NOW_MS) == {"last_objects": {"unreadable": "job.last_objects is not a JSON object"}}
 
 
 # ---- questions

@@ -14,11 +14,6 @@ COMMANDS = {
     "verify": Lazy(
         "cli.commands.monitor.verify", "verify", "Rebuild the service's state from the log alone, and compare it with live replicas."
     ),
-    "orphans": Lazy(
-        "cli.commands.monitor.orphans",
-        "orphans",
-        "Find objects in the bucket that no coordinator knows, and live files that are missing in it.",
-    ),
     "archive": Lazy("cli.commands.monitor.archive", "archive", "Keep the decoded metadata log as a Delta table, for questions in SQL."),
     "quarantine": Lazy("cli.commands.monitor.read", "quarantine", "List the entries that could not be read."),
 }

@@ -83,7 +83,7 @@ def _status(report: Report) -> dict[str, object]:
         "quarantined": totals.get("quarantined", 0),
         "open_transactions": report.open_transactions(),
         "last_verify": _last(report, "last_verify", "agree"),
-        "last_orphans": _last(report, "last_orphans", "missing_files", "orphans"),
+        "last_objects": _last(report, "last_objects", "missing_files"),
     }
 
 

@@ -63,14 +63,14 @@ CHECK_EVERY_MIN_S = 10.0
     metavar="HOST:PORT[,..]",
     envvar=SERVER_VARIABLE,
     show_envvar=True,
-    help="Coordinator nodes that --verify-every compares the log with.",
+    help="Coordinator nodes that --verify-every and --objects-every ask.",
 )
 @click.option(
-    "--orphans-every",
-    "orphans_every_s",
+    "--objects-every",
+    "objects_every_s",
     type=Duration(CHECK_EVERY_MIN_S),
     metavar="DURATION",
-    help="Run `monitor orphans` so often (24h), on the object store of --config. [default: never]",
+    help="Run `restore report` so often (24h): does every live file of --verify-server have its object? [default: never]",
 )
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address to serve metrics on.")
 @spark_options
@@ -91,7 +91,7 @@ def run(
     metrics_port: int | None,
     verify_every_s: float | None,
     verify_server: str | None,
-    orphans_every_s: float | None,
+    objects_every_s: float | None,
     metrics_host: str,
     master: str | None,
     spark_properties: tuple[str, ...],
@@ -107,38 +107,37 @@ def run(
     Where coordinators have deleted the beginning of a log that was never read, it begins with the newest good snapshot of the object
     store (--config, or --object-store-url); numbers are counted from there on.
 
-    With --verify-every and --orphans-every it runs these jobs, too, one at a time and each in a process of its own (about 1 GB
-    more memory while it lasts). Their outcome is on the dashboard and in metrics, their output in the folder.
+    With --verify-every and --objects-every it runs these jobs, too, one at a time and each in a process of its own (about 1 GB
+    more memory while `verify` lasts). Their outcome is on the dashboard and in metrics, their output in the folder.
 
     Examples: `diskless monitor run --bootstrap-server kafka:9092 --dir /var/lib/diskless-monitor --metrics-port 9194`,
     `diskless monitor run --config coordinator.properties --dir ./monitor --once`
     """
     from cli.kafka.cluster import find_kafka_place
+    from cli.spark.snapshots import SnapshotStore
     from coordinator.app.process.logs import set_up_logging
     from coordinator.app.version import installed_version
 
     place = find_kafka_place(bootstrap_server, config_file, topic, command_config, command_properties)
-    if once and (verify_every_s is not None or orphans_every_s is not None):
-        raise Failed("--once ends with the log: run `monitor verify` and `monitor orphans` after it", Exit.USAGE)
-    where = ["--kafka-bootstrap-server", place.bootstrap_servers, "--topic", place.topic, "--dir", str(folder.absolute())]
-    where += [] if config_file is None else ["--config", str(config_file)]
-    where += [] if command_config is None else ["--command-config", str(command_config)]
-    where += [word for one in command_properties for word in ("--command-property", one)]
-    where += [] if store_url is None else ["--object-store-url", store_url]
-    where += [word for one in store_options for word in ("--object-store-option", one)]
-    where += [] if snapshots_prefix is None else ["--snapshots-prefix", snapshots_prefix]
+    if once and (verify_every_s is not None or objects_every_s is not None):
+        raise Failed("--once ends with the log: run `monitor verify` and `restore report` after it", Exit.USAGE)
+    snapshots = SnapshotStore(url=store_url, options=store_options, config_file=config_file, prefix=snapshots_prefix)
+    given = ["--dir", str(folder.absolute()), *snapshots.arguments()]
+    given += [] if command_config is None else ["--command-config", str(command_config)]
+    given += [word for one in command_properties for word in ("--command-property", one)]
+    log = ["--kafka-bootstrap-server", place.bootstrap_servers, "--topic", place.topic]
+    if objects_every_s is not None and not snapshots.is_named:
+        raise Failed("--objects-every needs the object store: pass --config with object.store.url, or --object-store-url", Exit.USAGE)
     checks = [
-        *_verify_check(verify_every_s, verify_server, where),
-        *_orphans_check(orphans_every_s, where, has_store=store_url is not None or config_file is not None),
+        *_check("verify", verify_every_s, verify_server, ["monitor", "verify", *log, *given]),
+        *_check("objects", objects_every_s, verify_server, ["restore", "report", *given]),
     ]
     place.check()
     engine = find_engine(folder, master=master, spark_properties=spark_properties)
     set_up_logging(log_level)
 
-    from cli.spark.snapshots import SnapshotStore
     from spark_jobs.monitor.job import MonitorOptions, run_monitor
 
-    snapshots = SnapshotStore(url=store_url, options=store_options, config_file=config_file, prefix=snapshots_prefix)
     options = MonitorOptions(
         bootstrap_servers=place.bootstrap_servers,
         topic=place.topic,
@@ -158,35 +157,19 @@ def run(
         run_monitor(options, stopping, stopping.on_ready)
 
 
-def _verify_check(every_s: float | None, nodes: str | None, where: Sequence[str]) -> list[Check]:
-    """The job that compares log and replicas, if it is wanted. Raises `Failed`."""
+def _check(name: str, every_s: float | None, nodes: str | None, command: Sequence[str]) -> list[Check]:
+    """A command that compares the nodes' state with something else, if it is wanted. Raises `Failed`."""
+    from cli.dev import die_with_parent
     from spark_jobs.monitor.checks import Check
 
     if every_s is None:
         return []
     if nodes is None:
-        raise Failed("--verify-every needs the coordinator nodes to compare with: pass --verify-server", Exit.USAGE)
-    command = _command("verify", "--bootstrap-server", nodes, *where)
-    return [Check(name="verify", every_s=every_s, command=command, outcome="last_verify")]
-
-
-def _orphans_check(every_s: float | None, where: Sequence[str], *, has_store: bool) -> list[Check]:
-    """The job that compares log and object store, if it is wanted. Raises `Failed`."""
-    from spark_jobs.monitor.checks import Check
-
-    if every_s is None:
-        return []
-    if not has_store:
-        raise Failed("--orphans-every needs the object store: pass --config with object.store.url, or --object-store-url", Exit.USAGE)
-    return [Check(name="orphans", every_s=every_s, command=_command("orphans", *where), outcome="last_orphans")]
-
-
-def _command(job: str, *words: str) -> list[str]:
-    """A command line of this program that the kernel ends with this process."""
-    from cli.dev import die_with_parent
-
+        raise Failed(f"--{name}-every needs the coordinator nodes to compare with: pass --verify-server", Exit.USAGE)
+    # The kernel ends it with this process.
     wrapper = [sys.executable, "-I", "-S", str(die_with_parent.__file__), str(os.getpid())]
-    return [*wrapper, sys.executable, "-m", "cli.program", "monitor", job, *words, "-o", "json"]
+    line = [*wrapper, sys.executable, "-m", "cli.program", *command, "--bootstrap-server", nodes, "-o", "json"]
+    return [Check(name=name, every_s=every_s, command=line, outcome=f"last_{name}")]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The last results of the batch jobs: whether log and service agree, and unknown objects."""
+"""The last results of the batch jobs: whether log and service agree, and whether every live file has its object."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ def agreement(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
     return {"last_verify": job_json(db, "last_verify")}
 
 
-def orphans(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
-    """Answer `/api/orphans`: the result of the last `orphans`, None before the first."""
-    return {"last_orphans": job_json(db, "last_orphans")}
+def objects(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
+    """Answer `/api/objects`: the result of the last `restore report`, None before the first."""
+    return {"last_objects": job_json(db, "last_objects")}

@@ -27,7 +27,7 @@ def facts(db: sqlite3.Connection, now_ms: int, life: Life | None) -> Facts:
     newest = max(heads, key=lambda row: int(row["merged_ms"]), default=None)
     finding = db.execute("select kpart, offset, rule from finding where acknowledgement is null order by id desc limit 1").fetchone()
     last_s = scalar(db, "select max(second) from activity_second where batches > 0")
-    orphans = job_json(db, "last_orphans") or {}
+    compared = job_json(db, "last_objects") or {}
     return Facts(
         entries=summed.get("entries", 0),
         commits_per_s=rates(db, now_ms)["files"],
@@ -44,7 +44,7 @@ def facts(db: sqlite3.Connection, now_ms: int, life: Life | None) -> Facts:
         watch=Watch(started_ms=merged_ms, alive_ms=merged_ms) if life is None else watch(life),
         trigger_ms=round(1000 * float(said.get("trigger_s") or 1)),
         disagreeing=_disagreeing(job_json(db, "last_verify")),
-        missing_files=int(orphans.get("missing_files") or 0),
+        missing_files=int(compared.get("missing_files") or 0),
         oldest_transaction_ms=_age(db, "select min(append_ms) from open_transaction", now_ms),
         oldest_hand_over_ms=_age(db, "select min(state_since_ms) from file where state = 'waiting'", now_ms),
     )

@@ -6,7 +6,7 @@ import { clock, duration } from "/static/format.js";
 import { Live } from "/static/live.js";
 import { allowAcknowledging } from "/static/panels/acknowledge.js";
 import { activityPanel } from "/static/panels/activity.js";
-import { agreementPanel, findingsPanel, orphansPanel, quarantinePanel } from "/static/panels/audit.js";
+import { agreementPanel, findingsPanel, objectsPanel, quarantinePanel } from "/static/panels/audit.js";
 import { filesPanel, uploadersPanel } from "/static/panels/files.js";
 import { histogramsPanel } from "/static/panels/histograms.js";
 import { leadershipPanel } from "/static/panels/leadership.js";
@@ -25,7 +25,7 @@ const problems = h("ul", { class: "problems", id: "problems", hidden: true, "ari
 const start = h("section", { class: "card start", id: "start", hidden: true, "aria-labelledby": "start-title" });
 const sections = [
   { id: "now", title: "Now", panels: [activityPanel()], before: [problems, start, now.element] },
-  { id: "audit", title: "Audit", panels: [findingsPanel(), agreementPanel(), quarantinePanel(), orphansPanel()] },
+  { id: "audit", title: "Audit", panels: [findingsPanel(), agreementPanel(), quarantinePanel(), objectsPanel()] },
   { id: "service", title: "Service", panels: [servicePanel(), leadershipPanel()] },
   { id: "partitions", title: "Partitions", panels: [partitionsPanel(), migrationsPanel()] },
   { id: "files", title: "Files", panels: [topicsPanel(), uploadersPanel(), filesPanel(), snapshotsPanel(), histogramsPanel()] },

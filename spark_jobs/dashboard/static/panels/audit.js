@@ -103,24 +103,19 @@ export function agreementPanel() {
 
 const text = (value) => (value === null || value === undefined ? "–" : typeof value === "string" ? value : JSON.stringify(value));
 
-export function orphansPanel() {
+export function objectsPanel() {
   return new Panel({
-    size: "third", id: "orphans", title: "Orphans", help: "Objects in the bucket that no coordinator knows, and files that are missing in it",
-    load: () => "orphans", everyMs: () => 5000,
-    draw({ last_orphans: last }, panel) {
+    size: "third", id: "objects", title: "Objects", help: "Whether every file with live batches has its object in the store",
+    load: () => "objects", everyMs: () => 5000,
+    draw({ last_objects: last }, panel) {
       panel.count(0);
-      if (!last) return [h("p", { class: "none" }, "Not looked for yet: ", h("code", {}, "diskless monitor orphans"), " compares the bucket's inventory with the files the log knows.")];
+      if (!last) return [h("p", { class: "none" }, "Not compared yet: ", h("code", {}, "diskless restore report --dir"), " looks for the object of every live file.")];
       if (last.unreadable) return [h("p", { class: "failure" }, last.unreadable)];
       const { missing = [], missing_files: lost = 0 } = last;
       panel.count(lost ? `${grouped(lost)} missing` : 0, "bad");
-      const list = (key, title, name, rows) => (rows?.length ? details(`orphans-${key}`, title, table(title, [
-        { title: name[0].toUpperCase() + name.slice(1), wide: true, cell: (row) => words(text(row[name])) }, { title: "Objects", numeric: true, cell: (row) => grouped(row.count) }, { title: "Size", numeric: true, cell: (row) => bytes(row.bytes) }], rows)) : null);
-      return [lost ? h("p", { class: "none bad" }, `${counted(lost, "file")} with live batches ${lost === 1 ? "is" : "are"} not in the object store (${bytes(last.missing_bytes)}): data is lost.`) : null,
-        h("p", { class: lost || last.orphans ? "note" : "none good" }, last.orphans ? `${counted(last.orphans, "object")} (${bytes(last.orphan_bytes)}) ${last.orphans === 1 ? "is" : "are"} known to no coordinator and would be fenced, then deleted` : "Every object is known", ", looked at ", when(last.at_ms), "."),
-        facts([["Objects", grouped(last.objects ?? 0)], ["Size", last.bytes && bytes(last.bytes)], ["Known", last.known_objects && grouped(last.known_objects)], ["Too young to judge", last.young_objects && grouped(last.young_objects)]]),
-        list("age", "By age", "age", last.by_age), list("reason", "By reason", "reason", last.by_reason), list("folder", "By folder", "folder", last.by_folder),
-        missing.length ? details("orphans-missing", "Missing files", table("Missing files", [
-          { title: "Object", wide: true, cell: (row) => h("code", {}, row.object_key) }, { title: "Size", numeric: true, cell: (row) => bytes(row.size_bytes) }, { title: "Coordinators", cell: (row) => (row.coordinators ?? []).join(", ") }], missing)) : null];
+      return [h("p", { class: lost ? "none bad" : "none good" }, lost ? `${counted(lost, "file")} with live batches ${lost === 1 ? "is" : "are"} not in the object store: data is lost` : "Every live file has its object", ", looked at ", when(last.at_ms), "."),
+        missing.length ? details("objects-missing", "Missing files", table("Missing files", [
+          { title: "Object", wide: true, cell: (row) => h("code", {}, row.object_key) }, { title: "Coordinators", cell: (row) => (row.coordinators ?? []).join(", ") }], missing)) : null];
     },
   });
 }
