@@ -7,9 +7,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from codegen import api_keys, command_reference, commands, configuration, messages, operations, records
-from codegen.licences import page as licences
-from codegen.licences.rules import LicenceError
+from codegen import api_keys, command_reference, commands, configuration, licences, messages, operations, records
+from codegen.licences import LicenceError
 from codegen.source import formatted
 
 ROOT = Path(__file__).parents[1]

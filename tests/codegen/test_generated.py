@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from codegen.__main__ import GENERATORS, ROOT, stale
-from codegen.licences.components import JAR_LOCKS
+from codegen.licences import JAR_LOCKS
 
 
 def test_checked_in_files_are_what_their_sources_say() -> None:
