@@ -1,12 +1,12 @@
 """Steps of the migration of classic partitions, and what is known of it, between the wire and the core.
 
-Requests nest partitions in topics; commands and answers are flat lists in the order of the request.
+Commands and answers are flat lists in the order of the request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, TypeVar
 
 from coordinator.core.commands import (
     DescribeDisklessLogs,
@@ -22,31 +22,26 @@ from coordinator.core.commands import (
 )
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.declaration import ALTER, CLUSTER_ACTION, DISCOVERY, AnsweredBy, Lane, Operation, Translation, declare
+from coordinator.operations.nesting import each_partition, nested_response
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import (
     DescribeDisklessLogPartitionResult,
     DescribeDisklessLogRequest,
     DescribeDisklessLogResponse,
-    DescribeDisklessLogTopicResult,
     InitDisklessLogPartitionResult,
     InitDisklessLogRequest,
     InitDisklessLogResponse,
-    InitDisklessLogTopicResult,
     RepairDisklessLogPartitionResult,
     RepairDisklessLogRequest,
     RepairDisklessLogResponse,
-    RepairDisklessLogTopicResult,
     ReportPrefixStartPartitionResult,
     ReportPrefixStartRequest,
     ReportPrefixStartResponse,
-    ReportPrefixStartTopicResult,
     ResetDisklessLogPartitionResult,
     ResetDisklessLogRequest,
     ResetDisklessLogResponse,
-    ResetDisklessLogTopicResult,
 )
 
-A = TypeVar("A")
 P = TypeVar("P")
 NO_STATE: Final = -1
 BROKERS_AND_OPERATORS: Final = CLUSTER_ACTION | ALTER
@@ -55,22 +50,6 @@ BROKERS_AND_OPERATORS: Final = CLUSTER_ACTION | ALTER
 class _OfPartition(Protocol):
     @property
     def partition_index(self) -> int: ...
-
-
-def _each(request: Any) -> Iterator[tuple[bytes, Any]]:
-    """Topic id and partition of each element; these requests have the same form."""
-    for topic in request.topics:
-        for partition in topic.partitions:
-            yield topic.topic_id, partition
-
-
-def _nested(request: Any, make_topic: Callable[..., Any], make: Callable[[Any, A], Any], answers: Sequence[A]) -> tuple[Any, ...]:
-    """The topics of a response, one partition for each answer."""
-    flat = iter(answers)
-    return tuple(
-        make_topic(topic_id=topic.topic_id, partitions=tuple(make(partition, next(flat)) for partition in topic.partitions))
-        for topic in request.topics
-    )
 
 
 def _plain(make: Callable[..., P]) -> Callable[[_OfPartition, MigratedLog], P]:
@@ -107,25 +86,26 @@ def _inits(request: InitDisklessLogRequest) -> list[LogInit]:
             ],
             max((batch.last_offset for producer in one.producers for batch in producer.batches), default=-1),
         )
-        for topic_id, one in _each(request)
+        for topic_id, one in each_partition(request)
     ]
 
 
 def _init_response(request: InitDisklessLogRequest, answers: Sequence[MigratedLog]) -> Message:
-    return InitDisklessLogResponse(topics=_nested(request, InitDisklessLogTopicResult, _plain(InitDisklessLogPartitionResult), answers))
+    return nested_response(InitDisklessLogResponse, request, _plain(InitDisklessLogPartitionResult), answers)
 
 
 def _resets(request: ResetDisklessLogRequest) -> list[LogReset]:
-    return [LogReset(topic_id, one.partition_index, one.leader_epoch) for topic_id, one in _each(request)]
+    return [LogReset(topic_id, one.partition_index, one.leader_epoch) for topic_id, one in each_partition(request)]
 
 
 def _reset_response(request: ResetDisklessLogRequest, answers: Sequence[MigratedLog]) -> Message:
-    return ResetDisklessLogResponse(topics=_nested(request, ResetDisklessLogTopicResult, _plain(ResetDisklessLogPartitionResult), answers))
+    return nested_response(ResetDisklessLogResponse, request, _plain(ResetDisklessLogPartitionResult), answers)
 
 
 def _repairs(request: RepairDisklessLogRequest) -> list[LogRepair]:
     return [
-        LogRepair(topic_id, one.partition_index, one.start_offset, one.leader_epoch, request.dry_run) for topic_id, one in _each(request)
+        LogRepair(topic_id, one.partition_index, one.start_offset, one.leader_epoch, request.dry_run)
+        for topic_id, one in each_partition(request)
     ]
 
 
@@ -144,21 +124,19 @@ def _repaired(partition: _OfPartition, answer: MigratedLog) -> RepairDisklessLog
 
 
 def _repair_response(request: RepairDisklessLogRequest, answers: Sequence[MigratedLog]) -> Message:
-    return RepairDisklessLogResponse(topics=_nested(request, RepairDisklessLogTopicResult, _repaired, answers))
+    return nested_response(RepairDisklessLogResponse, request, _repaired, answers)
 
 
 def _reports(request: ReportPrefixStartRequest) -> list[PrefixReport]:
-    return [PrefixReport(topic_id, one.partition_index, one.prefix_start, one.leader_epoch) for topic_id, one in _each(request)]
+    return [PrefixReport(topic_id, one.partition_index, one.prefix_start, one.leader_epoch) for topic_id, one in each_partition(request)]
 
 
 def _report_response(request: ReportPrefixStartRequest, answers: Sequence[MigratedLog]) -> Message:
-    return ReportPrefixStartResponse(
-        topics=_nested(request, ReportPrefixStartTopicResult, _plain(ReportPrefixStartPartitionResult), answers)
-    )
+    return nested_response(ReportPrefixStartResponse, request, _plain(ReportPrefixStartPartitionResult), answers)
 
 
 def _named(request: DescribeDisklessLogRequest) -> list[NamedLog]:
-    return [NamedLog(topic_id, one.partition_index) for topic_id, one in _each(request)]
+    return [NamedLog(topic_id, one.partition_index) for topic_id, one in each_partition(request)]
 
 
 def _described(partition: _OfPartition, answer: DescribedLog) -> DescribeDisklessLogPartitionResult:
@@ -177,7 +155,7 @@ def _described(partition: _OfPartition, answer: DescribedLog) -> DescribeDiskles
 
 
 def _describe_response(request: DescribeDisklessLogRequest, answers: Sequence[DescribedLog]) -> Message:
-    return DescribeDisklessLogResponse(topics=_nested(request, DescribeDisklessLogTopicResult, _described, answers))
+    return nested_response(DescribeDisklessLogResponse, request, _described, answers)
 
 
 def origin_of(state: int) -> LogOrigin | None:

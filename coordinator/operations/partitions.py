@@ -5,8 +5,8 @@ Requests nest partitions in topics; commands and answers are flat lists in the o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from coordinator.core.commands import (
     DeletedTo,
@@ -20,21 +20,20 @@ from coordinator.core.commands import (
 )
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.declaration import CLUSTER_ACTION, AnsweredBy, Lane, Operation, Translation, bad_timeout, declare
+from coordinator.operations.nesting import each_partition, nested_response
 from coordinator.protocol.codec import Message
 from coordinator.protocol.find_batches import FindBatchesBody, FoundPartition, decode_find_batches, encode_find_batches_response
 from coordinator.protocol.list_offsets import ListOffsetsBody, decode_list_offsets, encode_list_offsets_response
 from coordinator.protocol.messages import (
+    DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
-    DeleteRecordsTopicResult,
     FindBatchesRequest,
     FindBatchesResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
 )
-
-A = TypeVar("A")
 
 
 def list_offsets_queries(request: ListOffsetsBody) -> list[OffsetQuery]:
@@ -56,39 +55,23 @@ def list_offsets_body(request: ListOffsetsBody, answers: Sequence[FoundOffset]) 
     return encode_list_offsets_response(topics)
 
 
-P = TypeVar("P")
-
-
-def _pair(partitions: Sequence[P], answers: Iterator[A]) -> list[tuple[P, A]]:
-    """The next answers, one for each of these partitions."""
-    return [(partition, next(answers)) for partition in partitions]
-
-
 def delete_records_points(request: DeleteRecordsRequest) -> list[DeletePoint]:
     """The points in request order."""
-    return [
-        DeletePoint(topic_id=topic.topic_id, partition=partition.partition_index, offset=partition.offset)
-        for topic in request.topics
-        for partition in topic.partitions
-    ]
+    return [DeletePoint(topic_id=topic_id, partition=one.partition_index, offset=one.offset) for topic_id, one in each_partition(request)]
+
+
+def _deleted(partition: DeleteRecordsPartition, answer: DeletedTo) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(
+        partition_index=partition.partition_index,
+        low_watermark=answer.low_watermark,
+        error_code=answer.outcome.error,
+        error_message=answer.outcome.message,
+    )
 
 
 def delete_records_response(request: DeleteRecordsRequest, answers: Sequence[DeletedTo]) -> Message:
     """The response to a request, one answer per point."""
-    flat = iter(answers)
-    topics = []
-    for topic in request.topics:
-        partitions = [
-            DeleteRecordsPartitionResult(
-                partition_index=partition.partition_index,
-                low_watermark=answer.low_watermark,
-                error_code=answer.outcome.error,
-                error_message=answer.outcome.message,
-            )
-            for partition, answer in _pair(topic.partitions, flat)
-        ]
-        topics.append(DeleteRecordsTopicResult(topic_id=topic.topic_id, partitions=tuple(partitions)))
-    return DeleteRecordsResponse(topics=tuple(topics))
+    return nested_response(DeleteRecordsResponse, request, _deleted, answers)
 
 
 class FetchPoints(NamedTuple):
@@ -116,8 +99,7 @@ def find_batches_body(request: FindBatchesBody, answers: Sequence[FoundBatches])
     """The encoded response, one answer per point."""
     flat = iter(answers)
     topics = [
-        (topic_id, [_found_partition(partition[0], answer) for partition, answer in _pair(partitions, flat)])
-        for topic_id, partitions in request.topics
+        (topic_id, [_found_partition(partition[0], next(flat)) for partition in partitions]) for topic_id, partitions in request.topics
     ]
     return encode_find_batches_response(topics)
 
