@@ -70,7 +70,7 @@ def run_clients(servers: str, request_timeout_ms: int, acks: Acks, stopped: Even
 
 async def _commit_all(servers: str, request_timeout_ms: int, acks: Acks, stopped: Event) -> None:
     async with DisklessClient(servers, client_id=CLIENT_ID, request_timeout_ms=request_timeout_ms) as client:
-        created = await client.create_topic("failover", METADATA_PARTITIONS * 2)
+        created = await client.admin.create_topic("failover", METADATA_PARTITIONS * 2)
         described = await client.describe_topic(created.topic_id)
         chosen = {one.coordinator_id: PartitionId(created.topic_id, one.partition) for one in described.partitions}
         await asyncio.gather(*(_commit(client, owner, partition, acks, stopped) for owner, partition in chosen.items()))

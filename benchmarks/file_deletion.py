@@ -110,7 +110,7 @@ async def delete_raw(store: ObjectStore, keys: Sequence[str]) -> float:
 async def keys_of_files(servers: Sequence[str]) -> list[str]:
     """The keys of all files that the service knows."""
     async with DisklessClient(servers, client_id="benchmark") as client:
-        return [file.object_key async for file in client.list_files(page_size=10_000)]
+        return [file.object_key async for file in client.admin.list_files(page_size=10_000)]
 
 
 class Emptying:

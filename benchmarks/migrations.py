@@ -39,11 +39,11 @@ async def initialise(servers: Sequence[str], partitions: int, at_once: int) -> f
     producer = SeededProducer(7, 0, tuple(SeededBatch(10 * n, 10 * n + 9, 900 + 10 * n, 909 + 10 * n, -1) for n in range(5)))
     limit = asyncio.Semaphore(at_once)
     async with DisklessClient(servers, client_id="benchmark", api_timeout_ms=120_000) as client:
-        topic = await client.create_topic("classic", partitions, classic_pending=True)
+        topic = await client.admin.create_topic("classic", partitions, classic_pending=True)
 
         async def one(partition: int) -> None:
             async with limit:
-                await client.init_diskless_log(
+                await client.admin.init_diskless_log(
                     topic.topic_id, partition, start_offset=B0, prefix_start=0, leader_epoch=1, producers=[producer]
                 )
 

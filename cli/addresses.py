@@ -55,7 +55,7 @@ async def check_nodes(
 
 def check_brokers(bootstrap_servers: str, properties: Mapping[str, str]) -> None:
     """Raise `Failed` when none of the addresses can be a Kafka broker's. Blocks, also on a thread with a running loop."""
-    from coordinator.client.client import parse_servers
+    from coordinator.client.routing.addresses import parse_servers
     from coordinator.client.routing.identify import ServerKind, complaint_as_broker, identify_all
 
     try:

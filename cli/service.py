@@ -10,7 +10,7 @@ from cli.outcome import Exit, Failed
 
 if TYPE_CHECKING:
     from coordinator.client.client import DisklessClient
-    from coordinator.client.errors import DisklessError, Refusal
+    from coordinator.client.errors import Refusal, ServiceError
     from coordinator.client.model import PartitionDescription, PartitionId, TopicDescription
     from coordinator.object_store import ObjectStore
 
@@ -21,11 +21,11 @@ def run(work: Coroutine[object, object, T]) -> T:
     """Run a command's work. Raises `Failed` for refusals of the service."""
     import asyncio
 
-    from coordinator.client.errors import DisklessError
+    from coordinator.client.errors import ServiceError
 
     try:
         return asyncio.run(work)
-    except DisklessError as error:
+    except ServiceError as error:
         raise Failed(str(error), status_of(error)) from error
 
 
@@ -34,7 +34,8 @@ async def open_client(bootstrap_server: str, timeout_s: float, *, object_store: 
     """Open a client of the service, which reads records of the object store. Raises `Failed` within 3 s when no node can be there."""
     from cli.addresses import check_nodes
     from cli.node_security import node_security
-    from coordinator.client.client import DisklessClient, parse_servers
+    from coordinator.client.client import DisklessClient
+    from coordinator.client.routing.addresses import parse_servers
 
     security = node_security()
     try:
@@ -57,7 +58,7 @@ def milliseconds(seconds: float) -> int:
     return max(1, round(seconds * 1000))
 
 
-def status_of(error: DisklessError) -> Exit:
+def status_of(error: ServiceError) -> Exit:
     """The exit status for an exception of the client."""
     from coordinator.client import errors
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from coordinator.errors import DisklessError
+
 KEY_BYTES_MAX = 1024
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _NOT_LISTED = re.compile(r"[\ufffd-\uffff]")
@@ -23,7 +25,7 @@ KEY_PATTERN = f"{_SEGMENT}(?:/{_SEGMENT})*"
 _KEY = re.compile(KEY_PATTERN)
 
 
-class StoreError(Exception):
+class StoreError(DisklessError):
     """An operation on the object store failed; the text names store, key and reason."""
 
 
@@ -43,7 +45,7 @@ class StoreUnavailable(StoreError):
     """The store did not answer, or not in time; try again."""
 
 
-class InvalidKey(ValueError):
+class InvalidKey(DisklessError, ValueError):
     """The key is no relative path of non-empty segments; no store would keep it as it is."""
 
 

@@ -220,7 +220,7 @@ class Describer:
     async def _describe(self, client: DisklessClient, history: History, keys: set[str]) -> None:
         invoked_s = time.monotonic()
         try:
-            described = await client.describe_files(sorted(keys), timeout_ms=2 * TIMEOUT_MS)
+            described = await client.admin.describe_files(sorted(keys), timeout_ms=2 * TIMEOUT_MS)
         except Unavailable:
             return  # nobody could say which coordinators there are
         answered_s = time.monotonic()

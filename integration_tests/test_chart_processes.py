@@ -216,7 +216,7 @@ def pods(secured_kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) 
 async def test_the_nodes_serve(pods: Pods) -> None:
     store = open_store(f"file://{pods.claim('objects')}")
     async with DisklessClient(pods.servers, object_store=store, security=pods.security) as client:
-        await client.create_topic("orders", 3)
+        await client.admin.create_topic("orders", 3)
         orders = [Record(timestamp_ms=1_700_000_000_000, value=f"order {number}".encode()) for number in range(5)]
         await client.write({("orders", partition): orders for partition in range(3)})
         found = [record.value async for record in client.read("orders", 2, offset=0)]

@@ -41,7 +41,7 @@ def two_nodes(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 async def _told_nodes(address: str) -> set[int]:
     """The nodes that one node tells of."""
     async with DisklessClient([address], client_id="test") as client:
-        return {node.node_id for node in await client.nodes()}
+        return {node.node_id for node in await client.admin.nodes()}
 
 
 def _client(service: Service, **arguments: int) -> DisklessClient:
@@ -81,29 +81,29 @@ async def _commit(client: DisklessClient, key: str, batches: list[CommitBatch]) 
 
 async def test_topics_are_created_grown_listed_and_deleted(two_nodes: Service, unique_name: NameFactory) -> None:
     async with _client(two_nodes) as client:
-        assert {node.node_id for node in await client.nodes()} == {1, 2}
+        assert {node.node_id for node in await client.admin.nodes()} == {1, 2}
         name = unique_name("topic")
-        topic = await client.create_topic(name, 3)
-        assert await client.create_topic(name, 5, topic_id=topic.topic_id) is not None
+        topic = await client.admin.create_topic(name, 3)
+        assert await client.admin.create_topic(name, 5, topic_id=topic.topic_id) is not None
         described = await client.describe_topic(name)
         assert described.topic_id == topic.topic_id
         assert [one.partition for one in described.partitions] == list(range(5))
         assert {one.coordinator_id for one in described.partitions} == set(range(PARTITIONS))
-        assert (name, 5) in [(one.name, one.num_partitions) for one in await client.list_topics()]
+        assert (name, 5) in [(one.name, one.num_partitions) for one in await client.admin.list_topics()]
         with pytest.raises(AlreadyExists, match=name):
-            await client.create_topic(name, 3)
+            await client.admin.create_topic(name, 3)
         with pytest.raises(InvalidRequest):
-            await client.create_topic("no/slashes", 1)
-        await client.delete_topic(name)
+            await client.admin.create_topic("no/slashes", 1)
+        await client.admin.delete_topic(name)
         with pytest.raises(NotFound, match=name):
             await client.describe_topic(name)
         with pytest.raises(NotFound):
-            await client.delete_topic(uuid.uuid4().bytes)
+            await client.admin.delete_topic(uuid.uuid4().bytes)
 
 
 async def test_a_file_of_all_coordinators_is_committed_and_read_back_in_order(two_nodes: Service, unique_name: NameFactory) -> None:
     async with _client(two_nodes) as client:
-        topic = await client.create_topic(unique_name("topic"), 8)
+        topic = await client.admin.create_topic(unique_name("topic"), 8)
         partitions = [PartitionId(topic.topic_id, index) for index in (7, 0, 3, 0, 5, 1, 2, 4, 6)]
         key, batches = _key(), _batches(partitions, records=10)
         outcome = await _commit(client, key, batches)
@@ -119,22 +119,22 @@ async def test_a_file_of_all_coordinators_is_committed_and_read_back_in_order(tw
         assert [end.offset for end in ends] == [10, 20, 10, 20, 10, 10, 10, 10, 10]
         found = await client.find_batches([FetchFrom(partition, 0) for partition in partitions])
         assert [[(b.object_key, b.byte_offset) for b in one.batches] for one in found[:2]] == [[(key, 0)], [(key, 100), (key, 300)]]
-        deleted = await client.delete_records([(partition, 5) for partition in partitions])
+        deleted = await client.admin.delete_records([(partition, 5) for partition in partitions])
         assert [one.low_watermark for one in deleted] == [5] * 9
         starts = await client.list_offsets([(partition, EARLIEST) for partition in partitions])
         assert [start.offset for start in starts] == [5] * 9
 
-        described = await client.describe_files([key, "wal/none"])
+        described = await client.admin.describe_files([key, "wal/none"])
         assert described[0].has_live_batches
         assert described[1].error is ErrorCode.RESOURCE_NOT_FOUND
-        listed = [(file.object_key, file.coordinator_id) async for file in client.list_files(page_size=1)]
+        listed = [(file.object_key, file.coordinator_id) async for file in client.admin.list_files(page_size=1)]
         assert [place for place in listed if place[0] == key] == [(key, coordinator) for coordinator in range(PARTITIONS)]
         assert listed == sorted(listed)
 
 
 async def test_unknown_partitions_are_told_apart(two_nodes: Service, unique_name: NameFactory) -> None:
     async with _client(two_nodes) as client:
-        topic = await client.create_topic(unique_name("topic"), 1)
+        topic = await client.admin.create_topic(unique_name("topic"), 1)
         known, beyond, nowhere = PartitionId(topic.topic_id, 0), PartitionId(topic.topic_id, 1), PartitionId(uuid.uuid4().bytes, 0)
         answers = await client.list_offsets([(beyond, LATEST), (known, LATEST), (nowhere, LATEST)])
         expected = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_ID]
@@ -145,7 +145,7 @@ async def test_unknown_partitions_are_told_apart(two_nodes: Service, unique_name
         outcome = await _commit(client, key, _batches([known, beyond]))
         assert outcome.error_codes.tolist() == [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         waiting = asyncio.ensure_future(client.commit_file(key, 200, _batches([known, beyond]), wait_for_creation=True))
-        await client.create_topic(topic.name, 2, topic_id=topic.topic_id)
+        await client.admin.create_topic(topic.name, 2, topic_id=topic.topic_id)
         assert (await waiting).is_ok
 
 
@@ -153,7 +153,7 @@ async def test_a_leader_that_is_killed_loses_and_repeats_nothing(kafka: Kafka, s
     service.properties["diskless.metadata.topic.num.partitions"] = "3"
     service.start(2)
     async with _client(service, api_timeout_ms=60_000) as client, Committer(client) as committer:
-        topic = await client.create_topic(unique_name("topic"), 6)
+        topic = await client.admin.create_topic(unique_name("topic"), 6)
         partitions = [PartitionId(topic.topic_id, index) for index in range(6)]
         done = [committer.submit(_key(), 600, _batches(partitions)) for _ in range(20)]
         await asyncio.wait(done[:5])
@@ -170,6 +170,6 @@ async def test_kafka_itself_is_told_from_a_node_in_every_operation(kafka: Kafka)
     """It answers what a client asks at first, and knows no coordinators."""
     async with DisklessClient(kafka.bootstrap, api_timeout_ms=600_000) as client:
         with pytest.raises(InvalidRequest, match="is a Kafka broker, not a Diskless Coordinator node"):
-            await client.create_topic("orders", 3)
+            await client.admin.create_topic("orders", 3)
         with pytest.raises(InvalidRequest, match="is a Kafka broker, not a Diskless Coordinator node"):
             await client.describe_topic("orders")

@@ -47,8 +47,8 @@ def commit(service: Service, name: str, files: tuple[int, ...]) -> None:
 async def _commit(addresses: list[str], name: str, files: tuple[int, ...]) -> None:
     """The topic is made if need be."""
     async with DisklessClient(addresses) as client:
-        known = {topic.name: topic.topic_id for topic in await client.list_topics()}
-        topic_id = known.get(name) or (await client.create_topic(name, 3)).topic_id
+        known = {topic.name: topic.topic_id for topic in await client.admin.list_topics()}
+        topic_id = known.get(name) or (await client.admin.create_topic(name, 3)).topic_id
         for batches in files:
             file = commit_request(Topic(topic_id=topic_id, owner_id=0), batches=batches)
             (await client.commit_file(file.object_key, file.file_size, file.batches)).raise_for_errors()

@@ -171,7 +171,7 @@ def test_the_printed_commands_work_a_killed_node_comes_back_and_down_ends_it_all
 async def _commit_and_read(addresses: list[str]) -> None:
     """A user's own topic beside the demo load."""
     async with DisklessClient(addresses) as client:
-        topic = await client.create_topic("mine", 1)
+        topic = await client.admin.create_topic("mine", 1)
         file = commit_request(Topic(topic_id=topic.topic_id, owner_id=0), batches=2)
         outcome = await client.commit_file(file.object_key, file.file_size, file.batches)
         outcome.raise_for_errors()

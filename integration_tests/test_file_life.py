@@ -98,7 +98,7 @@ class Life:
 
     async def commit(self, client: DisklessClient) -> None:
         """Upload and commit all files, each to one to four coordinators."""
-        topic_id = (await client.create_topic("lives", PARTITIONS)).topic_id
+        topic_id = (await client.admin.create_topic("lives", PARTITIONS)).topic_id
         async with connected(self.service.addresses[0]) as wire:
             self.topic = await wire.look_up(topic_id)
         limit = asyncio.Semaphore(16)
@@ -121,7 +121,7 @@ class Life:
     async def delete(self, client: DisklessClient, partitions: list[int]) -> None:
         """Delete all records of some partitions, one after the other."""
         for partition in partitions:
-            [deleted] = await client.delete_records([(PartitionId(self.topic.id, partition), -1)], timeout_ms=60_000)
+            [deleted] = await client.admin.delete_records([(PartitionId(self.topic.id, partition), -1)], timeout_ms=60_000)
             deleted.raise_for_error()
             self.deleted.add(partition)
 
@@ -191,7 +191,7 @@ def is_forgotten(service: Service) -> bool:
 
     async def listed() -> int:
         async with DisklessClient(service.addresses, client_id="test") as client:
-            return len([one async for one in client.list_files(timeout_ms=20_000)])
+            return len([one async for one in client.admin.list_files(timeout_ms=20_000)])
 
     return asyncio.run(listed()) == 0
 

@@ -215,13 +215,13 @@ def test_a_low_limit_of_open_files_costs_connections_and_not_the_node(kafka: Kaf
 async def take_snapshots_around_a_flood(limited: CoordinatorProcess) -> None:
     """The second ones are asked for on the connections of the first, while as many others as possible are open."""
     async with DisklessClient(limited.address) as client:
-        await client.create_topic("before", 8)
-        assert [taken.refusal.code for taken in await client.take_snapshots()] == [ErrorCode.NONE] * 4
-        await client.create_topic("between", 8)
+        await client.admin.create_topic("before", 8)
+        assert [taken.refusal.code for taken in await client.admin.take_snapshots()] == [ErrorCode.NONE] * 4
+        await client.admin.create_topic("between", 8)
         with ExitStack() as sockets:
             for _ in range(400):
                 sockets.enter_context(socket.create_connection(place(limited), timeout=60))
-            assert [taken.refusal.code for taken in await client.take_snapshots()] == [ErrorCode.NONE] * 4
+            assert [taken.refusal.code for taken in await client.admin.take_snapshots()] == [ErrorCode.NONE] * 4
 
 
 def trickle(connections: list[socket.socket], *, rounds: int) -> None:

@@ -23,7 +23,10 @@ from cli.main import root
 from cli.outcome import Exit
 from coordinator.adapters.objectstore import open_store
 from coordinator.client.client import DisklessClient
-from coordinator.client.errors import NotFound, OffsetOutOfRange, Unavailable
+from coordinator.client.errors import InvalidRequest, NotFound, OffsetOutOfRange, Unavailable
+from coordinator.client.migration.classic import MigrationRefused
+from coordinator.client.migration.driver import MigrationDriver
+from coordinator.client.migration.hybrid import HybridReader
 from coordinator.client.model import CommitOutcome, PartitionId
 from coordinator.client.records.ulid import new_ulid
 from coordinator.config.values import StoreUrl
@@ -312,9 +315,13 @@ async def _read_the_diskless_part(place: Place, name: str, starts: Sequence[int]
     """A reader of diskless logs alone begins where they begin."""
     async with place.client() as client:
         for partition, start in enumerate(starts):
-            assert [one.offset async for one in client.read(name, partition)] == [*range(start, start + 4 * WRITERS)]
-        with pytest.raises(OffsetOutOfRange):
+            assert [one.offset async for one in client.read(name, partition, offset=start)] == [*range(start, start + 4 * WRITERS)]
+        with pytest.raises(OffsetOutOfRange, match="it was migrated"):
             await anext(client.read(name, 0, offset=starts[0] - 1))
+        with pytest.raises(
+            InvalidRequest, match=f"begins at offset {starts[0]}; it was migrated: .*HybridReader.* reads offsets from 0 on"
+        ):
+            await anext(client.read(name))
 
 
 async def _look_up_times(reader: HybridReader, start: int, read: Sequence[Any]) -> None:
@@ -386,13 +393,13 @@ async def _abort_while_one_is_migrated(place: Place, name: str) -> None:
         assert [row["result"] for row in report] == ["left pending"] * 2
 
     async with place.client() as client:
-        planned = await client.describe_diskless_log(topic_id, 0)
+        planned = await client.admin.describe_diskless_log(topic_id, 0)
         assert planned.leader_epoch > (await classic.look()).leader_epoch
         steps = Steps(6, action=abort)  # before the call that sets the start
         with pytest.raises(MigrationRefused, match=f"{name}-0 was reset since"):
-            await MigrationDriver(steps.over(client), still_s=0.0).migrate(steps.over(classic), planned_epoch=planned.leader_epoch)
+            await MigrationDriver(steps.over(client.admin), still_s=0.0).migrate(steps.over(classic), planned_epoch=planned.leader_epoch)
         assert steps.names.index("init_diskless_log") == 6
-        assert (await client.describe_diskless_log(topic_id, 0)).state == "pending"
+        assert (await client.admin.describe_diskless_log(topic_id, 0)).state == "pending"
 
 
 async def _migrate_one(place: Place, name: str, partitions: int) -> None:
@@ -400,8 +407,8 @@ async def _migrate_one(place: Place, name: str, partitions: int) -> None:
     topic = place.topic(name)
     facts = await topic.describe()
     async with place.client() as client:
-        await client.create_topic(name, partitions, topic_id=facts.topic_id, classic_pending=True)
-        await MigrationDriver(client, still_s=0.0).migrate(topic.partition(facts.topic_id, 0))
+        await client.admin.create_topic(name, partitions, topic_id=facts.topic_id, classic_pending=True)
+        await MigrationDriver(client.admin, still_s=0.0).migrate(topic.partition(facts.topic_id, 0))
 
 
 def test_records_past_a_start_are_told_while_others_are_migrated(place: Place, unique_name: Callable[[str], str]) -> None:
@@ -434,13 +441,13 @@ async def test_readers_pass_over_what_was_deleted_behind_the_boundary(place: Pla
             return [record.offset async for record in reader.read(0, offset=first)]
 
         assert await offsets() == [*range(12)]
-        [deleted] = await client.delete_records([(PartitionId(topic.topic_id, 0), 10)])
+        [deleted] = await client.admin.delete_records([(PartitionId(topic.topic_id, 0), 10)])
         deleted.raise_for_error()
         assert await offsets() == [*range(8), 10, 11]
         assert await offsets(10) == [10, 11]
         with pytest.raises(OffsetOutOfRange):
             await offsets(9)
-        await client.repair_diskless_log(topic.topic_id, 0, start_offset=6, leader_epoch=1, dry_run=False)
+        await client.admin.repair_diskless_log(topic.topic_id, 0, start_offset=6, leader_epoch=1, dry_run=False)
         assert await offsets(3) == [3, 4, 5, 10, 11]
         with pytest.raises(OffsetOutOfRange):
             await offsets(6)
@@ -450,7 +457,7 @@ class RealDisklessLog:
     """A pending partition of a real service."""
 
     def __init__(self, client: DisklessClient, topic_id: bytes) -> None:
-        self.calls = client
+        self.calls = client.admin
         self.topic_id = topic_id
 
     async def reset(self, leader_epoch: int) -> None:
@@ -460,7 +467,7 @@ class RealDisklessLog:
 async def test_a_real_service_passes_the_contract_of_diskless_logs(place: Place, unique_name: Callable[[str], str]) -> None:
     async with place.client() as client:
         for check in CHECKS.values():
-            created = await client.create_topic(unique_name("orders")[-60:], 1, classic_pending=True)
+            created = await client.admin.create_topic(unique_name("orders")[-60:], 1, classic_pending=True)
             await check(RealDisklessLog(client, created.topic_id))
 
 
@@ -470,15 +477,15 @@ async def test_drivers_that_are_killed_are_repeated(place: Place, unique_name: C
     topic = place.topic(name)
     facts = await topic.describe()
     async with place.client() as client:
-        await client.create_topic(name, len(kills), topic_id=facts.topic_id, classic_pending=True)
+        await client.admin.create_topic(name, len(kills), topic_id=facts.topic_id, classic_pending=True)
 
         async def killed_and_repeated(partition: int, number: int) -> None:
             await asyncio.to_thread(place.write, name, 7, partition)
             steps = Steps(number, is_after=True)
             classic = topic.partition(facts.topic_id, partition)
             with pytest.raises(Killed):
-                await MigrationDriver(steps.over(client), still_s=0.0).migrate(steps.over(classic))
-            rivals = (MigrationDriver(client, still_s=0.0).migrate(classic) for _ in range(3))
+                await MigrationDriver(steps.over(client.admin), still_s=0.0).migrate(steps.over(classic))
+            rivals = (MigrationDriver(client.admin, still_s=0.0).migrate(classic) for _ in range(3))
             for migrated in await asyncio.gather(*rivals):
                 assert migrated.start_offset == 7
                 assert migrated.was_initialised or number < 6
@@ -508,7 +515,7 @@ def test_commands_that_are_killed_are_run_again(place: Place, unique_name: Calla
         async def ask() -> int:
             async with place.client() as client:
                 topic_id = (await client.describe_topic(name)).topic_id
-                states = await client.describe_diskless_logs([PartitionId(topic_id, one) for one in range(partitions)])
+                states = await client.admin.describe_diskless_logs([PartitionId(topic_id, one) for one in range(partitions)])
                 return sum(one.state == "initialised" for one in states)
 
         return asyncio.run(ask())
@@ -537,9 +544,9 @@ async def test_a_leader_that_is_killed_in_between_changes_nothing(
         cluster.restart(1)
 
     async with place.client() as client:
-        await client.create_topic(name, 1, topic_id=facts.topic_id, classic_pending=True)
+        await client.admin.create_topic(name, 1, topic_id=facts.topic_id, classic_pending=True)
         steps = Steps(5, action=kill_and_restart)  # the batches are read, and the log is not settled yet
-        migrated = await MigrationDriver(steps.over(client), still_s=0.0).migrate(steps.over(topic.partition(facts.topic_id, 0)))
+        migrated = await MigrationDriver(steps.over(client.admin), still_s=0.0).migrate(steps.over(topic.partition(facts.topic_id, 0)))
         assert (migrated.start_offset, migrated.batches) == (7, 1)
         assert migrated.leader_epoch > 0
         assert steps.names.count("last_batches") == 2
@@ -558,16 +565,16 @@ async def test_records_that_are_not_replicated_are_waited_for(
     [follower] = [replica for replica in found.replicas if replica != found.leader]
     classic = place.topic(name).partition((await place.topic(name).describe()).topic_id, 0)
     async with place.client() as client:
-        await client.create_topic(name, 1, topic_id=classic.topic_id, classic_pending=True)
+        await client.admin.create_topic(name, 1, topic_id=classic.topic_id, classic_pending=True)
         cluster.pause(follower)
         producer = Producer({"bootstrap.servers": place.kafka, "acks": "1", **QUIET})
         for _ in range(3):
             producer.produce(name, b"acknowledged by the leader alone", partition=0)
         assert await asyncio.to_thread(producer.flush, WAIT_S) == 0
         with pytest.raises(MigrationRefused, match="records 7 to 9 are not replicated yet; look at the replicas"):
-            await MigrationDriver(client, still_s=0.0, drain_timeout_s=0.2).migrate(classic)
+            await MigrationDriver(client.admin, still_s=0.0, drain_timeout_s=0.2).migrate(classic)
         cluster.resume(follower)
-        assert (await MigrationDriver(client, still_s=0.0).migrate(classic)).start_offset == 10
+        assert (await MigrationDriver(client.admin, still_s=0.0).migrate(classic)).start_offset == 10
 
 
 # ---- refusals
@@ -621,9 +628,9 @@ def test_whatever_is_in_the_way_is_refused_before_anything_is_changed(place: Pla
 
     async def bear() -> None:
         async with place.client() as client:
-            await client.create_topic(name, 1)
+            await client.admin.create_topic(name, 1)
             facts = await place.topic(f"{name}-born").describe()
-            await client.create_topic(f"{name}-born", 1, topic_id=facts.topic_id)
+            await client.admin.create_topic(f"{name}-born", 1, topic_id=facts.topic_id)
 
     asyncio.run(bear())
     text = place.run("start", name, "--writers-stopped", "--yes", *STILL, status=Exit.FAILURE)

@@ -114,8 +114,8 @@ def test_databases_are_damaged_and_the_store_is_cut_off_in_the_middle(
     async def migrate_one() -> None:
         facts = await topic.describe()
         async with place.client() as client:
-            await client.create_topic(name, 3, topic_id=facts.topic_id, classic_pending=True)
-            await MigrationDriver(client, still_s=0.0).migrate(topic.partition(facts.topic_id, 0))
+            await client.admin.create_topic(name, 3, topic_id=facts.topic_id, classic_pending=True)
+            await MigrationDriver(client.admin, still_s=0.0).migrate(topic.partition(facts.topic_id, 0))
 
     asyncio.run(migrate_one())
     for number, node in place.service.nodes.items():
@@ -153,7 +153,7 @@ def _lose_objects(place: Place, name: str) -> None:
     async def keys() -> list[str]:
         async with place.client() as client:
             topic_id = (await client.describe_topic(name)).topic_id
-            logs = [await client.describe_diskless_log(topic_id, partition) for partition in (0, 1)]
+            logs = [await client.admin.describe_diskless_log(topic_id, partition) for partition in (0, 1)]
             asked = [FetchFrom(PartitionId(topic_id, partition), log.start_offset) for partition, log in enumerate(logs)]
             return [one.batches[0].object_key for one in await client.find_batches(asked)]
 
@@ -190,7 +190,7 @@ def test_the_service_follows_the_start_of_the_classic_part(
     async def refused(offset: int) -> None:
         async with place.client() as client:
             topic_id = (await client.describe_topic(name)).topic_id
-            [answer] = await client.delete_records([(PartitionId(topic_id, 0), offset)])
+            [answer] = await client.admin.delete_records([(PartitionId(topic_id, 0), offset)])
             with pytest.raises(OffsetOutOfRange, match="to 8 are in the classic topic, where Kafka deletes them"):
                 answer.raise_for_error()
 

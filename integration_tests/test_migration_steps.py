@@ -67,9 +67,9 @@ def sent(partition: PartitionId, request_id: int, first: int, count: int) -> Com
 
 async def test_a_classic_partition_becomes_diskless_and_goes_on_across_b0(service: Service) -> None:
     async with DisklessClient(service.addresses, api_timeout_ms=30_000) as client:
-        topic = await client.create_topic("classic", 2, classic_pending=True)
+        topic = await client.admin.create_topic("classic", 2, classic_pending=True)
         one, other = (PartitionId(topic.topic_id, index) for index in (0, 1))
-        assert (await client.describe_diskless_log(*one)).state == "pending"
+        assert (await client.admin.describe_diskless_log(*one)).state == "pending"
         [refused] = await client.list_offsets([(one, LATEST)])
         assert refused.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
         batches = [sent(one, 0, 20, 10), sent(one, 1, 30, 5)]
@@ -78,39 +78,39 @@ async def test_a_classic_partition_becomes_diskless_and_goes_on_across_b0(servic
 
         numbers = {"start_offset": B0, "prefix_start": 20, "producers": [PRODUCER]}
         for _ in range(2):
-            await client.init_diskless_log(*one, leader_epoch=4, **numbers)  # type: ignore[arg-type]
+            await client.admin.init_diskless_log(*one, leader_epoch=4, **numbers)  # type: ignore[arg-type]
         with pytest.raises(Fenced, match="leader epoch 3 is fenced"):
-            await client.init_diskless_log(*one, leader_epoch=3, **numbers)  # type: ignore[arg-type]
+            await client.admin.init_diskless_log(*one, leader_epoch=3, **numbers)  # type: ignore[arg-type]
         with pytest.raises(InvalidRequest, match="begins at offset 100"):
-            await client.init_diskless_log(*one, leader_epoch=4, **{**numbers, "start_offset": B0 + 1})  # type: ignore[arg-type]
+            await client.admin.init_diskless_log(*one, leader_epoch=4, **{**numbers, "start_offset": B0 + 1})  # type: ignore[arg-type]
         with pytest.raises(NotFound):
-            await client.init_diskless_log(topic.topic_id, 9, leader_epoch=4, **numbers)  # type: ignore[arg-type]
+            await client.admin.init_diskless_log(topic.topic_id, 9, leader_epoch=4, **numbers)  # type: ignore[arg-type]
 
         done = await client.commit_file("wal/early", 20, batches)
         assert done.is_ok
         assert (done.duplicates.tolist(), done.base_offsets.tolist()) == ([True, False], [90, B0])
-        await client.report_prefix_start(*one, prefix_start=30, leader_epoch=4)
+        await client.admin.report_prefix_start(*one, prefix_start=30, leader_epoch=4)
         found = await client.list_offsets([(one, EARLIEST), (one, EARLIEST_LOCAL), (one, LATEST)])
         assert [each.offset for each in found] == [30, B0, B0 + 5]
 
-        report = await client.repair_diskless_log(*one, start_offset=95, leader_epoch=4, dry_run=True)
+        report = await client.admin.repair_diskless_log(*one, start_offset=95, leader_epoch=4, dry_run=True)
         assert (report.previous_start_offset, report.start_offset, report.suffix_start, report.lost_offsets) == (B0, 95, B0, 5)
         with pytest.raises(InvalidRequest, match="records were committed"):
-            await client.reset_diskless_log(*one, leader_epoch=5)
-        await client.init_diskless_log(*other, start_offset=8, prefix_start=0, leader_epoch=1, producers=())
-        await client.reset_diskless_log(*other, leader_epoch=2)
-        state = await client.describe_diskless_log(*other)
+            await client.admin.reset_diskless_log(*one, leader_epoch=5)
+        await client.admin.init_diskless_log(*other, start_offset=8, prefix_start=0, leader_epoch=1, producers=())
+        await client.admin.reset_diskless_log(*other, leader_epoch=2)
+        state = await client.admin.describe_diskless_log(*other)
         assert (state.state, state.start_offset, state.leader_epoch) == ("pending", -1, 2)
 
 
 async def test_what_was_migrated_is_known_after_a_restart(service: Service) -> None:
     async with DisklessClient(service.addresses, api_timeout_ms=60_000) as client:
-        topic = (await client.create_topic("kept", 2, classic_pending=True)).topic_id
-        await client.init_diskless_log(topic, 0, start_offset=B0, prefix_start=20, leader_epoch=4, producers=[PRODUCER])
-        before = await client.describe_diskless_logs([PartitionId(topic, 0), PartitionId(topic, 1)])
+        topic = (await client.admin.create_topic("kept", 2, classic_pending=True)).topic_id
+        await client.admin.init_diskless_log(topic, 0, start_offset=B0, prefix_start=20, leader_epoch=4, producers=[PRODUCER])
+        before = await client.admin.describe_diskless_logs([PartitionId(topic, 0), PartitionId(topic, 1)])
         service.nodes[1].kill()
         service.nodes[1].start()
-        assert await client.describe_diskless_logs([PartitionId(topic, 0), PartitionId(topic, 1)]) == before
+        assert await client.admin.describe_diskless_logs([PartitionId(topic, 0), PartitionId(topic, 1)]) == before
         done = await client.commit_file("wal/kept", 20, [sent(PartitionId(topic, 0), 0, 20, 10), sent(PartitionId(topic, 0), 1, 30, 5)])
         assert (done.duplicates.tolist(), done.base_offsets.tolist()) == ([True, False], [90, B0])
 

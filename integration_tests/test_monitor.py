@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.client.client import DisklessClient
-from coordinator.client.errors import DisklessError
+from coordinator.client.errors import ServiceError
 from coordinator.client.model import PartitionId, TopicDescription
 from coordinator.client.records.ulid import new_key
 from coordinator.kafka.timestamps import LATEST
@@ -70,7 +70,7 @@ class Writer:
                 try:
                     (await client.commit_file(key, size, batches)).raise_for_errors()
                     break
-                except DisklessError:
+                except ServiceError:
                     await asyncio.sleep(0.2)  # nobody leads yet; the same file again
             self._count(batches)
             on_file()
@@ -123,7 +123,7 @@ def test_numbers_are_what_a_service_committed_and_a_fail_over_is_no_finding(serv
     async def load() -> tuple[list[Writer], dict[int, int], TopicDescription]:
         done = [0]
         async with DisklessClient(service.addresses) as client:
-            await client.create_topic("orders", PARTITIONS)
+            await client.admin.create_topic("orders", PARTITIONS)
             topic = await client.describe_topic("orders")
             writers = [Writer(topic, number) for number in range(WRITERS)]
             await asyncio.gather(*(one.write(client, FILES_PER_WRITER, lambda: kill_at_half(done)) for one in writers))

@@ -88,7 +88,7 @@ def scene(secured_kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory)
 
         async def create() -> None:
             async with DisklessClient(service.addresses) as client:
-                await client.create_topic("orders", PARTITIONS)
+                await client.admin.create_topic("orders", PARTITIONS)
 
         asyncio.run(create())
         made = Scene(secured_kafka, service)

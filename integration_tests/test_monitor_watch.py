@@ -21,7 +21,7 @@ import pytest
 from cli.dev.kafka import KafkaCluster
 from cli.outcome import Exit
 from coordinator.client.client import DisklessClient
-from coordinator.client.errors import DisklessError
+from coordinator.client.errors import ServiceError
 from coordinator.client.records.ulid import new_key
 from coordinator.protocol.messages import CommitBatch
 from integration_tests.dashboard_browser import DashboardProcess
@@ -57,7 +57,7 @@ class Uploader:
 
     async def _run(self) -> None:
         async with DisklessClient(self._service.addresses) as client:
-            topic_id = (await client.create_topic("orders", PARTITIONS)).topic_id
+            topic_id = (await client.admin.create_topic("orders", PARTITIONS)).topic_id
             while not self._stop.is_set():
                 batches = self._batches(topic_id)
                 size = sum(batch.size for batch in batches)
@@ -74,7 +74,7 @@ class Uploader:
     async def _commit(self, client: DisklessClient, key: str, size: int, batches: list[CommitBatch]) -> bool:
         try:
             (await client.commit_file(key, size, batches, timeout_ms=5000)).raise_for_errors()
-        except DisklessError:
+        except ServiceError:
             return False
         return True
 

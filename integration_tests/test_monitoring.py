@@ -146,7 +146,7 @@ async def refuse_something(stage: Stage) -> None:
 async def take_snapshots(stage: Stage) -> None:
     """Take one of each coordinator; one of each is no reason to prune."""
     async with DisklessClient(stage.service.addresses, client_id="test") as client:
-        for taken in await client.take_snapshots():
+        for taken in await client.admin.take_snapshots():
             taken.raise_for_error()
 
 

@@ -23,7 +23,7 @@ from coordinator.client.records.ulid import RANDOM_BYTES, new_key
 from coordinator.client.records.wal_commit import commit_batches
 from coordinator.client.records.wal_file import WalFileBuilder, wal_batches
 from coordinator.client.records.wal_manifest import TopicPartition
-from coordinator.client.records.writing import UploadedRecords, WriteRefused, upload_records
+from coordinator.client.records.writing import UploadedRecords, WriteRefused, pack, upload_file
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.messages import CommitBatch
 from integration_tests.service import UNDISTURBED, Service
@@ -99,15 +99,8 @@ def records(*values: str) -> list[Record]:
 
 
 async def upload(client: DisklessClient, scene: Scene, topic: str, value: str, partitions: Sequence[int]) -> UploadedRecords:
-    return await upload_records(
-        client,
-        open_store(scene.url),
-        {(topic, partition): records(value) for partition in partitions},
-        prefix="wal/",
-        compression=None,
-        max_batch_bytes=1024,
-        timeout_ms=None,
-    )
+    packed = pack({(topic, partition): records(value) for partition in partitions}, compression=None, max_batch_bytes=1024)
+    return await upload_file(client, open_store(scene.url), packed, prefix="wal/", timeout_ms=None)
 
 
 async def values_of(client: DisklessClient, topic: str, partitions: int) -> list[str]:
@@ -117,7 +110,7 @@ async def values_of(client: DisklessClient, topic: str, partitions: int) -> list
 
 async def test_planted_orphans_go_and_nothing_that_is_known_or_young(scene: Scene) -> None:
     async with scene.client() as client:
-        await client.create_topic("orders", 6)
+        await client.admin.create_topic("orders", 6)
         live = await client.write({("orders", partition): records(f"live {partition}") for partition in range(6)})
         planted = [scene.plant(old_key(number)) for number in range(5)]
         # Its uploader stands still until the scan is over.
@@ -197,10 +190,10 @@ async def test_commits_that_are_delayed_beside_scans_lose_nothing(scene: Scene) 
             accepted.extend([value] * 2)
 
     async with scene.client() as client:
-        await client.create_topic("delayed", 4)
+        await client.admin.create_topic("delayed", 4)
         writing = asyncio.gather(*(write(client, number) for number in range(60)))
         while not writing.done():
-            await client.begin_orphan_scan()
+            await client.admin.begin_orphan_scan()
             await asyncio.sleep(0.2)
         await writing
         assert accepted
@@ -226,7 +219,7 @@ def test_a_scan_whose_node_is_killed_goes_on_where_it_was(kafka: Kafka, tmp_path
 
     async def scan() -> None:
         async with scene.client() as client:
-            await client.begin_orphan_scan()
+            await client.admin.begin_orphan_scan()
 
     try:
         node = service.start(1).nodes[1]

@@ -33,12 +33,12 @@ def on_s3(kafka: Kafka, s3: RealS3, data_folder: Path) -> Iterator[Service]:
 async def test_records_larger_than_a_part_are_written_and_read_back(on_s3: Service, s3: RealS3, unique_name: Callable[[str], str]) -> None:
     store = s3.open("client")
     async with DisklessClient(on_s3.addresses, object_store=s3.open("elsewhere")) as client:
-        await client.create_topic("orders", 1)
+        await client.admin.create_topic("orders", 1)
         with pytest.raises(WrongStore, match="s3://objects/elsewhere is not the object store of this service"):
             await client.write({("orders", 0): [Record(timestamp_ms=1, value=b"lost")]})
     async with DisklessClient(on_s3.addresses, object_store=store, api_timeout_ms=60_000) as client:
         topic = unique_name("topic")
-        await client.create_topic(topic, 3)
+        await client.admin.create_topic(topic, 3)
         small = await client.write({(topic, 0): [Record(timestamp_ms=1, value=b"small")]})
         values = [os.urandom(MIB) for _ in range(18)]
         large = await client.write({(topic, place): [Record(timestamp_ms=2, value=v) for v in values[place::3]] for place in range(3)})

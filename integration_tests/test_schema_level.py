@@ -44,7 +44,7 @@ def create_topic(service: Service) -> None:
 
     async def create() -> None:
         async with DisklessClient(service.addresses) as client:
-            await client.create_topic(f"topic-{uuid.uuid4().hex}", 2 * PARTITIONS)
+            await client.admin.create_topic(f"topic-{uuid.uuid4().hex}", 2 * PARTITIONS)
 
     asyncio.run(create())
 

@@ -23,7 +23,7 @@ from cli.dev.process import ChildProcess, start_child
 from cli.java.jars import resolve
 from cli.java.java import find_java
 from coordinator.client.client import DisklessClient
-from coordinator.client.errors import DisklessError
+from coordinator.client.errors import ServiceError
 from coordinator.config.sources import read_file
 from coordinator.security.client_security import PLAIN_TEXT, ClientSecurity
 from integration_tests.secured_kafka import LOGIN, Right, SecuredKafka, write_properties
@@ -223,10 +223,10 @@ async def test_the_page_secures_a_service_as_it_is_written(page: Page, nodes: No
     assert [name for name in secrets if (page.folder / name).stat().st_mode & 0o077] == []
     async with DisklessClient(page.address(2, 9192), security=operator(page)) as client:
         assert len((await client.describe_topic("orders")).partitions) == 12
-        assert {f"{node.host}:{node.port}" for node in await client.nodes()} == {page.address(1, 9192), page.address(2, 9192)}
-    with pytest.raises(DisklessError):
+        assert {f"{node.host}:{node.port}" for node in await client.admin.nodes()} == {page.address(1, 9192), page.address(2, 9192)}
+    with pytest.raises(ServiceError):
         async with DisklessClient(page.address(2, 9192), api_timeout_ms=5000) as client:
-            await client.nodes()
+            await client.admin.nodes()
 
 
 async def test_a_service_in_plain_text_is_secured_in_three_rounds(page: Page, nodes: Nodes) -> None:
@@ -241,10 +241,10 @@ async def test_a_service_in_plain_text_is_secured_in_three_rounds(page: Page, no
         start(page, nodes, node, given)
         async with DisklessClient(address, security=security) as client:
             async with asyncio.timeout(WAIT_S):
-                while {one.leader_id for one in (await client.describe_coordinators()).coordinators} != {1, 2}:  # noqa: ASYNC110 - leaders tell nobody
+                while {one.leader_id for one in (await client.admin.describe_coordinators()).coordinators} != {1, 2}:  # noqa: ASYNC110 - leaders tell nobody
                     await asyncio.sleep(0.1)
             created += 1
-            await client.create_topic(f"created-{created}", 16)
+            await client.admin.create_topic(f"created-{created}", 16)
 
     rounds: list[dict[int, dict[str, str]]] = [{}, {}, {}, {}]
     for node in (1, 2):
@@ -269,6 +269,6 @@ async def test_a_service_in_plain_text_is_secured_in_three_rounds(page: Page, no
             await restart(node, given, page.address(node, port), security)
     # No node spoke plain text where another one wants TLS, or the reverse.
     assert [sign for sign in ("'no TLS'", "'malformed message'", "security.protocol?") if sign in nodes.said()] == []
-    with pytest.raises(DisklessError):
+    with pytest.raises(ServiceError):
         async with DisklessClient(page.address(1, 9194), api_timeout_ms=5000) as client:
-            await client.nodes()
+            await client.admin.nodes()

@@ -52,9 +52,9 @@ async def test_a_broker_commits_finds_lists_and_deletes(service: SecuredService)
 async def test_our_client_and_librdkafka_find_every_node(service: SecuredService) -> None:
     async with DisklessClient(service.addresses[0], security=service.client("viewer")) as client:
         async with asyncio.timeout(WAIT_S):
-            while len(await client.nodes()) < 3:  # noqa: ASYNC110 - nodes tell nobody that they are registered
+            while len(await client.admin.nodes()) < 3:  # noqa: ASYNC110 - nodes tell nobody that they are registered
                 await asyncio.sleep(0.05)
-        assert sorted(f"{node.host}:{node.port}" for node in await client.nodes()) == sorted(service.addresses)
+        assert sorted(f"{node.host}:{node.port}" for node in await client.admin.nodes()) == sorted(service.addresses)
     for mechanism in ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"):
         admin = AdminClient({"bootstrap.servers": service.addresses[0], **service.login("viewer", sasl_mechanism=mechanism)})
         brokers = admin.list_topics(timeout=WAIT_S).brokers.values()

@@ -106,7 +106,7 @@ class Deleter:
 
     async def step(self) -> None:
         wanted = self.acknowledged + 1
-        answers = await self.client.delete_records([(one, wanted) for one in self.partitions], timeout_ms=60_000)
+        answers = await self.client.admin.delete_records([(one, wanted) for one in self.partitions], timeout_ms=60_000)
         assert {(one.error, one.low_watermark) for one in answers} == {(ErrorCode.NONE, wanted)}
         self.acknowledged = wanted
 
@@ -124,7 +124,7 @@ class Deleter:
 async def test_a_deletion_of_many_messages_is_seen_whole_though_leaders_are_killed(small_messages: Service) -> None:
     service = small_messages
     async with DisklessClient(service.addresses, api_timeout_ms=60_000) as client:
-        topic = await client.create_topic(f"topic-{os.urandom(4).hex()}", PARTITIONS)
+        topic = await client.admin.create_topic(f"topic-{os.urandom(4).hex()}", PARTITIONS)
         deleter = Deleter(client, topic.topic_id)
         await deleter.fill()
         assert await deleter.look() == 0

@@ -37,7 +37,7 @@ async def test_a_client_with_another_store_is_refused_before_anything_is_written
         open_store(f"file://{tmp_path}/typo")
     assert not (tmp_path / "typo").exists()
     async with DisklessClient(one_node.addresses, object_store=open_store(f"file://{tmp_path}")) as client:
-        created = await client.create_topic(topic, 1)
+        created = await client.admin.create_topic(topic, 1)
         with pytest.raises(WrongStore, match=f"file://{tmp_path} is not the object store of this service"):
             await client.write({(topic, 0): records})
         assert list(tmp_path.iterdir()) == []

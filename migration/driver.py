@@ -145,7 +145,7 @@ class MigrationDriver:
             if (await self._describe(partition)).state == "pending":
                 raise
             return None
-        except DisklessError as error:
+        except ServiceError as error:
             if error.code is not ErrorCode.FENCED_LEADER_EPOCH:
                 raise
             await asyncio.sleep(self._look_every_s)

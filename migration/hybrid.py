@@ -79,7 +79,7 @@ class HybridReader:
                 yield record
 
     async def _log(self, partition: int) -> DisklessLogState:
-        log = await self._client.describe_diskless_log(self._topic_id, partition)
+        log = await self._client.admin.describe_diskless_log(self._topic_id, partition)
         if log.state == "pending":
             text = (
                 f"partition {partition} is not migrated yet: Kafka alone serves it; retry once `diskless migration state` shows its start"

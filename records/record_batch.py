@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from crc32c import crc32c
@@ -28,6 +28,8 @@ HEADER_BYTES = _HEADER.size
 _LENGTH_FROM = 12  # the length field counts what follows it
 _CRC_FROM = 21  # the checksum covers what follows it
 MAGIC = 2
+WHEN_WRITTEN = -(2**63)
+"""The timestamp of a record that gets the time at which it is written."""
 SEQUENCES = 2**31  # sequence numbers run from 0 to 2^31 - 1 and then start again
 
 _COMPRESSION_BITS = 0x07
@@ -64,12 +66,26 @@ class CorruptBatch(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One record as a producer gives it."""
+    """One record as a producer gives it. Raises TypeError, which names the field, for a value of another type."""
 
-    timestamp_ms: int
+    timestamp_ms: int = WHEN_WRITTEN
     key: bytes | None = None
     value: bytes | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.timestamp_ms, int):
+            raise _wrong_type("timestamp_ms", self.timestamp_ms, "int (milliseconds since the epoch)")
+        for name in ("key", "value"):
+            if not isinstance(given := getattr(self, name), bytes | None):
+                raise _wrong_type(name, given, "bytes or None; encode a text first, as with text.encode()")
+        for header in self.headers:
+            if not (len(header) == 2 and isinstance(header[0], str) and isinstance(header[1], bytes | None)):
+                raise _wrong_type("headers", header, "pairs of a name (str) and a value (bytes or None)")
+
+
+def _wrong_type(field_name: str, given: object, wanted: str) -> TypeError:
+    return TypeError(f"Record({field_name}=...) is {given!r} of type {type(given).__name__}; wanted: {wanted}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +97,8 @@ class StoredRecord:
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
+    partition: int = field(default=-1, compare=False)
+    """The partition that the record was read from; -1 where a batch was decoded alone. Copies of a record in two partitions are equal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,13 +166,18 @@ def encode_batch(
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
     is_control: bool = False,
 ) -> bytes:
-    """Encode records as one batch with dense offsets from `base_offset`. Raises ValueError without a record, and as `header_name_bytes`."""
+    """Encode records as one batch with dense offsets from `base_offset`.
+
+    Raises ValueError without records or timestamps, and as `header_name_bytes`.
+    """
     if not records:
         raise ValueError("a record batch needs at least one record")
     # From -1, which means none, the delta to the greatest timestamp would not fit 64 bits.
     base_timestamp = max(records[0].timestamp_ms, 0)
     body = bytearray()
     for offset_delta, record in enumerate(records):
+        if record.timestamp_ms == WHEN_WRITTEN:
+            raise ValueError("a record has no timestamp_ms; -1 says that it has none, and a writer sets the time at which it writes")
         _write_record(body, record, record.timestamp_ms - base_timestamp, offset_delta)
     payload = compress(bytes(body), compression, zstd_level=zstd_level)
     attributes = int(compression)
@@ -231,9 +254,14 @@ def parse_headers(buffer: bytes | memoryview, *, verify: bool = True) -> list[Ba
 
 
 def decode_records(
-    buffer: bytes | memoryview, header: BatchHeader, *, base_offset: int | None = None, bytes_max: int = DECOMPRESSED_BYTES_MAX
+    buffer: bytes | memoryview,
+    header: BatchHeader,
+    *,
+    base_offset: int | None = None,
+    bytes_max: int = DECOMPRESSED_BYTES_MAX,
+    partition: int = -1,
 ) -> list[StoredRecord]:
-    """Decode the records of a batch, with the offsets the coordinator assigned where `base_offset` is given.
+    """Decode the records of a batch of `partition`, with the offsets the coordinator assigned where `base_offset` is given.
 
     With log append time every record has the batch's maximum timestamp. Raises `CorruptBatch`, also when compressed records have
     more than `bytes_max`.
@@ -245,7 +273,7 @@ def decode_records(
         body = decompress(payload, header.compression, bytes_max=bytes_max)
         records, end = [], 0
         for _ in range(header.record_count):
-            record, end = _read_record(body, end, header, first)
+            record, end = _read_record(body, end, header, first, partition)
             records.append(record)
     except CorruptCompression as error:
         raise CorruptBatch(start, str(error)) from error
@@ -283,7 +311,7 @@ def _write_record(out: bytearray, record: Record, timestamp_delta: int, offset_d
     out += body
 
 
-def _read_record(body: bytes, position: int, header: BatchHeader, first_offset: int) -> tuple[StoredRecord, int]:
+def _read_record(body: bytes, position: int, header: BatchHeader, first_offset: int, partition: int) -> tuple[StoredRecord, int]:
     size, position = _read_varint(body, position)
     end = position + size
     if size < 0 or end > len(body):
@@ -310,6 +338,7 @@ def _read_record(body: bytes, position: int, header: BatchHeader, first_offset: 
         key=key,
         value=value,
         headers=tuple(headers),
+        partition=partition,
     )
     return record, end
 

@@ -21,7 +21,9 @@ from typing import NamedTuple
 import numpy as np
 
 from coordinator.client.calls.migrations import DisklessLogState
-from coordinator.client.errors import DisklessError, error_of
+from coordinator.client.errors import DisklessError, ServiceError, error_of
+from coordinator.client.migration.classic import ClassicState, MigrationRefused, ProducerBatches
+from coordinator.client.migration.driver import MigrationDriver
 from coordinator.client.model import SeededBatch, SeededProducer
 from coordinator.core.commands import (
     CommitFile,
@@ -221,7 +223,7 @@ class CoordinatorCalls:
         self._feed_level()
 
     async def step(self, step: MigrationStep) -> None:
-        """Take a step, now or late. Raises `DisklessError`, also for one whose outcome is not known."""
+        """Take a step, now or late. Raises `ServiceError`, also for one whose outcome is not known."""
         rng = self._rng
         if self.has_faults and rng.random() < 0.25:
             asyncio.get_running_loop().call_later(rng.uniform(*LATE_S), self._take, step)
@@ -406,7 +408,7 @@ class _Life:
         """Propose another B0 for a log that is initialised; it must be refused."""
         state = self._calls.state()
         if state.state == "initialised":
-            with suppress(DisklessError):
+            with suppress(ServiceError):
                 await self._calls.step(LogInit(TOPIC_ID, 0, state.start_offset + 1, 0, state.leader_epoch, []))
                 raise Violation("B0 is one", f"{state.start_offset + 1} was taken when {state} was said")
 
@@ -443,7 +445,7 @@ class _Life:
             driver = MigrationDriver(self._calls, still_s=0.05, drain_timeout_s=1.0, look_every_s=0.02)
             try:
                 done = await driver.migrate(LeaderView(self._pair, self._rng))
-            except (DisklessError, MigrationRefused) as error:
+            except (ServiceError, MigrationRefused) as error:
                 if "born" in str(error):
                     raise Violation("pending partitions take nothing", str(error)) from error
                 await asyncio.sleep(self._rng.uniform(0.02, 0.3))

@@ -21,7 +21,7 @@ from cli.bench.generator import Load, Measured, Target, run_load
 from cli.bench.raw import RawProduce, measure_produce, measure_sqlite, raw_topic
 from cli.bench.targets import create_targets, delete_topic
 from cli.bench.workload import Shape
-from coordinator.client.errors import DisklessError
+from coordinator.client.errors import ServiceError
 from coordinator.client.routing.login import LoginRejected
 from coordinator.printable import quoted
 from coordinator.protocol.wire import MalformedMessage
@@ -61,7 +61,7 @@ Row = dict[str, object]
 
 
 def run_plan(plan: Plan, say: Callable[[str], None]) -> list[Row]:
-    """Measure everything; returns one row of medians per shape. Raises MeasuringFailed, DisklessError."""
+    """Measure everything; returns one row of medians per shape. Raises MeasuringFailed, ServiceError."""
     log_counts(plan.metrics_urls)  # a wrong address is told before anything is made
     topic = f"bench-{uuid.uuid4().hex[:12]}"
     targets = asyncio.run(create_targets(plan.servers, topic, plan.partitions, plan.connections, plan.node_properties))
@@ -76,7 +76,7 @@ def run_plan(plan: Plan, say: Callable[[str], None]) -> list[Row]:
         # The node that failed may be the last one: why it ends is told soon, and not hidden by what follows from it.
         try:
             asyncio.run(delete_topic(plan.servers, topic, plan.node_properties, timeout_ms=AFTER_FAILURE_MS))
-        except DisklessError:
+        except ServiceError:
             say(f"the topic {topic} could not be deleted; `diskless topics delete {quoted(topic)}` does")
         raise
     except BaseException:

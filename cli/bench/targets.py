@@ -18,9 +18,9 @@ async def create_targets(
 ) -> list[Target]:
     """Create a topic and spread at least `connections` connections over the coordinators that own it, which `properties` secure."""
     async with DisklessClient(servers, client_id=CLIENT_ID, security=ClientSecurity(properties)) as client:
-        created = await client.create_topic(topic, partitions)
+        created = await client.admin.create_topic(topic, partitions)
         described = await client.describe_topic(created.topic_id)
-        cluster = await client.describe_coordinators()
+        cluster = await client.admin.describe_coordinators()
     addresses = {c.coordinator_id: (c.host, c.port) for c in cluster.coordinators}
     owned: dict[int, list[bytes]] = {}
     for partition in described.partitions:
@@ -39,6 +39,6 @@ async def create_targets(
 
 
 async def delete_topic(servers: str, topic: str, properties: Mapping[str, str] = PLAIN, timeout_ms: int | None = None) -> None:
-    """Delete the topic of a benchmark. Raises DisklessError."""
+    """Delete the topic of a benchmark. Raises ServiceError."""
     async with DisklessClient(servers, client_id=CLIENT_ID, security=ClientSecurity(properties)) as client:
-        await client.delete_topic(topic, timeout_ms=timeout_ms)
+        await client.admin.delete_topic(topic, timeout_ms=timeout_ms)

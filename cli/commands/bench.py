@@ -97,7 +97,7 @@ def bench(
     from cli.bench.failure import MeasuringFailed
     from cli.bench.run import Plan, run_plan
     from cli.service import status_of
-    from coordinator.client.errors import DisklessError
+    from coordinator.client.errors import ServiceError
 
     if bootstrap_server and not kafka_bootstrap_server:
         raise click.UsageError("--bootstrap-server needs --kafka-bootstrap-server too: the raw figures come from the same Kafka")
@@ -128,7 +128,7 @@ def bench(
         )
         try:
             rows = run_plan(plan, say)
-        except DisklessError as error:
+        except ServiceError as error:
             raise Failed(str(error), status_of(error)) from error
         except MeasuringFailed as error:
             raise Failed(str(error), Exit.UNAVAILABLE) from error
@@ -140,7 +140,7 @@ def bench(
 def _check(bootstrap_server: str, kafka_bootstrap_server: str, kafka_properties: Mapping[str, str]) -> None:
     """Raise `Failed` when an address cannot be what it was given as."""
     from cli.addresses import check_brokers, check_nodes
-    from coordinator.client.client import parse_servers
+    from coordinator.client.routing.addresses import parse_servers
 
     try:
         servers = parse_servers(bootstrap_server)

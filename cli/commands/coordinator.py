@@ -223,7 +223,7 @@ async def _raise_level(level: int, gone_nodes: Sequence[int], dry_run: bool, yes
     from records.levels import LEVEL_LATEST
 
     async with open_client(bootstrap_server, timeout_s) as client:
-        before = await client.schema_level(timeout_ms=milliseconds(timeout_s))
+        before = await client.admin.schema_level(timeout_ms=milliseconds(timeout_s))
         if before.level >= level:
             say(f"schema level {before.level} is in force already")
             return
@@ -240,7 +240,7 @@ async def _raise_level(level: int, gone_nodes: Sequence[int], dry_run: bool, yes
             say(f"schema level would be raised from {before.level} to {level} if no node is in the way")
             return
         confirm(f"Raise the schema level from {before.level} to {level} for good?", yes=yes)
-        after = await client.raise_schema_level(level, gone_node_ids=gone_nodes, timeout_ms=milliseconds(timeout_s))
+        after = await client.admin.raise_schema_level(level, gone_node_ids=gone_nodes, timeout_ms=milliseconds(timeout_s))
         say(f"schema level {after.level} is in force")
 
 
@@ -257,7 +257,7 @@ async def _level(bootstrap_server: str, timeout_s: float) -> LevelDescription:
     from cli.service import milliseconds, open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
-        return await client.schema_level(timeout_ms=milliseconds(timeout_s))
+        return await client.admin.schema_level(timeout_ms=milliseconds(timeout_s))
 
 
 def _level_rows(found: LevelDescription) -> Sequence[dict[str, object]]:

@@ -104,7 +104,7 @@ async def _move(
 
     end_s = time.monotonic() + timeout_s
     async with open_client(bootstrap_server, timeout_s) as client:
-        nodes = await client.nodes(timeout_ms=milliseconds(timeout_s))
+        nodes = await client.admin.nodes(timeout_ms=milliseconds(timeout_s))
         node = next((one for one in nodes if one.node_id == node_id), None)
         if node is None:
             known = ", ".join(str(one.node_id) for one in nodes)

@@ -186,7 +186,7 @@ async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Se
     from cli.looks.snapshots import look_at_snapshots
     from cli.outcome import Failed
     from cli.service import open_client
-    from coordinator.client.errors import DisklessError
+    from coordinator.client.errors import ServiceError
 
     if patient.nodes is None:
         return [skipped("nodes", "no node was given: --bootstrap-server")]
@@ -202,9 +202,9 @@ async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Se
             retention = await _retention(client, patient.timeout_s)
             scan = await _orphan_scan(client, patient.timeout_s)
             migrations = await _migrations(client, patient.timeout_s)
-    except (DisklessError, Failed) as error:
+    except (ServiceError, Failed) as error:
         remedy = "start the nodes, or correct --bootstrap-server; the logs of the nodes say why they do not serve"
-        why = error.message if isinstance(error, DisklessError) else str(error)
+        why = error.message if isinstance(error, ServiceError) else str(error)
         return [Diagnosis(health=Health.ERROR, check="nodes", finding=f"no node answers: {why}", remedy=remedy)]
     skew_max_ms = SKEW_MAX_MS if patient.settings is None else patient.settings.clock_skew_max_ms
     found = [
@@ -232,11 +232,11 @@ async def _restored(client: DisklessClient, timeout_s: float) -> RestoreDescript
     """The restore that the log begins with; none when the directory has no leader, which other findings tell."""
     from cli.service import milliseconds
     from coordinator.client.calls.directory import RestoreDescription
-    from coordinator.client.errors import DisklessError
+    from coordinator.client.errors import ServiceError
 
     try:
-        return await client.restore(timeout_ms=milliseconds(min(timeout_s, 3.0)))
-    except DisklessError:
+        return await client.admin.restore(timeout_ms=milliseconds(min(timeout_s, 3.0)))
+    except ServiceError:
         return RestoreDescription()
 
 
@@ -247,7 +247,7 @@ async def _idle_files(client: DisklessClient, timeout_s: float) -> list[ListedFi
     from coordinator.core.file_state import FileState
 
     timeout_ms = milliseconds(min(timeout_s, 3.0))
-    found = await client.first_files(LOOKED_AT, states=[FileState.WAITING, FileState.DELETABLE], timeout_ms=timeout_ms)
+    found = await client.admin.first_files(LOOKED_AT, states=[FileState.WAITING, FileState.DELETABLE], timeout_ms=timeout_ms)
     return list(found.files)
 
 
@@ -256,12 +256,12 @@ async def _retention(client: DisklessClient, timeout_s: float) -> list[Diagnosis
     from cli.doctor.diagnosis import skipped
     from cli.doctor.retention import RETENTION, diagnose_retention
     from cli.service import milliseconds
-    from coordinator.client.errors import DisklessError
+    from coordinator.client.errors import ServiceError
 
     try:
-        topics = await client.list_topics(timeout_ms=milliseconds(min(timeout_s, 3.0)))
-        enforced = await client.enforce_retention(is_dry_run=True, timeout_ms=milliseconds(min(timeout_s, 10.0)))
-    except DisklessError as error:
+        topics = await client.admin.list_topics(timeout_ms=milliseconds(min(timeout_s, 3.0)))
+        enforced = await client.admin.enforce_retention(is_dry_run=True, timeout_ms=milliseconds(min(timeout_s, 10.0)))
+    except ServiceError as error:
         return [skipped(RETENTION, f"partitions cannot be looked at: {error.message}")]
     return diagnose_retention(enforced, {one.topic_id: one.name for one in topics})
 
@@ -270,11 +270,11 @@ async def _orphan_scan(client: DisklessClient, timeout_s: float) -> OrphanScanSt
     """How far the scan for orphans is, or why that is not told."""
     from cli.service import milliseconds
     from coordinator.client.calls.orphans import OrphanScanState
-    from coordinator.client.errors import DisklessError, Refusal
+    from coordinator.client.errors import Refusal, ServiceError
 
     try:
-        return await client.orphan_scan(timeout_ms=milliseconds(min(timeout_s, 3.0)))
-    except DisklessError as error:
+        return await client.admin.orphan_scan(timeout_ms=milliseconds(min(timeout_s, 3.0)))
+    except ServiceError as error:
         return OrphanScanState(refusal=Refusal(error.code, error.message))
 
 
@@ -282,17 +282,17 @@ async def _migrations(client: DisklessClient, timeout_s: float) -> list[tuple[st
     """Topic and state of partitions, of the first ones where there are very many; those that do not answer are left out."""
     from cli.doctor.migrations import ASKED_MAX
     from cli.service import milliseconds
-    from coordinator.client.errors import DisklessError
+    from coordinator.client.errors import ServiceError
     from coordinator.client.model import PartitionId
     from coordinator.kafka.errors import ErrorCode
 
     timeout_ms = milliseconds(min(timeout_s, 3.0))
     try:
         topics = await client.describe_topics(timeout_ms=timeout_ms)
-    except DisklessError:
+    except ServiceError:
         return []  # other findings have the reason
     named = [(topic.name, PartitionId(topic.topic_id, one.partition)) for topic in topics for one in topic.partitions][:ASKED_MAX]
-    states = await client.describe_diskless_logs([partition for _, partition in named], timeout_ms=timeout_ms)
+    states = await client.admin.describe_diskless_logs([partition for _, partition in named], timeout_ms=timeout_ms)
     return [(name, one.state) for (name, _), one in zip(named, states, strict=True) if one.error is ErrorCode.NONE]
 
 
@@ -321,7 +321,7 @@ async def _strangers(client: DisklessClient, servers: str, views: Sequence[NodeV
     for address in [one.strip() for one in servers.split(",") if one.strip() not in known]:
         host, _, port = address.rpartition(":")
         try:
-            answer = await client.node(host.strip("[]"), int(port)).call(DescribeCoordinatorsRequest(coordinator_ids=()))
+            answer = await client.admin.node(host.strip("[]"), int(port)).call(DescribeCoordinatorsRequest(coordinator_ids=()))
         except (ConnectionLost, RequestTimedOut, MalformedMessage, ValueError):
             continue
         response = cast(DescribeCoordinatorsResponse, answer)
@@ -332,11 +332,11 @@ async def _strangers(client: DisklessClient, servers: str, views: Sequence[NodeV
 async def _spreads(client: DisklessClient, timeout_s: float) -> list[tuple[str, int, int]]:
     """Each topic with the number of its partitions and of the coordinators that have some of them."""
     from cli.service import milliseconds
-    from coordinator.client.errors import DisklessError
+    from coordinator.client.errors import ServiceError
 
     try:
         topics = await client.describe_topics(timeout_ms=milliseconds(timeout_s))
-    except DisklessError:
+    except ServiceError:
         return []  # without a directory there is nothing to say of topics; the findings on leaders have the reason
     return [(topic.name, len(topic.partitions), len({one.coordinator_id for one in topic.partitions})) for topic in topics]
 
@@ -356,7 +356,7 @@ async def _served(client: DisklessClient, views: Sequence[NodeView]) -> tuple[di
         if view.error:
             continue
         try:
-            answer = await client.node(view.node.host, view.node.port).call(cast(Message, request))
+            answer = await client.admin.node(view.node.host, view.node.port).call(cast(Message, request))
         except (ConnectionLost, RequestTimedOut, MalformedMessage):
             served[view.node.node_id] = {}
             continue
@@ -390,12 +390,12 @@ async def _compare_store(patient: Patient, store: ObjectStore) -> None:
 
     from cli.outcome import Failed
     from cli.service import milliseconds, open_client
-    from coordinator.client.errors import DisklessError
+    from coordinator.client.errors import ServiceError
 
     if patient.nodes is None:
         return
     timeout_s = min(patient.timeout_s, 10.0)
-    with suppress(DisklessError, Failed):
+    with suppress(ServiceError, Failed):
         async with open_client(patient.nodes, timeout_s) as client:
             await client.check_store(store, timeout_ms=milliseconds(timeout_s))
 

@@ -297,7 +297,7 @@ async def _report(bootstrap_server: str, store: ObjectStore, wal: str, snapshots
 
             _say_restore(await client.restore(timeout_ms=milliseconds(timeout_s)))
             # In every state: an owner that only remembers the key of a file has lost nothing.
-            files = client.list_files(states=tuple(FileState), timeout_ms=milliseconds(timeout_s))
+            files = client.admin.list_files(states=tuple(FileState), timeout_ms=milliseconds(timeout_s))
             try:
                 async for one in compare(files, objects(), is_wanted=is_wanted, is_lost=is_lost):
                     if one.finding == MISSING:
@@ -373,7 +373,7 @@ async def _finish(bootstrap_server: str, timeout_s: float) -> RestoreDescription
     from cli.service import milliseconds, open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
-        restored = await client.restore(timeout_ms=milliseconds(timeout_s))
+        restored = await client.admin.restore(timeout_ms=milliseconds(timeout_s))
         if not restored.is_restored or restored.is_finished:
             return restored
-        return await client.finish_restore(restored.restore_id, timeout_ms=milliseconds(timeout_s))
+        return await client.admin.finish_restore(restored.restore_id, timeout_ms=milliseconds(timeout_s))

@@ -74,7 +74,7 @@ async def _take(coordinator_ids: Sequence[int], bootstrap_server: str, timeout_s
 
     async with open_client(bootstrap_server, timeout_s) as client:
         await check_coordinators(client, coordinator_ids, milliseconds(timeout_s))
-        return await client.take_snapshots(coordinator_ids, timeout_ms=milliseconds(timeout_s))
+        return await client.admin.take_snapshots(coordinator_ids, timeout_ms=milliseconds(timeout_s))
 
 
 def _taken_row(one: TakenSnapshot) -> Row:

@@ -21,7 +21,7 @@ from typing import Final
 
 from coordinator.adapters.objectstore import open_store
 from coordinator.client.client import DisklessClient
-from coordinator.client.errors import DisklessError, InvalidRequest, NotFound, SequenceRejected
+from coordinator.client.errors import InvalidRequest, NotFound, SequenceRejected, ServiceError
 from coordinator.client.records.ulid import RANDOM_BYTES, new_key
 from coordinator.client.records.wal_commit import commit_batch
 from coordinator.client.records.wal_file import WalFileBuilder, wal_batches
@@ -122,7 +122,7 @@ class DemoLoad:
             while not self._topic_ids:
                 try:
                     self._topic_ids = {name: await _topic_id(client, name, count) for name, count in TOPICS.items()}
-                except DisklessError as error:
+                except ServiceError as error:
                     await self._fail(error)
             while True:
                 start_s = time.monotonic()
@@ -146,7 +146,7 @@ class DemoLoad:
                 self.say(f"demo load: file {file.key} is refused, new producers from now on: {error}")
                 self._producers.clear()
                 return
-            except (DisklessError, StoreError) as error:
+            except (ServiceError, StoreError) as error:
                 await self._fail(error)
 
     async def _fail(self, error: Exception) -> None:
@@ -179,7 +179,7 @@ async def _topic_id(client: DisklessClient, name: str, partitions: int) -> bytes
     try:
         return (await client.describe_topic(name)).topic_id
     except NotFound:
-        return (await client.create_topic(name, partitions)).topic_id
+        return (await client.admin.create_topic(name, partitions)).topic_id
 
 
 def _record(topic: str, timestamp_ms: int) -> Record:

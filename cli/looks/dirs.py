@@ -68,13 +68,13 @@ async def _ask(client: DisklessClient, view: NodeView, timeout_s: float) -> Dirs
 
 async def ask_dirs(client: DisklessClient, node: ServiceNode, timeout_s: float) -> Sequence[DescribedDirectory]:
     """The directories of a node. Raises `ConnectionLost`, `RequestTimedOut`, `MalformedMessage`."""
-    _, directories = described_directories(await client.node(node.host, node.port).call(describe_request(), milliseconds(timeout_s)))
+    _, directories = described_directories(await client.admin.node(node.host, node.port).call(describe_request(), milliseconds(timeout_s)))
     return directories
 
 
 async def begin_moves(client: DisklessClient, node: ServiceNode, wanted: Sequence[WantedPlace], timeout_s: float) -> dict[int, ErrorCode]:
     """Ask a node to move replicas; the error of each metadata partition. Raises as `ask_dirs`."""
-    return alter_outcomes(await client.node(node.host, node.port).call(alter_request(wanted), milliseconds(timeout_s)))
+    return alter_outcomes(await client.admin.node(node.host, node.port).call(alter_request(wanted), milliseconds(timeout_s)))
 
 
 def progress_of(directories: Sequence[DescribedDirectory], path: str, coordinator_ids: Sequence[int]) -> list[MoveProgress]:

@@ -82,7 +82,7 @@ class ReplicaFacts:
 
 async def look(client: DisklessClient, timeout_s: float) -> list[NodeView]:
     """Ask every node of the service, by id. Raises `Unavailable` when none answers."""
-    description = await client.describe_coordinators(timeout_ms=milliseconds(timeout_s))
+    description = await client.admin.describe_coordinators(timeout_ms=milliseconds(timeout_s))
     return list(await asyncio.gather(*(_ask(client, node, min(timeout_s, NODE_TIMEOUT_S)) for node in description.nodes)))
 
 
@@ -90,7 +90,7 @@ async def _ask(client: DisklessClient, node: ServiceNode, timeout_s: float) -> N
     request = DescribeCoordinatorsRequest(coordinator_ids=(), timeout_ms=milliseconds(timeout_s))
     asked_ms = time.time() * 1000
     try:
-        answer = await client.node(node.host, node.port).call(request, milliseconds(timeout_s))
+        answer = await client.admin.node(node.host, node.port).call(request, milliseconds(timeout_s))
     except (ConnectionLost, RequestTimedOut, MalformedMessage) as error:
         return NodeView(node=node, cluster_id=None, coordinators=(), error=str(error))
     response = cast(DescribeCoordinatorsResponse, answer)
@@ -283,7 +283,7 @@ async def check_coordinators(client: DisklessClient, wanted: Sequence[int], time
     """
     if not wanted:
         return
-    known = {one.coordinator_id for one in (await client.describe_coordinators(timeout_ms=timeout_ms)).coordinators}
+    known = {one.coordinator_id for one in (await client.admin.describe_coordinators(timeout_ms=timeout_ms)).coordinators}
     if known.issuperset(wanted):
         return
     # One node may not have seen yet that the metadata topic has grown: a coordinator exists as soon as any node knows it.

@@ -53,7 +53,7 @@ class SnapshotFacts:
 
 async def look_at_snapshots(client: DisklessClient, timeout_s: float) -> list[SnapshotView]:
     """Ask every node of the service, by id. Raises `Unavailable` when none answers."""
-    description = await client.describe_coordinators(timeout_ms=milliseconds(timeout_s))
+    description = await client.admin.describe_coordinators(timeout_ms=milliseconds(timeout_s))
     leaders = {one.coordinator_id: one.leader_id for one in description.coordinators}
     bound_s = min(timeout_s, NODE_TIMEOUT_S)
     return list(await asyncio.gather(*(_ask(client, node, leaders, bound_s) for node in description.nodes)))
@@ -62,7 +62,7 @@ async def look_at_snapshots(client: DisklessClient, timeout_s: float) -> list[Sn
 async def _ask(client: DisklessClient, node: ServiceNode, leaders: dict[int, int], timeout_s: float) -> SnapshotView:
     request = DescribeSnapshotsRequest(coordinator_ids=(), timeout_ms=milliseconds(timeout_s))
     try:
-        answer = await client.node(node.host, node.port).call(request, milliseconds(timeout_s))
+        answer = await client.admin.node(node.host, node.port).call(request, milliseconds(timeout_s))
     except (ConnectionLost, RequestTimedOut, MalformedMessage) as error:
         return SnapshotView(node=node, error=str(error))
     response = cast(DescribeSnapshotsResponse, answer)

@@ -62,7 +62,7 @@ from coordinator.app.telemetry import (
     server_samples,
 )
 from coordinator.app.version import installed_version
-from coordinator.client.client import parse_servers
+from coordinator.client.routing.addresses import parse_servers
 from coordinator.client.routing.identify import ServerKind, complaint_as_broker, identify_all
 from coordinator.config.directories import DirectoryError, OpenedDirectories, open_directories
 from coordinator.config.settings import Settings

@@ -1,6 +1,6 @@
-"""Exceptions in which an operation of the client can end; the words are the server's: subject, limit, remedy.
+"""Exceptions in which an operation of the client can end; all of them are a `DisklessError`.
 
-Operations on one thing raise these. Operations on lists answer one result per element instead, whose `raise_for_error`
+Operations on one thing raise them. Operations on lists answer one result per element instead, whose `raise_for_error`
 raises the same exceptions.
 """
 
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from coordinator.errors import DisklessError as DisklessError
 from coordinator.kafka.errors import ErrorCode
 
 
-class DisklessError(Exception):
-    """An operation failed. `code` is Kafka's error code, `message` the server's text or the client's own."""
+class ServiceError(DisklessError):
+    """An operation of the service failed. `code` is Kafka's error code, `message` the server's text or the client's own."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(f"{code.name} ({int(code)}): {message}")
@@ -20,39 +21,50 @@ class DisklessError(Exception):
         self.message = message
 
 
-class NotFound(DisklessError):
+class ClientClosed(DisklessError):
+    """The client was closed before or during the operation. A write may have taken effect."""
+
+    def __init__(self) -> None:
+        super().__init__("this client is closed; open another one, and repeat a write unchanged to learn its outcome")
+
+
+class InvalidArgument(DisklessError, ValueError):
+    """An argument of a function of the client is wrong; the text names it, what was given and what is wanted."""
+
+
+class NotFound(ServiceError):
     """No such topic, partition or file."""
 
 
-class AlreadyExists(DisklessError):
+class AlreadyExists(ServiceError):
     """The name is taken by another topic, or the object key by other content."""
 
 
-class InvalidRequest(DisklessError):
+class InvalidRequest(ServiceError):
     """The service refuses the request as it is; repeating it changes nothing."""
 
 
-class OffsetOutOfRange(DisklessError):
+class OffsetOutOfRange(ServiceError):
     """The offset lies outside what the partition holds."""
 
 
-class SequenceRejected(DisklessError):
+class SequenceRejected(ServiceError):
     """A batch of an idempotent producer was out of order, or of a fenced epoch."""
 
 
-class Fenced(DisklessError):
+class Fenced(ServiceError):
     """The caller was replaced: a step with a higher leader epoch of the partition is recorded."""
 
 
-class NotAuthorized(DisklessError):
+class NotAuthorized(ServiceError):
     """The service does not allow this client to do that."""
 
 
-class Unavailable(DisklessError):
+class Unavailable(ServiceError):
     """No node could serve the request before its deadline. A write definitely did not take effect."""
 
 
-class TimedOut(DisklessError):
+class TimedOut(ServiceError):
     """No answer before the deadline. A write may have taken effect or may yet: repeat it unchanged to learn its outcome."""
 
 
@@ -70,7 +82,7 @@ class Refusal(NamedTuple):
 
 SERVED = Refusal(ErrorCode.NONE, "")
 
-_CLASSES: dict[ErrorCode, type[DisklessError]] = {
+_CLASSES: dict[ErrorCode, type[ServiceError]] = {
     ErrorCode.OFFSET_OUT_OF_RANGE: OffsetOutOfRange,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: NotFound,
     ErrorCode.UNKNOWN_TOPIC_ID: NotFound,
@@ -95,9 +107,9 @@ _CLASSES: dict[ErrorCode, type[DisklessError]] = {
 }
 
 
-def error_of(code: ErrorCode, message: str) -> DisklessError:
+def error_of(code: ErrorCode, message: str) -> ServiceError:
     """Return the exception for an error code."""
-    return _CLASSES.get(code, DisklessError)(code, message)
+    return _CLASSES.get(code, ServiceError)(code, message)
 
 
 def refusal_of(code: int, message: str | None) -> Refusal:

@@ -1,24 +1,30 @@
-"""Partitions, nodes and topics as the client names and describes them, and the common part of all results; the results of a call stand
-beside it (`*_calls.py`). Offsets are -1 where nothing is known; times are ms since the epoch.
+"""Partitions, nodes and topics as the client names and describes them, and results that more than one room of the client uses. The
+results of other calls stand beside them (`calls/`). Offsets are -1 where nothing is known; times are ms since the epoch.
 
 Invariant: a result is either served (`error` is NONE) or carries the code and the text of why not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator.client.errors import SERVED, InvalidRequest, Refusal, error_of
+from coordinator.core.commands import FileStanding
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import topic_id_text
+from coordinator.protocol.find_batches import BatchLocation
 from coordinator.protocol.messages import DescribeCoordinatorsCoordinator
 
 if TYPE_CHECKING:  # only results of commits hold arrays, and numpy takes a third of the time in which a command starts
     import numpy as np
     import numpy.typing as npt
+
+    from coordinator.protocol.messages import CommitBatch
+
+    Batches = npt.NDArray[np.void] | Sequence[CommitBatch]
 
 
 class PartitionId(NamedTuple):
@@ -29,7 +35,13 @@ class PartitionId(NamedTuple):
 
     @property
     def key(self) -> bytes:
-        """The 20 bytes by which batches name their partition. Raises InvalidRequest for an index that none can have."""
+        """The 20 bytes by which batches name their partition. Raises TypeError; InvalidRequest for a value that none can have."""
+        for name, given, wanted in (("topic_id", self.topic_id, bytes), ("partition", self.partition, int)):
+            if not isinstance(given, wanted):
+                more = ", 16 of them" if wanted is bytes else ""
+                raise TypeError(f"PartitionId.{name} is {given!r} of type {type(given).__name__}; wanted: {wanted.__name__}{more}")
+        if len(self.topic_id) != 16:
+            raise InvalidRequest(ErrorCode.INVALID_REQUEST, f"a topic id of {len(self.topic_id)} bytes; it has 16")
         if not -(2**31) <= self.partition < 2**31:
             raise InvalidRequest(ErrorCode.INVALID_REQUEST, f"{self}: the index of a partition is 0 to {2**31 - 1}")
         return self.topic_id + self.partition.to_bytes(4, "big", signed=True)
@@ -153,6 +165,31 @@ class Result:
     def raise_for_error(self) -> None:
         """Raise the `DisklessError` that fits, if this is an error."""
         self.refusal.raise_for_error()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedOffset(Result):
+    """The offset that was looked up in a partition, and the timestamp there."""
+
+    timestamp_ms: int = -1
+    offset: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionBatches(Result):
+    """Where the batches of a partition are, from the offset asked for on, and the bounds of its log."""
+
+    log_start_offset: int = -1
+    high_watermark: int = -1
+    batches: tuple[BatchLocation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStandingAt(Result):
+    """The standing of a file at a coordinator. UNKNOWN: the coordinator refused, or does not know the file and was not to fence it."""
+
+    object_key: str
+    standing: FileStanding = FileStanding.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,10 +54,29 @@ def decode(message_type: type[M], data: bytes, offset: int = 0, *, elements_max:
 
 
 def encode(message: Message) -> bytes:
-    """Encode a message without its header. Raises UnencodableMessage."""
+    """Encode a message without its header. Raises UnencodableMessage; TypeError, which names the field, for a value of a wrong type."""
     out = bytearray()
-    entity_codec(type(message)).write(out, message)
+    try:
+        entity_codec(type(message)).write(out, message)
+    except (UnencodableMessage, AttributeError, TypeError) as error:
+        if fault := _wrong_type(message):
+            raise TypeError(fault) from error
+        raise
     return bytes(out)
+
+
+def _wrong_type(message: object) -> str:
+    """The first field whose value has a type that the field cannot have; empty if there is none."""
+    for item in fields(cast(type[Message], message)):
+        is_array, wanted, _ = shape(item)
+        given = getattr(message, item.name)
+        for value in given or () if is_array else (given,):
+            if is_dataclass(value) and (fault := _wrong_type(value)):
+                return fault
+            if wanted in (int, str, bytes) and value is not None and not isinstance(value, cast(type, wanted)):
+                what = cast(type, wanted).__name__
+                return f"{type(message).__name__}.{item.name} is {value!r} of type {type(value).__name__}; wanted: {what}"
+    return ""
 
 
 @cache

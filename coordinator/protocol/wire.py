@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from coordinator.errors import DisklessError
+
 STRING_BYTES_MAX: Final = 0x7FFF
 EXPLANATIONS: Final = (".error_message", ".evidence", ".last_contradiction", ".last_error", ".last_failure", "problem", "reason")
 """Endings of the fields of answers that hold a text for people."""
@@ -14,11 +16,11 @@ CUT: Final = b" ... (cut)"
 VARINT_MAX: Final = 0x7FFF_FFFF
 
 
-class MalformedMessage(Exception):
+class MalformedMessage(DisklessError):
     """These bytes are not a message of the expected form; the text says where and why."""
 
 
-class UnencodableMessage(ValueError):
+class UnencodableMessage(DisklessError, ValueError):
     """A value does not fit its Kafka type; the text names the field."""
 
 

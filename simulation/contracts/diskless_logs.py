@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
-from coordinator.client.errors import DisklessError
+from coordinator.client.errors import DisklessError, ServiceError
+from coordinator.client.migration.calls import MigrationCalls
 from coordinator.kafka.errors import ErrorCode
 from migration.calls import MigrationCalls
 
@@ -30,7 +31,7 @@ async def _init(world: DisklessLogsWorld, start_offset: int, leader_epoch: int, 
         await world.calls.init_diskless_log(
             world.topic_id, 0, start_offset=start_offset, prefix_start=prefix_start, leader_epoch=leader_epoch, producers=()
         )
-    except DisklessError as error:
+    except ServiceError as error:
         return error.code
     return ErrorCode.NONE
 

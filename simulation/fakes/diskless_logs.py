@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from coordinator.client.calls.migrations import DisklessLogState
-from coordinator.client.errors import DisklessError, InvalidRequest
+from coordinator.client.errors import InvalidRequest, ServiceError
 from coordinator.client.model import SeededProducer
 from coordinator.kafka.errors import ErrorCode
 
@@ -28,10 +28,10 @@ class InMemoryDisklessLogs:
         leader_epoch: int,
         producers: Sequence[SeededProducer],
     ) -> None:
-        """Set B0 once. Raises `DisklessError` (FENCED_LEADER_EPOCH), `InvalidRequest`."""
+        """Set B0 once. Raises `ServiceError` (FENCED_LEADER_EPOCH), `InvalidRequest`."""
         log = await self.describe_diskless_log(topic_id, partition)
         if leader_epoch < log.leader_epoch:
-            raise DisklessError(ErrorCode.FENCED_LEADER_EPOCH, f"leader epoch {leader_epoch}; epoch {log.leader_epoch} is known")
+            raise ServiceError(ErrorCode.FENCED_LEADER_EPOCH, f"leader epoch {leader_epoch}; epoch {log.leader_epoch} is known")
         if not 0 <= prefix_start <= start_offset:
             raise InvalidRequest(ErrorCode.INVALID_REQUEST, f"prefix start {prefix_start}, start {start_offset}")
         if log.state == "initialised" and start_offset != log.start_offset:

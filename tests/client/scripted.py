@@ -46,6 +46,8 @@ class ScriptedCluster:
     leaders: dict[int, int] = field(default_factory=dict)
     epochs: dict[int, int] = field(default_factory=dict)
     nodes: dict[int, ScriptedNode] = field(default_factory=dict)
+    starts: dict[bytes, int] = field(default_factory=dict)
+    """Where the diskless logs of migrated partitions begin, by the key of the partition; their classic logs begin at 0."""
     ends: dict[bytes, int] = field(default_factory=dict)
     logs: dict[bytes, list[m.FindBatchesBatchInfo]] = field(default_factory=dict)
     """The batches of each partition, by the key of the partition."""
@@ -223,7 +225,8 @@ class ScriptedNode(Handler):
             for one in topic.partitions:
                 key = topic.topic_id + one.partition_index.to_bytes(4, "big")
                 code = self._refusal(key)
-                end = 0 if one.timestamp in (EARLIEST, EARLIEST_LOCAL) else self.cluster.ends.get(key, 0)
+                start = self.cluster.starts.get(key, 0)
+                end = {EARLIEST: 0, EARLIEST_LOCAL: start}.get(one.timestamp, self.cluster.ends.get(key, 0))
                 offset = end if code is ErrorCode.NONE else -1
                 results.append(
                     m.ListOffsetsPartitionResponse(

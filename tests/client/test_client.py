@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import numpy as np
 import pytest
 
 from coordinator.adapters.server.contract import IncomingRequest, Respond
-from coordinator.client.client import DisklessClient, parse_servers
-from coordinator.client.errors import AlreadyExists, InvalidRequest, NotFound, TimedOut, Unavailable
+from coordinator.client.admin import DisklessAdmin
+from coordinator.client.client import DisklessClient
+from coordinator.client.errors import AlreadyExists, ClientClosed, InvalidRequest, NotFound, TimedOut, Unavailable
 from coordinator.client.model import FetchFrom, PartitionId, ServiceNode
+from coordinator.client.routing.addresses import parse_servers
 from coordinator.client.routing.retry import RetryPolicy
 from coordinator.core.commands import FileStanding
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import LATEST
+from coordinator.operations.files import COMMIT_FILE
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.commit_file import BATCH, CommitFileBody, decode_commit_response, encode_commit_file
 from coordinator.protocol.messages import CommitBatch
@@ -174,7 +178,7 @@ async def test_a_dead_leader_does_not_hold_up_others() -> None:
         assert not stuck.done()
         cluster.leaders = dict.fromkeys(range(4), 2)
         assert (await stuck).is_ok
-        assert await client.list_topics() == await client.list_topics()
+        assert await client.admin.list_topics() == await client.admin.list_topics()
 
 
 async def test_a_node_that_accepts_and_never_answers_is_left_at_the_deadline_of_the_attempt() -> None:
@@ -196,11 +200,11 @@ async def test_bootstrap_needs_one_node_that_answers() -> None:
         taken.bind(("127.0.0.1", 0))  # bound, not listening: refuses
         dead = f"127.0.0.1:{taken.getsockname()[1]}"
         async with scripted() as cluster, DisklessClient([dead, cluster.addresses[1]]) as client:
-            nodes = await client.nodes()
+            nodes = await client.admin.nodes()
             assert nodes == tuple(ServiceNode(i, "127.0.0.1", cluster.nodes[i].port) for i in (1, 2))
         async with DisklessClient(dead, api_timeout_ms=1_000, retry=RetryPolicy(backoff_ms=1)) as client:
             with pytest.raises(Unavailable, match="no node answers MetadataRequest: .*" + dead):
-                await client.nodes()
+                await client.admin.nodes()
             outcome = await client.commit_file("k", 100, batches(0))
             assert outcome.error_codes.tolist() == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
             with pytest.raises(Unavailable, match="file k, batch 0"):
@@ -319,18 +323,18 @@ async def test_operations_at_the_same_time_share_discovery() -> None:
 
 async def test_a_remark_on_a_creation_reaches_the_caller() -> None:
     async with scripted() as cluster, client_of(cluster) as client:
-        assert (await client.create_topic("t", 3)).note == ""
+        assert (await client.admin.create_topic("t", 3)).note == ""
         cluster.remark = "the new partitions live on 1 of 4 coordinators"
-        assert (await client.create_topic("u", 3)).note == cluster.remark
+        assert (await client.admin.create_topic("u", 3)).note == cluster.remark
 
 
 async def test_creating_is_repeated_with_the_same_id() -> None:
     async with scripted() as cluster, client_of(cluster) as client:
         cluster.nodes[1].trouble.append(once(ApiKey.CREATE_PARTITIONS, process_and_hang_up))
-        topic = await client.create_topic("t", 3)
+        topic = await client.admin.create_topic("t", 3)
         assert list(cluster.topics) == [topic.topic_id]
         with pytest.raises(AlreadyExists):
-            await client.create_topic("t", 3)
+            await client.admin.create_topic("t", 3)
         assert (await client.describe_topic("t")).topic_id == topic.topic_id
         with pytest.raises(NotFound, match="topic nowhere does not exist"):
             await client.describe_topic("nowhere")
@@ -340,7 +344,7 @@ async def test_files_are_described_by_all_coordinators() -> None:
     async with scripted() as cluster, client_of(cluster) as client:
         cluster.add_topic(TOPIC, "t", 4)
         await client.commit_file("k", 100, batches(3))
-        found = await client.describe_files(["none", "k"])
+        found = await client.admin.describe_files(["none", "k"])
         assert [(one.object_key, one.error, one.has_live_batches) for one in found] == [
             ("none", ErrorCode.RESOURCE_NOT_FOUND, False),
             ("k", ErrorCode.NONE, True),
@@ -353,14 +357,14 @@ async def test_files_are_described_by_all_coordinators() -> None:
             return True
 
         cluster.nodes[1].trouble.append(refuse)
-        found = await client.describe_files(["none", "k"], timeout_ms=2_000)
+        found = await client.admin.describe_files(["none", "k"], timeout_ms=2_000)
         # As long as one coordinator has not answered, nobody may call a file unknown, or say that nothing of it is live.
         assert [one.error for one in found] == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE]
         cluster.emptied.add("k")
-        found = await client.describe_files(["none", "k"], timeout_ms=2_000)
+        found = await client.admin.describe_files(["none", "k"], timeout_ms=2_000)
         assert [one.error for one in found] == [ErrorCode.REQUEST_TIMED_OUT] * 2
         cluster.nodes[1].trouble.remove(refuse)
-        (one,) = await client.describe_files(["k"])
+        (one,) = await client.admin.describe_files(["k"])
         assert (one.error, one.has_live_batches) == (ErrorCode.NONE, False)
 
 
@@ -386,10 +390,10 @@ async def test_a_node_that_lost_a_coordinator_cannot_call_its_files_unknown() ->
         cluster.add_topic(TOPIC, "t", 4)
         cluster.leaders.update(dict.fromkeys(cluster.leaders, 1))
         await client.commit_file("k", 100, batches(3))
-        assert [one.error for one in await client.describe_files(["k"])] == [ErrorCode.NONE]
+        assert [one.error for one in await client.admin.describe_files(["k"])] == [ErrorCode.NONE]
         # The client has been told that node 1 leads everything, and node 1 answers for what it leads now.
         cluster.leaders[3] = 2
-        (one,) = await client.describe_files(["k"])
+        (one,) = await client.admin.describe_files(["k"])
         assert (one.error, one.has_live_batches) == (ErrorCode.NONE, True)
 
 
@@ -404,7 +408,7 @@ async def test_a_leadership_that_began_during_the_question_does_not_vouch_for_it
             return False
 
         cluster.nodes[1].trouble.append(lead_again)
-        assert [one.error for one in await client.describe_files(["none"])] == [ErrorCode.RESOURCE_NOT_FOUND]
+        assert [one.error for one in await client.admin.describe_files(["none"])] == [ErrorCode.RESOURCE_NOT_FOUND]
         assert cluster.nodes[1].count(ApiKey.DESCRIBE_FILES) == 2
 
 
@@ -414,8 +418,8 @@ async def test_nodes_that_know_of_no_coordinator_yet_are_asked_again() -> None:
         leaders = dict(cluster.leaders)
         cluster.leaders.clear()
         with pytest.raises(Unavailable):
-            await client.describe_files(["k"], timeout_ms=1_000)
-        asked = asyncio.create_task(client.describe_files(["k"]))
+            await client.admin.describe_files(["k"], timeout_ms=1_000)
+        asked = asyncio.create_task(client.admin.describe_files(["k"]))
         before = sum(node.count(ApiKey.DESCRIBE_COORDINATORS) for node in cluster.nodes.values())
         while sum(node.count(ApiKey.DESCRIBE_COORDINATORS) for node in cluster.nodes.values()) == before:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
@@ -447,24 +451,24 @@ def test_servers_are_parsed() -> None:
 async def test_the_schema_level_is_asked_and_raised_at_the_leader_of_the_directory() -> None:
     async with scripted() as cluster, client_of(cluster) as client:
         cluster.nodes[1].told[0] = 2  # it is not: asked again
-        found = await client.schema_level()
+        found = await client.admin.schema_level()
         assert (found.level, [(node.node_id, node.schema_level_max) for node in found.nodes]) == (1, [(1, LEVEL_LATEST), (2, LEVEL_LATEST)])
         cluster.nodes[1].told.clear()
         cluster.register((7, 1))
         with pytest.raises(InvalidRequest, match="node 7 supports levels up to 1"):
-            await client.raise_schema_level(LEVEL_LATEST)
-        assert (await client.schema_level()).level == 1
-        assert (await client.raise_schema_level(LEVEL_LATEST, gone_node_ids=[7])).level == LEVEL_LATEST
-        assert (await client.raise_schema_level(1)).level == LEVEL_LATEST
+            await client.admin.raise_schema_level(LEVEL_LATEST)
+        assert (await client.admin.schema_level()).level == 1
+        assert (await client.admin.raise_schema_level(LEVEL_LATEST, gone_node_ids=[7])).level == LEVEL_LATEST
+        assert (await client.admin.raise_schema_level(1)).level == LEVEL_LATEST
         with pytest.raises(InvalidRequest, match="is not known to this version"):
-            await client.raise_schema_level(LEVEL_LATEST + 1)
+            await client.admin.raise_schema_level(LEVEL_LATEST + 1)
 
 
 async def test_a_level_that_nobody_can_raise_now_was_not_raised() -> None:
     async with scripted() as cluster, client_of(cluster) as client:
         cluster.leaders[0] = -1
         with pytest.raises(Unavailable):
-            await client.raise_schema_level(LEVEL_LATEST, timeout_ms=1_000)
+            await client.admin.raise_schema_level(LEVEL_LATEST, timeout_ms=1_000)
         assert cluster.directory.schema_level == 1
 
 
@@ -501,16 +505,79 @@ async def test_batches_are_found_by_the_leader_while_it_serves() -> None:
         assert counts == {node_id: 3 * (node_id == cluster.leaders[0]) for node_id in cluster.nodes}
 
 
-async def test_a_closed_client_says_so_at_once() -> None:
+async def test_what_is_under_way_when_a_client_is_closed_ends_in_one_kind_of_error_and_so_does_what_comes_later() -> None:
+    left = {ApiKey.LIST_OFFSETS, ApiKey.COMMIT_FILE, ApiKey.CREATE_PARTITIONS, ApiKey.DESCRIBE_GATEWAYS}
+    unanswered, all_came = frozenset(left), asyncio.Event()
+
+    def swallow(_node: ScriptedNode, request: IncomingRequest, _respond: Respond) -> bool:
+        left.discard(ApiKey(request.api_key))
+        if not left:
+            all_came.set()
+        return request.api_key in unanswered
+
+    async with scripted() as cluster:
+        cluster.add_topic(TOPIC, "t", 4)
+        for node in cluster.nodes.values():
+            node.trouble.append(swallow)
+        client = client_of(cluster, api_timeout_ms=60_000, request_timeout_ms=60_000)
+        works = (
+            client.list_offsets([(PartitionId(TOPIC, 0), LATEST)]),
+            client.commit_file("k", 100, batches(0)),
+            client.admin.create_topic("new", 1),
+            client.admin.describe_gateways(),
+        )
+        under_way = [asyncio.create_task(work) for work in works]
+        await all_came.wait()
+        await client.close()
+        async with asyncio.timeout(30):
+            ends = await asyncio.gather(*under_way, return_exceptions=True)
+        assert [type(end) for end in ends] == [ClientClosed] * 4
+    later: tuple[Callable[[], Awaitable[object]], ...] = (
+        client.describe_topics,
+        client.admin.nodes,
+        lambda: client.list_offsets([]),
+        lambda: client.admin.delete_topic("orders"),
+        lambda: anext(client.admin.list_files()),
+    )
+    for operation in later:
+        with pytest.raises(ClientClosed, match="is closed"):
+            await operation()
+
+
+async def test_a_client_that_never_found_a_node_is_closed_alike() -> None:
     client = DisklessClient("127.0.0.1:1", api_timeout_ms=60_000)
     under_way = asyncio.create_task(client.describe_topics())
     await asyncio.sleep(0)
     await client.close()
-    for operation in (client.describe_topics(), client.nodes(), client.list_offsets([]), client.delete_topic("orders")):
-        with pytest.raises(RuntimeError, match="is closed"):
-            await operation
-    with pytest.raises(RuntimeError, match="is closed"):
-        await anext(client.list_files())
     async with asyncio.timeout(60):
-        with pytest.raises(Unavailable):
+        with pytest.raises(ClientClosed):
             await under_way
+
+
+async def test_values_of_wrong_types_are_named_and_nothing_is_changed() -> None:
+    async with scripted() as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 4)
+        partition = PartitionId(TOPIC, 0)
+        wrong: tuple[tuple[Callable[[], Awaitable[object]], str], ...] = (
+            (lambda: client.list_offsets([(partition, 1.5)]), "ListOffsetsPartition.timestamp is 1.5 of type float; wanted: int"),
+            (lambda: client.find_batches([FetchFrom(partition, "0")]), "FindBatchesPartition.offset is '0' of type str; wanted: int"),
+            (lambda: client.list_offsets([(PartitionId("t", 0), 0)]), "topic_id is 't' of type str; wanted: bytes, 16 of them"),
+            (lambda: client.list_offsets([(PartitionId(TOPIC, None), 0)]), "partition is None of type NoneType; wanted: int"),
+            (lambda: client.admin.create_topic(b"new", 1), "CreatablePartitions.name is b'new' of type bytes; wanted: str"),
+            (lambda: client.admin.create_topic("new", "1"), "CreatablePartitions.num_partitions is '1' of type str; wanted: int"),
+        )
+        for operation, text in wrong:
+            with pytest.raises(TypeError, match=re.escape(text)):
+                await operation()
+        assert [name for name, _ in cluster.topics.values()] == ["t"]
+
+
+async def test_an_admin_shares_the_connections_of_a_client_or_has_its_own() -> None:
+    async with scripted() as cluster, client_of(cluster) as client, DisklessAdmin(cluster.addresses) as admin:
+        created = await client.admin.create_topic("shared", 2)
+        assert len((await admin.describe_topic("shared")).partitions) == 2
+        assert (await client.describe_topic("shared")).topic_id == created.topic_id
+        await client.close()
+        with pytest.raises(ClientClosed):
+            await client.admin.list_topics()
+        assert (await admin.describe_topic("shared")).topic_id == created.topic_id

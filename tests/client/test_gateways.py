@@ -33,22 +33,22 @@ async def test_producers_are_told_the_gateways_of_their_partition() -> None:
         cluster.add_topic(TOPIC, "t", 3)
         cluster.gateways = [PLAN]
         for topic in ("t", TOPIC):
-            told = [await client.preferred_produce_brokers(topic, partition, "a") for partition in range(3)]
+            told = [await client.admin.preferred_produce_brokers(topic, partition, "a") for partition in range(3)]
             assert told == [(BROKERS[0],), (BROKERS[2],), (BROKERS[0],)]
-        assert await client.preferred_produce_brokers("t", 1, "b") == (BROKERS[3],)
+        assert await client.admin.preferred_produce_brokers("t", 1, "b") == (BROKERS[3],)
         # Nobody is near: any gateway is better than any broker.
-        assert await client.preferred_produce_brokers("t", 1, "elsewhere") == (BROKERS[2], BROKERS[3])
-        assert await client.preferred_produce_brokers("t", 1) == (BROKERS[2], BROKERS[3])
+        assert await client.admin.preferred_produce_brokers("t", 1, "elsewhere") == (BROKERS[2], BROKERS[3])
+        assert await client.admin.preferred_produce_brokers("t", 1) == (BROKERS[2], BROKERS[3])
         with pytest.raises(NotFound, match="has no partition 3; it has 3"):
-            await client.preferred_produce_brokers("t", 3)
+            await client.admin.preferred_produce_brokers("t", 3)
         with pytest.raises(NotFound, match="does not exist"):
-            await client.preferred_produce_brokers("other", 0)
+            await client.admin.preferred_produce_brokers("other", 0)
 
 
 async def test_a_node_that_has_no_plan_yet_is_asked_again() -> None:
     async with scripted(coordinators=2) as cluster, client_of(cluster) as client:
         cluster.gateways = [refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE), PLAN]
-        described = await client.describe_gateways()
+        described = await client.admin.describe_gateways()
         assert described.brokers == BROKERS
         assert [one.brokers for one in described.coordinators] == [BROKERS[:2], BROKERS[2:]]
 
@@ -57,10 +57,10 @@ async def test_a_final_refusal_and_the_deadline_end_the_asking() -> None:
     async with scripted(coordinators=2) as cluster, client_of(cluster) as client:
         cluster.gateways = [refusal(ErrorCode.INVALID_REQUEST)]
         with pytest.raises(InvalidRequest):
-            await client.describe_gateways()
+            await client.admin.describe_gateways()
         cluster.gateways = [refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)]
         with pytest.raises(Unavailable):
-            await client.describe_gateways(timeout_ms=1_000)
+            await client.admin.describe_gateways(timeout_ms=1_000)
 
 
 async def test_a_coordinator_that_the_node_does_not_know_yet_has_no_gateways_to_tell() -> None:
@@ -68,4 +68,4 @@ async def test_a_coordinator_that_the_node_does_not_know_yet_has_no_gateways_to_
         cluster.add_topic(TOPIC, "t", 4)
         cluster.gateways = [PLAN]
         with pytest.raises(Unavailable, match="does not know coordinator 3 yet"):
-            await client.preferred_produce_brokers("t", 3)
+            await client.admin.preferred_produce_brokers("t", 3)

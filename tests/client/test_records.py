@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from coordinator.adapters.objectstore import open_store
 from coordinator.adapters.server.contract import IncomingRequest, Respond
 from coordinator.client.client import DisklessClient
-from coordinator.client.errors import InvalidRequest, NotFound, OffsetOutOfRange, Unavailable
+from coordinator.client.errors import ClientClosed, InvalidRequest, NotFound, OffsetOutOfRange, Unavailable
 from coordinator.client.records.wal_file import WalFileError
 from coordinator.client.records.wal_objects import WrongObject
 from coordinator.client.records.writing import WriteRefused, WriteUndecided
@@ -283,6 +285,90 @@ async def test_a_write_that_cannot_be_leaves_no_object(
             await client.write(given)
     assert await keys_in(store) == []
     assert cluster.commits == []
+
+
+async def test_all_partitions_of_a_topic_are_read_by_default_or_some_from_offsets(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    async with client_of(cluster, store) as client:
+        for number in range(4):
+            await client.write(
+                {("orders", index): records(f"{number}-{index}-0", f"{number}-{index}-1") for index in range(0, 6, number + 1)}
+            )
+
+        async def values(*which: Any, **more: Any) -> dict[int, list[tuple[int, str]]]:
+            found: dict[int, list[tuple[int, str]]] = {}
+            async for record in client.read("orders", *which, **more):
+                found.setdefault(record.partition, []).append(shown(record))
+            return found
+
+        written = {index: [number for number in range(4) if index % (number + 1) == 0] for index in range(6)}
+        expected = {
+            index: list(enumerate(f"{number}-{index}-{place}" for number in numbers for place in (0, 1)))
+            for index, numbers in written.items()
+        }
+        assert await values() == expected
+        assert await values(fetch_bytes_max=1) == expected
+        assert await values([3, 0]) == {index: expected[index] for index in (0, 3)}
+        assert await values([3, 0], offset={0: 3}) == {0: expected[0][3:], 3: expected[3]}
+        with pytest.raises(InvalidRequest, match="offset 1 is of one partition, and several are read"):
+            client.read("orders", offset=1)
+        with pytest.raises(NotFound, match="an offset is given for partition 5, which is not read"):
+            await values([3], offset={5: 0})
+
+
+async def test_a_follower_of_all_partitions_gets_what_is_written_to_any(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    async with client_of(cluster, store) as client:
+        following = client.read("orders", follow=True, poll_interval_ms=5)
+        for index in (4, 0, 5):
+            waiting = asyncio.ensure_future(anext(following))
+            await client.write({("orders", index): records(f"in {index}")})
+            record = await waiting
+            assert (record.partition, record.value) == (index, b"in %d" % index)
+        waiting = asyncio.ensure_future(anext(following))
+        await client.close()
+        with pytest.raises(ClientClosed):
+            await waiting
+
+
+async def test_a_migrated_partition_is_read_from_an_offset_of_its_diskless_part(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    cluster.starts[TOPIC + bytes(4)] = 2
+    async with client_of(cluster, store) as client:
+        await client.write({("orders", 0): records("a", "b", "c"), ("orders", 1): records("d")})
+        assert await read(client, "orders", 0, 2) == [(2, "c")]
+        remedy = r"it was migrated: `migration.hybrid.HybridReader` reads offsets from 0 on from Kafka, too, or read with offset=2"
+        for partitions in (0, None):
+            with pytest.raises(InvalidRequest, match=f"orders-0: the diskless log begins at offset 2; {remedy}"):
+                await anext(client.read("orders", partitions))
+        with pytest.raises(OffsetOutOfRange, match=r"offsets 2 to 3 .*it was migrated"):
+            await read(client, "orders", 0, 1)
+
+
+async def test_a_record_without_a_timestamp_gets_the_time_of_its_write(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    async with client_of(cluster, store) as client:
+        before_ms = time.time_ns() // 1_000_000
+        await client.write({("orders", 0): [Record(value=b"now"), Record(timestamp_ms=-1, value=b"none")]})
+        found = {record.value: record.timestamp_ms async for record in client.read("orders", 0)}
+    assert found[b"none"] == -1
+    assert before_ms <= found[b"now"] <= time.time_ns() // 1_000_000
+
+
+async def test_values_of_wrong_types_are_named(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    async with client_of(cluster, store) as client:
+        made: tuple[tuple[Callable[[], object], str], ...] = (
+            (lambda: Record(value="text"), "Record(value=...) is 'text' of type str; wanted: bytes or None"),
+            (lambda: Record(key=7), "Record(key=...) is 7 of type int; wanted: bytes or None"),
+            (lambda: Record(timestamp_ms=1.5), "Record(timestamp_ms=...) is 1.5 of type float; wanted: int"),
+            (lambda: Record(headers=(("a", "b"),)), "Record(headers=...) is ('a', 'b') of type tuple; wanted: pairs"),
+            (lambda: client.read("orders", 0, offset=1.5), "offset=1.5 has the type float; wanted: int"),
+            (lambda: client.read("orders", "0"), "partition='0' has the type str; wanted: int"),
+            (lambda: client.read(7), "topic=7 has the type int; wanted: str"),
+            (lambda: client.read("orders", [0], offset=dict([(0, "1")])), "offset of partition 0='1' has the type str; wanted: int"),
+        )
+        for make, text in made:
+            with pytest.raises(TypeError, match=re.escape(text)):
+                make()
+        with pytest.raises(TypeError, match=r"records\['orders', 0\] has b'text' of type bytes; wanted: Record"):
+            await client.write({("orders", 0): [b"text"]})
+    assert await keys_in(store) == []
 
 
 def marked(cluster: ScriptedCluster, **other: str) -> Mark:

@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.adapters.objectstore import open_store
 from coordinator.client.records import wal_objects
-from coordinator.client.records.wal_objects import WrongObject, upload
+from coordinator.client.records.wal_objects import BatchOf, WrongObject, read_ranges, upload
 from coordinator.object_store import ObjectMissing, ObjectStore, StoreError
 from coordinator.protocol.find_batches import BatchLocation
 from records.compression import Compression
@@ -25,7 +25,12 @@ def store(tmp_path: Path) -> ObjectStore:
 
 
 async def read_batches(store: ObjectStore, partition: str, batches: Sequence[BatchLocation]) -> list[list[StoredRecord]]:
-    return [records async for _, records in wal_objects.read_batches(store, partition, batches)]
+    return [records async for _, records in wal_objects.read_batches(store, named(partition, batches))]
+
+
+def named(partition: str, batches: Sequence[BatchLocation]) -> list[BatchOf]:
+    topic, _, index = partition.rpartition("-")
+    return [BatchOf(topic, int(index), one) for one in batches]
 
 
 def batch(*values: bytes, compression: Compression = Compression.NONE) -> bytes:
@@ -124,3 +129,15 @@ async def test_an_object_that_is_missing_or_cut_is_named(store: ObjectStore) -> 
     await store.put("wal/1", data[:-1])
     with pytest.raises(StoreError, match="orders-3 offsets 0 to 0: wal/1 "):
         await read_batches(store, "orders-3", located("wal/1", data))
+
+
+async def test_ranges_are_read_as_they_are_and_below_all_checks(store: ObjectStore) -> None:
+    one, other = batch(b"a"), batch(b"b", b"c")
+    await store.put("wal/1", one + other)
+    await store.put("wal/2", one[:-1] + b"x")
+    wanted = named("orders-3", [*located("wal/1", one + other), *located("wal/2", one)])
+    assert [(where, data) async for where, data in read_ranges(store, wanted)] == list(
+        zip(wanted, [one, other, one[:-1] + b"x"], strict=True)
+    )
+    with pytest.raises(ObjectMissing, match=r"orders-3 offsets 0 to 0: wal/3"):
+        [data async for data in read_ranges(store, named("orders-3", located("wal/3", one)))]

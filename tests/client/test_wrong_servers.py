@@ -39,11 +39,11 @@ async def test_another_server_is_told_at_once(server: Answer, said: str) -> None
     async with listening(server) as port, DisklessClient(f"127.0.0.1:{port}", api_timeout_ms=600_000) as client:
         start_s = time.monotonic()
         with pytest.raises(InvalidRequest, match=said):
-            await client.list_topics()
+            await client.admin.list_topics()
         with pytest.raises(InvalidRequest, match=said):
             await client.describe_topic("orders")
         with pytest.raises(InvalidRequest, match=said):
-            await client.create_topic("orders", 3)
+            await client.admin.create_topic("orders", 3)
         assert time.monotonic() - start_s < SOON_S
 
 

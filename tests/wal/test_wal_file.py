@@ -376,3 +376,58 @@ def test_a_write_that_fails_leaves_nothing(
         with pytest.raises(OSError, match="No space left"):
             write_wal_file(tmp_path / "a.wal", *built(b"x"), overwrite=overwrite)
         assert names_of_files() == []
+
+
+def test_encoded_batches_are_taken_as_they_are_beside_records(tmp_path: Path) -> None:
+    builder = WalFileBuilder()
+    raw = encode_batch([record(b"1"), record(b"2")], compression=Compression.ZSTD, producer=sequence(5))
+    orders = TopicPartition("orders", 0)
+    builder.add(orders, record(b"0"))
+    header = builder.add_batch(orders, raw)
+    builder.add(orders, record(b"3"))
+    builder.add_batch(TopicPartition("clicks", 1), raw)
+    assert (header.record_count, header.base_sequence, header.producer_id) == (2, 5, 7)
+    path = packed(tmp_path, builder)
+    data, file = path.read_bytes(), read_wal_file(path)
+    assert [(one.topic, one.partition, one.header.record_count) for one in file.batches] == [
+        ("clicks", 1, 2),
+        ("orders", 0, 1),
+        ("orders", 0, 2),
+        ("orders", 0, 1),
+    ]
+    for place in (0, 2):
+        where = file.batches[place].header
+        assert data[where.byte_offset : where.byte_offset + where.size_bytes] == raw
+
+
+def _with_attributes(batch: bytes, bits: int) -> bytes:
+    changed = batch[:21] + (int.from_bytes(batch[21:23], "big") | bits).to_bytes(2, "big") + batch[23:]
+    return changed[:17] + crc32c(changed[21:]).to_bytes(4, "big") + changed[21:]
+
+
+def test_an_encoded_batch_that_cannot_be_committed_is_refused() -> None:
+    raw = encode_batch([record(b"1"), record(b"2")])
+    faults = (
+        (raw[:-1] + b"x", "CRC32C"),
+        (raw[:40], "truncated"),
+        (raw + raw, f"{len(raw)} bytes follow the batch; add one batch at a time"),
+        (_with_attributes(raw, 0x10), "a batch of a transaction cannot be committed"),
+        (_with_attributes(raw, 0x20), "a control batch cannot be committed"),
+    )
+    builder = WalFileBuilder()
+    for data, text in faults:
+        with pytest.raises(WalFileError, match=f"orders.*{text}"):
+            builder.add_batch(TopicPartition("orders", 0), data)
+    builder.add_batch(TopicPartition("orders", 0), raw[:-1] + b"x", verify=False)
+    with pytest.raises(WalFileError, match="not negative"):
+        builder.add_batch(TopicPartition("orders", -1), raw)
+
+
+def test_records_without_a_timestamp_get_that_of_the_file() -> None:
+    builder = WalFileBuilder()
+    builder.add(TopicPartition("orders", 0), Record(value=b"1"))
+    data, _ = builder.build(created_ms=NOW_MS)
+    [header] = parse_headers(data)
+    assert [one.timestamp_ms for one in decode_records(data, header)] == [NOW_MS]
+    with pytest.raises(ValueError, match="no timestamp_ms"):
+        encode_batch([Record(value=b"1")])

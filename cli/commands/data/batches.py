@@ -118,14 +118,15 @@ async def _find(reading: Reading, bootstrap_server: str) -> tuple[str, Sequence[
 async def _fetch(reading: Reading, bootstrap_server: str, store: ObjectStore, output: str) -> None:
     from cli.objects import store_errors
     from coordinator.client.records.record_lines import record_fields
-    from coordinator.client.records.wal_objects import read_batches
+    from coordinator.client.records.wal_objects import BatchOf, read_batches
     from records.record_batch import TimestampType
 
     name, found, first = await _find(reading, bootstrap_server)
+    batches = [BatchOf(name, reading.partition, location) for location in found]
     with RowStream(output, RECORD_COLUMNS) as stream, store_errors():
-        async with aclosing(read_batches(store, f"{name}-{reading.partition}", found)) as read:
+        async with aclosing(read_batches(store, batches)) as read:
             async for batch, records in read:
-                kind = TimestampType(batch.timestamp_type)
+                kind = TimestampType(batch.location.timestamp_type)
                 for record in records:
                     if record.offset >= first:
                         stream.write(_shown(record) if stream.is_table else record_fields(name, reading.partition, record, kind))

@@ -323,7 +323,7 @@ async def _list(wanted: Listing, bootstrap_server: str) -> Sequence[ListedFile]:
     page_size = PAGE_SIZE if wanted.states else min(wanted.max_files, PAGE_SIZE)
     async with open_client(bootstrap_server, wanted.timeout_s) as client:
         await check_coordinators(client, wanted.coordinators, timeout_ms)
-        listing = client.list_files(
+        listing = client.admin.list_files(
             wanted.coordinators, states=wanted.states, after_key=wanted.after, page_size=page_size, timeout_ms=timeout_ms
         )
         found: list[ListedFile] = []
@@ -361,8 +361,8 @@ async def _describe(keys: Sequence[str], bootstrap_server: str, timeout_s: float
 
     async with open_client(bootstrap_server, timeout_s) as client:
         described, found = await asyncio.gather(
-            client.describe_files(keys, timeout_ms=milliseconds(timeout_s)),
-            client.find_files(keys, timeout_ms=milliseconds(timeout_s)),
+            client.admin.describe_files(keys, timeout_ms=milliseconds(timeout_s)),
+            client.admin.find_files(keys, timeout_ms=milliseconds(timeout_s)),
         )
     rows: list[Row] = []
     for one in described:

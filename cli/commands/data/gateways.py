@@ -47,7 +47,7 @@ async def _plan(bootstrap_server: str, timeout_s: float) -> GatewayDescription:
     from cli.service import milliseconds, open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
-        return await client.describe_gateways(timeout_ms=milliseconds(timeout_s))
+        return await client.admin.describe_gateways(timeout_ms=milliseconds(timeout_s))
 
 
 def plan_rows(described: GatewayDescription) -> list[Row]:

@@ -75,7 +75,7 @@ async def _state(bootstrap_server: str, timeout_s: float) -> OrphanScanState:
     from cli.service import milliseconds, open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
-        return await client.orphan_scan(timeout_ms=milliseconds(timeout_s))
+        return await client.admin.orphan_scan(timeout_ms=milliseconds(timeout_s))
 
 
 async def _scan(bootstrap_server: str, timeout_s: float, force: bool) -> tuple[OrphanScanState, bool]:
@@ -84,10 +84,10 @@ async def _scan(bootstrap_server: str, timeout_s: float, force: bool) -> tuple[O
 
     async with open_client(bootstrap_server, timeout_s) as client:
         until_s = asyncio.get_running_loop().time() + timeout_s
-        state = begun = await client.begin_orphan_scan(is_forced=force, timeout_ms=milliseconds(timeout_s))
+        state = begun = await client.admin.begin_orphan_scan(is_forced=force, timeout_ms=milliseconds(timeout_s))
         while state.is_running and (left_s := until_s - asyncio.get_running_loop().time()) > 0:
             await asyncio.sleep(min(POLL_S, left_s))
-            state = await client.orphan_scan(timeout_ms=milliseconds(timeout_s))
+            state = await client.admin.orphan_scan(timeout_ms=milliseconds(timeout_s))
         return state, not state.is_running and not state.last_error and state.finished_ms != begun.finished_ms
 
 
@@ -102,7 +102,7 @@ async def _print_found(client: DisklessClient, output: str) -> None:
     examined = found = size_bytes = 0
     older_than, unusual = None, UnusualKeys()
     with RowStream(output, COLUMNS) as rows:
-        async for page in client.find_orphans():
+        async for page in client.admin.find_orphans():
             examined, found, size_bytes = examined + page.examined, found + page.orphans, size_bytes + page.orphan_bytes
             older_than = time_text(page.older_than_ms)
             unusual.add(page.unusual, page.unusual_keys)

@@ -69,6 +69,6 @@ async def _delete(
             return
         if gone:
             confirm("Delete them for good?", yes=yes)
-        [answer] = await client.delete_records([(target, wanted)], timeout_ms=milliseconds(timeout_s))
+        [answer] = await client.admin.delete_records([(target, wanted)], timeout_ms=milliseconds(timeout_s))
         answer.raise_for_error()
     print_fields({"topic": found.name, "partition": partition, "low_watermark": answer.low_watermark}, output)

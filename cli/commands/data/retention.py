@@ -61,8 +61,8 @@ async def _enforce(
         topics = [await find_topic(client, text, timeout_s) for text in wanted]
         topic_ids = [one.topic_id for one in topics]
         coordinator_ids = sorted({each.coordinator_id for one in topics for each in one.partitions})
-        enforced = await client.enforce_retention(coordinator_ids, topic_ids=topic_ids, is_dry_run=dry_run, timeout_ms=timeout_ms)
-        return enforced, {one.topic_id: one.name for one in await client.list_topics(timeout_ms=timeout_ms)}
+        enforced = await client.admin.enforce_retention(coordinator_ids, topic_ids=topic_ids, is_dry_run=dry_run, timeout_ms=timeout_ms)
+        return enforced, {one.topic_id: one.name for one in await client.admin.list_topics(timeout_ms=timeout_ms)}
 
 
 def _rows(enforced: EnforcedRetention, names: Mapping[bytes, str]) -> list[Row]:

@@ -126,7 +126,7 @@ async def _place(
     """Create or grow a topic, and print the service's note on its placement."""
     from cli.service import milliseconds
 
-    placed = await client.create_topic(
+    placed = await client.admin.create_topic(
         name, partitions, topic_id=topic_id, settings=settings, classic_pending=classic_pending, timeout_ms=milliseconds(timeout_s)
     )
     if placed.note:
@@ -173,7 +173,7 @@ async def _alter(
     async with open_client(bootstrap_server, timeout_s) as client:
         found = await find_topic(client, topic, timeout_s)
         if changes:
-            await client.alter_topic(found.name, changes, timeout_ms=milliseconds(timeout_s))
+            await client.admin.alter_topic(found.name, changes, timeout_ms=milliseconds(timeout_s))
         if partitions is not None:
             await _place(client, found.name, partitions, found.topic_id, timeout_s)
         return await find_topic(client, found.name, timeout_s)
@@ -212,7 +212,7 @@ async def _delete(wanted: Sequence[str], dry_run: bool, yes: bool, bootstrap_ser
             return
         confirm("Delete for good?", yes=yes)
         for topic in found:
-            await client.delete_topic(topic.topic_id, timeout_ms=milliseconds(timeout_s))
+            await client.admin.delete_topic(topic.topic_id, timeout_ms=milliseconds(timeout_s))
             say(f"topic {topic.name} is deleted")
 
 

@@ -144,7 +144,7 @@ async def _start(
             return
         confirm("Migrate for good?", yes=yes)
         if not plan.is_created:
-            await client.create_topic(
+            await client.admin.create_topic(
                 name,
                 len(plan.classic),
                 topic_id=plan.topic.topic_id,
@@ -152,7 +152,7 @@ async def _start(
                 classic_pending=True,
                 timeout_ms=milliseconds(timeout_s),
             )
-        driver = MigrationDriver(client, still_s=still_s, drain_timeout_s=drain_timeout_s)
+        driver = MigrationDriver(client.admin, still_s=still_s, drain_timeout_s=drain_timeout_s)
         rows = await _migrate_all(driver, topic, plan)
     print_rows(rows, output, REPORT_COLUMNS)
     _end(name, rows)
@@ -174,7 +174,7 @@ async def _migrate_all(driver: MigrationDriver, topic: KafkaClassicTopic, plan: 
         try:
             async with slots:
                 migrated = await driver.migrate(partition, planned_epoch=planned_epoch)
-        except (MigrationRefused, DisklessError, KafkaException) as error:
+        except (MigrationRefused, ServiceError, KafkaException) as error:
             say(str(error))
             result = WRITTEN_PAST if isinstance(error, WrittenPastBoundary) else "not migrated"
             return {"partition": index, "result": result, "problem": plain(str(error))}
@@ -309,9 +309,9 @@ async def take_back(
     try:
         for index, log in enumerate(logs):
             epoch = max(0, log.leader_epoch) + EPOCHS_AHEAD
-            await client.reset_diskless_log(topic.topic_id, index, leader_epoch=epoch, timeout_ms=timeout_ms)
+            await client.admin.reset_diskless_log(topic.topic_id, index, leader_epoch=epoch, timeout_ms=timeout_ms)
         _check_pending(topic.name, await known_logs(client, topic, timeout_ms))
-    except (DisklessError, Failed) as error:
+    except (ServiceError, Failed) as error:
         await fence.close()
         raise Failed(f"topic {topic.name} is not taken back, and its writers are stopped as before: {error}") from error
 

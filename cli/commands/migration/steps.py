@@ -57,7 +57,7 @@ async def _states(wanted: Sequence[str], bootstrap_server: str, timeout_s: float
         else:
             topics = await client.describe_topics(timeout_ms=timeout_ms)
         named = [(one.name, PartitionId(one.topic_id, each.partition)) for one in topics for each in one.partitions]
-        states = await client.describe_diskless_logs([partition for _, partition in named], timeout_ms=timeout_ms)
+        states = await client.admin.describe_diskless_logs([partition for _, partition in named], timeout_ms=timeout_ms)
     return [(_row(name, partition.partition, one), one) for (name, partition), one in zip(named, states, strict=True)]
 
 
@@ -66,13 +66,13 @@ def _row(topic: str, partition: int, state: DisklessLogState) -> Row:
 
 
 async def _with_partition(topic: str, partition: int, bootstrap_server: str, timeout_s: float, step: Step) -> Row | None:
-    """Take a step with one partition; returns where it stands afterwards. Raises Failed and `DisklessError`."""
+    """Take a step with one partition; returns where it stands afterwards. Raises Failed and `ServiceError`."""
     from cli.service import find_topic, milliseconds, open_client, partition_ids
 
     async with open_client(bootstrap_server, timeout_s) as client:
         found = await find_topic(client, topic, timeout_s)
         [target] = partition_ids(found, [partition])
-        before = await client.describe_diskless_log(*target, timeout_ms=milliseconds(timeout_s))
+        before = await client.admin.describe_diskless_log(*target, timeout_ms=milliseconds(timeout_s))
         after = await step(client, target, before, f"{found.name}-{partition}")
     return None if after is None else _row(found.name, partition, after)
 
@@ -136,10 +136,10 @@ def init(
         if dry_run:
             return None
         confirm("Is the classic partition written to by nobody, and does its log end there?", yes=yes)
-        await client.init_diskless_log(
+        await client.admin.init_diskless_log(
             *target, start_offset=start_offset, prefix_start=prefix_start, leader_epoch=epoch, producers=(), timeout_ms=timeout_ms
         )
-        return await client.describe_diskless_log(*target, timeout_ms=timeout_ms)
+        return await client.admin.describe_diskless_log(*target, timeout_ms=timeout_ms)
 
     timeout_ms = milliseconds(timeout_s)
     row = run(_with_partition(topic, partition, bootstrap_server, timeout_s, begin))
@@ -179,8 +179,8 @@ def reset(
         if dry_run:
             return None
         confirm("Unset its start offset?", yes=yes)
-        await client.reset_diskless_log(*target, leader_epoch=epoch, timeout_ms=timeout_ms)
-        return await client.describe_diskless_log(*target, timeout_ms=timeout_ms)
+        await client.admin.reset_diskless_log(*target, leader_epoch=epoch, timeout_ms=timeout_ms)
+        return await client.admin.describe_diskless_log(*target, timeout_ms=timeout_ms)
 
     timeout_ms = milliseconds(timeout_s)
     row = run(_with_partition(topic, partition, bootstrap_server, timeout_s, unset))
@@ -221,7 +221,7 @@ def repair(
 
     async def lower(client: DisklessClient, target: PartitionId, before: DisklessLogState, name: str) -> DisklessLogState | None:
         epoch = max(0, before.leader_epoch) if leader_epoch is None else leader_epoch
-        planned = await client.repair_diskless_log(
+        planned = await client.admin.repair_diskless_log(
             *target, start_offset=start_offset, leader_epoch=epoch, dry_run=True, timeout_ms=timeout_ms
         )
         will = "would begin" if dry_run else "will begin"
@@ -232,8 +232,8 @@ def repair(
         if dry_run:
             return None
         confirm("Lower its start offset for good?", yes=yes)
-        await client.repair_diskless_log(*target, start_offset=start_offset, leader_epoch=epoch, dry_run=False, timeout_ms=timeout_ms)
-        return await client.describe_diskless_log(*target, timeout_ms=timeout_ms)
+        await client.admin.repair_diskless_log(*target, start_offset=start_offset, leader_epoch=epoch, dry_run=False, timeout_ms=timeout_ms)
+        return await client.admin.describe_diskless_log(*target, timeout_ms=timeout_ms)
 
     timeout_ms = milliseconds(timeout_s)
     row = run(_with_partition(topic, partition, bootstrap_server, timeout_s, lower))

@@ -101,8 +101,8 @@ async def _verify(name: str, place: KafkaPlace, bootstrap_server: str, store: Ob
             partition = topic.partition(facts.topic_id, index)
             async with slots:
                 try:
-                    return await prove(client, reader, witness, partition)
-                except (DisklessError, StoreError, KafkaException) as error:
+                    return await prove(client.admin, reader, witness, partition)
+                except (ServiceError, StoreError, KafkaException) as error:
                     return PartitionProof(name=partition.name, partition=index, unread=plain(str(error)))
 
         return list(await asyncio.gather(*(proof(index) for index in range(len(logs)))))

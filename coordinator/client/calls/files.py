@@ -1,4 +1,4 @@
-"""DescribeFiles, FenceFiles and ListFiles: one request for the coordinators of a node; `routing.py` decides what goes where and when.
+"""DescribeFiles, FenceFiles and ListFiles, for coordinators.
 
 Invariant: a response that does not name exactly the files of its request is a malformed message, never a guess.
 """
@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from coordinator.client.calls.declared import OneByOne
 from coordinator.client.errors import SERVED, Refusal, refusal_of
-from coordinator.client.model import Result
+from coordinator.client.model import FileStandingAt, Result
 from coordinator.client.routing.pool import ConnectionPool, Line
 from coordinator.client.routing.retry import server_timeout_ms
-from coordinator.client.routing.routed_call import ADMIN, READS, RoutedCall, Target
+from coordinator.client.routing.routed_call import READS, RoutedCall, Target
 from coordinator.core.commands import FileStanding
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.files import DESCRIBE_FILES, FENCE_FILES, LIST_FILES, described_rank
@@ -30,7 +31,6 @@ from coordinator.protocol.messages import (
     FenceFilesResult,
     ListFilesFile,
     ListFilesRequest,
-    ListFilesResponse,
 )
 from coordinator.protocol.wire import MalformedMessage
 
@@ -41,14 +41,6 @@ class FileLiveness(Result):
 
     object_key: str
     has_live_batches: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileStandingAt(Result):
-    """The standing of a file at a coordinator. UNKNOWN: the coordinator refused, or does not know the file and was not to fence it."""
-
-    object_key: str
-    standing: FileStanding = FileStanding.UNKNOWN
 
 
 ListedFile = ListFilesFile
@@ -121,40 +113,30 @@ class DescribeFilesCall(RoutedCall[list[FileLiveness]]):
         return [min((answer[place] for answer in answers), key=rank) for place in range(len(self._object_keys))]
 
 
-class FenceFilesCall(RoutedCall[list[FileStandingAt]]):
-    """Files that one coordinator fences or knows: the element is the coordinator, its answer one result for each file.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FencedFiles(Result):
+    """The standing of files at a coordinator, in the order in which they were named; the error is the first one among them."""
 
-    Repeating it is safe: a key that is fenced stays so.
-    """
+    files: tuple[FileStandingAt, ...] = ()
 
-    operation = FENCE_FILES
-    purpose = ADMIN
 
-    def __init__(self, coordinator_id: int, object_keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool) -> None:
-        self._coordinator_id = coordinator_id
-        self._files = tuple(
-            FenceFilesFile(object_key=key, created_ms=created) for key, created in zip(object_keys, created_ms, strict=True)
-        )
-        self._only_tell = only_tell
+def fence_files(coordinator_id: int, object_keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool) -> OneByOne[FencedFiles]:
+    """Have a coordinator fence files that it does not know. Repeating it is safe: a key that is fenced stays so."""
+    files = tuple(FenceFilesFile(object_key=key, created_ms=created) for key, created in zip(object_keys, created_ms, strict=True))
 
-    @property
-    def targets(self) -> Sequence[Target]:
-        return [self._coordinator_id]
+    def request(coordinator_id: int, timeout_ms: int) -> FenceFilesRequest:
+        return FenceFilesRequest(coordinator_id=coordinator_id, files=files, only_tell=only_tell, timeout_ms=timeout_ms)
 
-    async def send(self, pool: ConnectionPool, line: Line, places: Sequence[int], timeout_s: float) -> Sequence[list[FileStandingAt]]:
-        request = FenceFilesRequest(
-            coordinator_id=self._coordinator_id, files=self._files, only_tell=self._only_tell, timeout_ms=server_timeout_ms(timeout_s)
-        )
-        response = cast(FenceFilesResponse, await pool.call(line, request, timeout_s))
-        if len(response.files) != len(self._files):
-            raise MalformedMessage(f"{len(self._files)} files were named; the answer has {len(response.files)}")
-        return [[_fenced_file(asked.object_key, one) for asked, one in zip(self._files, response.files, strict=True)]]
+    def read(_: int, response: FenceFilesResponse) -> FencedFiles:
+        if len(response.files) != len(files):
+            raise MalformedMessage(f"{len(files)} files were named; the answer has {len(response.files)}")
+        fenced = tuple(_fenced_file(asked.object_key, one) for asked, one in zip(files, response.files, strict=True))
+        return FencedFiles(refusal=next((one.refusal for one in fenced if one.error), SERVED), files=fenced)
 
-    def refusal_of(self, answer: list[FileStandingAt]) -> Refusal:
-        return next((one.refusal for one in answer if one.error is not ErrorCode.NONE), SERVED)
+    def refused(refusal: Refusal) -> FencedFiles:
+        return FencedFiles(refusal=refusal, files=tuple(FileStandingAt(object_key=file.object_key, refusal=refusal) for file in files))
 
-    def refused(self, place: int, refusal: Refusal) -> list[FileStandingAt]:
-        return [FileStandingAt(object_key=file.object_key, refusal=refusal) for file in self._files]
+    return OneByOne(FENCE_FILES, [coordinator_id], request, FencedFiles, read, refused)
 
 
 def _fenced_file(object_key: str, result: FenceFilesResult) -> FileStandingAt:
@@ -184,44 +166,20 @@ class FilesWanted:
     object_keys: tuple[str, ...] = ()
 
 
-class ListFilesCall(RoutedCall[ListedFiles]):
-    """One page of the files of some coordinators, in key order; an element is a coordinator."""
+def list_files(coordinator_ids: Sequence[int], wanted: FilesWanted) -> OneByOne[ListedFiles]:
+    """List one page of the files of each coordinator, in key order: the answer to a request has one error for all that it names."""
 
-    operation = LIST_FILES
-    purpose = ADMIN
-
-    def __init__(self, coordinator_ids: Sequence[int], wanted: FilesWanted) -> None:
-        self._coordinator_ids = coordinator_ids
-        self._wanted = wanted
-
-    @property
-    def targets(self) -> Sequence[Target]:
-        return self._coordinator_ids
-
-    async def send(self, pool: ConnectionPool, line: Line, places: Sequence[int], timeout_s: float) -> Sequence[ListedFiles]:
-        # One coordinator a request: the answer has one error for all that it names.
-        now = asyncio.get_running_loop().time
-        until_s = now() + timeout_s
-        return [await self._send(pool, line, self._coordinator_ids[place], until_s - now()) for place in places]
-
-    async def _send(self, pool: ConnectionPool, line: Line, coordinator_id: int, timeout_s: float) -> ListedFiles:
-        request = ListFilesRequest(
+    def request(coordinator_id: int, timeout_ms: int) -> ListFilesRequest:
+        return ListFilesRequest(
             coordinator_ids=(coordinator_id,),
-            after_key=self._wanted.after_key,
-            max_files=self._wanted.files_max,
-            states=self._wanted.states,
-            object_keys=self._wanted.object_keys,
-            timeout_ms=server_timeout_ms(timeout_s),
+            after_key=wanted.after_key,
+            max_files=wanted.files_max,
+            states=wanted.states,
+            object_keys=wanted.object_keys,
+            timeout_ms=timeout_ms,
         )
-        response = cast(ListFilesResponse, await pool.call(line, request, timeout_s))
-        refusal = refusal_of(response.error_code, response.error_message)
-        return ListedFiles(refusal=refusal, files=response.files, last_key=response.last_key, more=response.more)
 
-    def refusal_of(self, answer: ListedFiles) -> Refusal:
-        return answer.refusal
-
-    def refused(self, place: int, refusal: Refusal) -> ListedFiles:
-        return ListedFiles(refusal=refusal)
+    return OneByOne(LIST_FILES, coordinator_ids, request, ListedFiles)
 
 
 async def _led(pool: ConnectionPool, line: Line, coordinator_ids: Sequence[int], timeout_s: float) -> dict[int, tuple[int, int]]:

@@ -1,20 +1,14 @@
-"""Steps of the migration of classic partitions: one request for the partitions of a node; `routing.py` decides what goes where and when.
-
-Invariant: a response that does not name exactly the partitions of its request is a malformed message, never a guess.
-"""
+"""Steps of the migration of classic partitions, for partitions. Repeating a step is harmless."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, cast
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
 
-from coordinator.client.calls.partitions import PartitionsCall
-from coordinator.client.errors import Refusal, refusal_of
+from coordinator.client.calls.declared import ByPartitions, read_as
+from coordinator.client.errors import Refusal
 from coordinator.client.model import PartitionId, Result, SeededProducer
-from coordinator.client.routing.pool import ConnectionPool, Line
-from coordinator.client.routing.retry import server_timeout_ms
-from coordinator.client.routing.routed_call import ADMIN
 from coordinator.core.commands import LogOrigin
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.migrations import (
@@ -25,28 +19,16 @@ from coordinator.operations.migrations import (
     RESET_DISKLESS_LOG,
     origin_of,
 )
-from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import (
     DescribeDisklessLogPartition,
-    DescribeDisklessLogRequest,
-    DescribeDisklessLogTopic,
+    DescribeDisklessLogPartitionResult,
     InitDisklessLogPartition,
-    InitDisklessLogRequest,
-    InitDisklessLogTopic,
     RepairDisklessLogPartition,
-    RepairDisklessLogRequest,
-    RepairDisklessLogTopic,
     ReportPrefixStartPartition,
-    ReportPrefixStartRequest,
-    ReportPrefixStartTopic,
     ResetDisklessLogPartition,
-    ResetDisklessLogRequest,
-    ResetDisklessLogTopic,
     SeededBatchState,
     SeededProducerState,
 )
-
-A = TypeVar("A", bound=Result)
 
 MigrationState = Literal["pending", "initialised", "born"]
 _STATES: dict[LogOrigin, MigrationState] = {
@@ -100,179 +82,66 @@ class RepairReport(Result):
         return max(0, self.suffix_start - self.start_offset)
 
 
-class _LogsCall(PartitionsCall[A]):
-    """A step of a migration; all answers have a partition index, an error and its text."""
+def init_logs(logs: Sequence[LogToInit]) -> ByPartitions[Result]:
+    """Begin diskless logs."""
+    return ByPartitions(INIT_DISKLESS_LOG, [(one.partition, _to_init(one)) for one in logs], Result)
 
-    purpose = ADMIN
-    make_request: ClassVar[type[Message]]
-    make_topic: ClassVar[type[Any]]
 
-    def _asked(self, place: int) -> Message:
-        """The part of the request that is of one partition."""
-        raise NotImplementedError
-
-    def _answer(self, refusal: Refusal, one: Any) -> A:
-        raise NotImplementedError
-
-    def _more(self) -> dict[str, Any]:
-        """Further fields of the request."""
-        return {}
-
-    async def send(self, pool: ConnectionPool, line: Line, places: Sequence[int], timeout_s: float) -> Sequence[A]:
-        topics = tuple(
-            self.make_topic(topic_id=topic_id, partitions=tuple(map(self._asked, group))) for topic_id, group in self._by_topic(places)
+def _to_init(one: LogToInit) -> InitDisklessLogPartition:
+    producers = tuple(
+        SeededProducerState(
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            batches=tuple(
+                SeededBatchState(
+                    first_sequence=batch.first_sequence,
+                    last_sequence=batch.last_sequence,
+                    base_offset=batch.base_offset,
+                    last_offset=batch.last_offset,
+                    max_timestamp=batch.max_timestamp_ms,
+                )
+                for batch in producer.batches
+            ),
         )
-        request = self.make_request(topics=topics, timeout_ms=server_timeout_ms(timeout_s), **self._more())  # type: ignore[call-arg]
-        response = cast(Any, await pool.call(line, request, timeout_s))
-        rows = [
-            (topic.topic_id, one.partition_index, self._answer(refusal_of(one.error_code, one.error_message), one))
-            for topic in response.topics
-            for one in topic.partitions
-        ]
-        return self._checked(places, rows)
+        for producer in one.producers
+    )
+    return InitDisklessLogPartition(
+        partition_index=one.partition.partition,
+        start_offset=one.start_offset,
+        prefix_start=one.prefix_start,
+        leader_epoch=one.leader_epoch,
+        producers=producers,
+    )
 
 
-class _PlainCall(_LogsCall[Result]):
-    """A step whose answer is its error."""
-
-    def _answer(self, refusal: Refusal, one: Any) -> Result:
-        return Result(refusal=refusal)
-
-    def refused(self, place: int, refusal: Refusal) -> Result:
-        return Result(refusal=refusal)
+def reset_log(partition: PartitionId, leader_epoch: int) -> ByPartitions[Result]:
+    """Make a partition pending again."""
+    part = ResetDisklessLogPartition(partition_index=partition.partition, leader_epoch=leader_epoch)
+    return ByPartitions(RESET_DISKLESS_LOG, [(partition, part)], Result)
 
 
-class InitLogsCall(_PlainCall):
-    """Begin diskless logs. Repeating it is harmless."""
-
-    operation = INIT_DISKLESS_LOG
-    make_request, make_topic = InitDisklessLogRequest, InitDisklessLogTopic
-
-    def __init__(self, logs: Sequence[LogToInit]) -> None:
-        super().__init__([one.partition for one in logs], wait_for_creation=False)
-        self._logs = logs
-
-    def _asked(self, place: int) -> Message:
-        one = self._logs[place]
-        producers = tuple(
-            SeededProducerState(
-                producer_id=producer.producer_id,
-                producer_epoch=producer.producer_epoch,
-                batches=tuple(
-                    SeededBatchState(
-                        first_sequence=batch.first_sequence,
-                        last_sequence=batch.last_sequence,
-                        base_offset=batch.base_offset,
-                        last_offset=batch.last_offset,
-                        max_timestamp=batch.max_timestamp_ms,
-                    )
-                    for batch in producer.batches
-                ),
-            )
-            for producer in one.producers
-        )
-        return InitDisklessLogPartition(
-            partition_index=one.partition.partition,
-            start_offset=one.start_offset,
-            prefix_start=one.prefix_start,
-            leader_epoch=one.leader_epoch,
-            producers=producers,
-        )
+def report_prefix(partition: PartitionId, prefix_start: int, leader_epoch: int) -> ByPartitions[Result]:
+    """Report where a classic log begins."""
+    part = ReportPrefixStartPartition(partition_index=partition.partition, prefix_start=prefix_start, leader_epoch=leader_epoch)
+    return ByPartitions(REPORT_PREFIX_START, [(partition, part)], Result)
 
 
-class ResetLogsCall(_PlainCall):
-    """Make partitions pending again; each stands with a leader epoch. Repeating it is harmless."""
-
-    operation = RESET_DISKLESS_LOG
-    make_request, make_topic = ResetDisklessLogRequest, ResetDisklessLogTopic
-
-    def __init__(self, logs: Sequence[tuple[PartitionId, int]]) -> None:
-        super().__init__([partition for partition, _ in logs], wait_for_creation=False)
-        self._logs = logs
-
-    def _asked(self, place: int) -> Message:
-        partition, leader_epoch = self._logs[place]
-        return ResetDisklessLogPartition(partition_index=partition.partition, leader_epoch=leader_epoch)
+def repair_log(partition: PartitionId, start_offset: int, leader_epoch: int, *, is_dry_run: bool) -> ByPartitions[RepairReport]:
+    """Lower the start offset of a partition."""
+    part = RepairDisklessLogPartition(partition_index=partition.partition, start_offset=start_offset, leader_epoch=leader_epoch)
+    return ByPartitions(REPAIR_DISKLESS_LOG, [(partition, part)], RepairReport, dry_run=is_dry_run)
 
 
-class ReportPrefixCall(_PlainCall):
-    """Tell where classic logs begin; each partition stands with that offset and a leader epoch. Repeating it is harmless."""
-
-    operation = REPORT_PREFIX_START
-    make_request, make_topic = ReportPrefixStartRequest, ReportPrefixStartTopic
-
-    def __init__(self, logs: Sequence[tuple[PartitionId, int, int]]) -> None:
-        super().__init__([partition for partition, _, _ in logs], wait_for_creation=False)
-        self._logs = logs
-
-    def _asked(self, place: int) -> Message:
-        partition, prefix_start, leader_epoch = self._logs[place]
-        return ReportPrefixStartPartition(partition_index=partition.partition, prefix_start=prefix_start, leader_epoch=leader_epoch)
+def describe_logs(partitions: Sequence[PartitionId]) -> ByPartitions[DisklessLogState]:
+    """Describe where migrations stand."""
+    parts = [(partition, DescribeDisklessLogPartition(partition_index=partition.partition)) for partition in partitions]
+    return ByPartitions(DESCRIBE_DISKLESS_LOG, parts, DisklessLogState, _described)
 
 
-class RepairLogsCall(_LogsCall[RepairReport]):
-    """Lower start offsets; each partition stands with the lower one and a leader epoch. Repeating it is harmless."""
-
-    operation = REPAIR_DISKLESS_LOG
-    make_request, make_topic = RepairDisklessLogRequest, RepairDisklessLogTopic
-
-    def __init__(self, logs: Sequence[tuple[PartitionId, int, int]], *, is_dry_run: bool) -> None:
-        super().__init__([partition for partition, _, _ in logs], wait_for_creation=False)
-        self._logs = logs
-        self._is_dry_run = is_dry_run
-
-    @property
-    def is_write(self) -> bool:
-        return not self._is_dry_run
-
-    def _asked(self, place: int) -> Message:
-        partition, start_offset, leader_epoch = self._logs[place]
-        return RepairDisklessLogPartition(partition_index=partition.partition, start_offset=start_offset, leader_epoch=leader_epoch)
-
-    def _more(self) -> dict[str, Any]:
-        return {"dry_run": self._is_dry_run}
-
-    def _answer(self, refusal: Refusal, one: Any) -> RepairReport:
-        return RepairReport(
-            refusal=refusal,
-            previous_start_offset=one.previous_start_offset,
-            start_offset=one.start_offset,
-            prefix_start=one.prefix_start,
-            suffix_start=one.suffix_start,
-            high_watermark=one.high_watermark,
-        )
-
-    def refused(self, place: int, refusal: Refusal) -> RepairReport:
-        return RepairReport(refusal=refusal)
-
-
-class DescribeLogsCall(_LogsCall[DisklessLogState]):
-    """Where migrations stand."""
-
-    operation = DESCRIBE_DISKLESS_LOG
-    make_request, make_topic = DescribeDisklessLogRequest, DescribeDisklessLogTopic
-
-    def __init__(self, partitions: Sequence[PartitionId]) -> None:
-        super().__init__(partitions, wait_for_creation=False)
-        self._named = partitions
-
-    def _asked(self, place: int) -> Message:
-        return DescribeDisklessLogPartition(partition_index=self._named[place].partition)
-
-    def _answer(self, refusal: Refusal, one: Any) -> DisklessLogState:
-        origin = origin_of(one.state)
-        if refusal.code is ErrorCode.NONE and origin is None:
-            text = f"the state {one.state} of a partition's migration is unknown to this client; use a newer one"
-            refusal = Refusal(ErrorCode.UNSUPPORTED_VERSION, text)
-        return DisklessLogState(
-            refusal=refusal,
-            state=_STATES[origin or LogOrigin.PENDING],
-            start_offset=one.start_offset,
-            prefix_start=one.prefix_start,
-            suffix_start=one.suffix_start,
-            high_watermark=one.high_watermark,
-            leader_epoch=one.leader_epoch,
-        )
-
-    def refused(self, place: int, refusal: Refusal) -> DisklessLogState:
-        return DisklessLogState(refusal=refusal)
+def _described(_: PartitionId, one: DescribeDisklessLogPartitionResult) -> DisklessLogState:
+    origin = origin_of(one.state)
+    described = read_as(DisklessLogState, one, state=_STATES[origin or LogOrigin.PENDING])
+    if described.error is ErrorCode.NONE and origin is None:
+        text = f"the state {one.state} of a partition's migration is unknown to this client; use a newer one"
+        return replace(described, refusal=Refusal(ErrorCode.UNSUPPORTED_VERSION, text))
+    return described

@@ -10,22 +10,21 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Protocol, Self, cast
 
 import numpy as np
 
-from coordinator.client.client import DisklessClient
-from coordinator.client.errors import DisklessError, InvalidRequest
+from coordinator.client.errors import InvalidRequest, ServiceError
 from coordinator.client.model import CommitOutcome
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.commit_file import batch_rows
 from coordinator.protocol.wire import UnencodableMessage
 
 if TYPE_CHECKING:
-    from coordinator.client.client import Batches
+    from coordinator.client.model import Batches
 
 
-class EarlierOutcomeUnknown(DisklessError):
+class EarlierOutcomeUnknown(ServiceError):
     """An earlier file of one of the partitions has no outcome yet; this file was not sent."""
 
     def __init__(self, object_key: str, unknown_key: str) -> None:
@@ -36,10 +35,19 @@ class EarlierOutcomeUnknown(DisklessError):
         self.unknown_key = unknown_key
 
 
+class CommitsFiles(Protocol):
+    """The operation of the service that a committer needs; `DisklessClient` has it."""
+
+    async def commit_file(
+        self, object_key: str, file_size_bytes: int, batches: Batches, *, created_ms: int = -1, timeout_ms: int | None = None
+    ) -> CommitOutcome:
+        """Commit an uploaded file."""
+
+
 class Committer:
     """Queues commits of one client. Used on one event loop; an async context manager that waits for submitted files."""
 
-    def __init__(self, client: DisklessClient, *, ordered: bool = True, in_flight_max: int = 64) -> None:
+    def __init__(self, client: CommitsFiles, *, ordered: bool = True, in_flight_max: int = 64) -> None:
         """At most `in_flight_max` files are sent and not answered at any time."""
         self._client = client
         self._ordered = ordered

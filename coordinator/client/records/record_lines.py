@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from coordinator.client.records.wal_manifest import TopicPartition
+from coordinator.errors import DisklessError
 from coordinator.kafka.names import illegal_topic_name
 from coordinator.kafka.timestamps import too_far_ahead
 from records.record_batch import ProducerSequence, Record, StoredRecord, TimestampType, header_name, header_name_bytes
@@ -46,7 +47,7 @@ _FIELDS = frozenset(
 )
 
 
-class InputError(ValueError):
+class InputError(DisklessError, ValueError):
     """A line is no record; the text gives its number, the field and the rule."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from coordinator.client.errors import Unavailable
 from coordinator.client.routing.discovery import DIRECTORY
@@ -12,7 +12,7 @@ from coordinator.kafka.names import topic_id_text
 from coordinator.store_mark import Service, WrongStore, is_marked, mark_key
 
 if TYPE_CHECKING:
-    from coordinator.client.client import DisklessClient
+    from coordinator.client.model import ClusterDescription
     from coordinator.object_store import ObjectStore
 
 MARKED_S: Final = 5.0
@@ -20,7 +20,14 @@ MARKED_S: Final = 5.0
 PAUSE_S: Final = 0.2
 
 
-async def check_store(client: DisklessClient, store: ObjectStore, timeout_ms: int) -> None:
+class Describer(Protocol):
+    """The operation of the service that a check needs; `DisklessAdmin` has it."""
+
+    async def describe_coordinators(self, *, timeout_ms: int | None = None) -> ClusterDescription:
+        """Describe all coordinators."""
+
+
+async def check_store(describer: Describer, store: ObjectStore, timeout_ms: int) -> None:
     """Return when the store has the mark of the client's service, or the service marks none.
 
     Raises `WrongStore` when it has not, `Unavailable` while no node can tell, and `StoreError` and its kinds.
@@ -30,7 +37,7 @@ async def check_store(client: DisklessClient, store: ObjectStore, timeout_ms: in
     led_since_s: float | None = None
     while True:
         left_ms = max(1, round((until_s - loop.time()) * 1000))
-        described = await client.describe_coordinators(timeout_ms=left_ms)
+        described = await describer.describe_coordinators(timeout_ms=left_ms)
         if described.cluster_id is not None:
             service = Service(cluster_id=described.cluster_id, topic_id=topic_id_text(described.metadata_topic_id))
             if not described.is_store_marked or await is_marked(store, service):

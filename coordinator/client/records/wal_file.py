@@ -1,11 +1,12 @@
 """WAL files: a concatenation of Kafka record batches of several topic partitions, and a manifest that says of which.
 
     builder = WalFileBuilder(max_batch_bytes=1_048_576)
-    builder.add(TopicPartition("orders", 0), Record(timestamp_ms=now_ms, value=b"..."))
+    builder.add(TopicPartition("orders", 0), Record(value=b"..."))
+    builder.add_batch(TopicPartition("clicks", 0), batch)  # bytes of a batch as a producer made it
     write_wal_file(path, *builder.build(created_ms=now_ms))
     for batch in read_wal_file(path).batches: ...
 
-Invariant: batches of one topic partition lie side by side and in the order the records were added; the same records
+Invariant: batches of one topic partition lie side by side and in the order in which they were added; the same records
 give the same bytes. A `WalFile` only exists when every batch on disk passed its checksum and agrees with the manifest.
 """
 
@@ -27,10 +28,12 @@ from coordinator.client.records.wal_manifest import (
     encode_manifest,
     manifest_path,
 )
+from coordinator.errors import DisklessError
 from records.compression import Compression
 from records.durable import write_whole
 from records.record_batch import (
     SEQUENCES,
+    WHEN_WRITTEN,
     BatchHeader,
     CorruptBatch,
     ProducerSequence,
@@ -38,6 +41,7 @@ from records.record_batch import (
     TimestampType,
     encode_batch,
     header_name_bytes,
+    parse_header,
     parse_headers,
 )
 
@@ -47,7 +51,7 @@ _RECORD_OVERHEAD_BYTES = 32  # upper bound of a record's own varints and attribu
 _HEADER_OVERHEAD_BYTES = 10
 
 
-class WalFileError(ValueError):
+class WalFileError(DisklessError, ValueError):
     """The file cannot be built or read; the text names the file, the limit and the remedy."""
 
 
@@ -79,6 +83,10 @@ class _OpenBatch:
     records: list[Record] = field(default_factory=list)
     size_bytes: int = 0
 
+    @property
+    def record_count(self) -> int:
+        return len(self.records)
+
     def continues(self, producer: ProducerSequence | None, timestamp_type: TimestampType) -> bool:
         """Tell whether a record with this sequence and type of timestamp is the next one of the batch."""
         if self.timestamp_type is not timestamp_type:
@@ -89,8 +97,16 @@ class _OpenBatch:
         return replace(self.producer, base_sequence=expected) == producer
 
 
+@dataclass(frozen=True, slots=True)
+class _RawBatch:
+    """A batch that was encoded before."""
+
+    data: bytes
+    record_count: int
+
+
 class WalFileBuilder:
-    """Collects records and packs them into batches by topic partition."""
+    """Collects records, which it packs into batches by topic partition, and batches that are packed already."""
 
     def __init__(self, *, max_batch_bytes: int = 1024 * 1024, compression: Compression = Compression.NONE) -> None:
         """`max_batch_bytes` bounds a batch before compression; a single larger record still gets a batch of its own.
@@ -101,7 +117,7 @@ class WalFileBuilder:
             raise WalFileError(f"max_batch_bytes {max_batch_bytes}: must be positive")
         self._max_batch_bytes = max_batch_bytes
         self._compression = compression
-        self._batches: dict[TopicPartition, list[_OpenBatch]] = {}
+        self._batches: dict[TopicPartition, list[_OpenBatch | _RawBatch]] = {}
 
     def add(
         self,
@@ -115,43 +131,67 @@ class WalFileBuilder:
 
         Raises WalFileError for an empty topic, a negative number, and a timestamp or a name of a header that no record can have.
         """
-        if partition.partition < 0 or not partition.topic:
-            raise WalFileError(f"{partition}: the topic must not be empty, the partition not negative")
-        if not -1 <= record.timestamp_ms <= TIMESTAMP_MS_MAX:
+        batches = self._of(partition)
+        if not (-1 <= record.timestamp_ms <= TIMESTAMP_MS_MAX or record.timestamp_ms == WHEN_WRITTEN):
             limit = f"it must be -1, for none, or 0 to {TIMESTAMP_MS_MAX} milliseconds"
             raise WalFileError(f"{partition}: a record has the timestamp {record.timestamp_ms}; {limit}")
         if producer is not None and not (producer.producer_id >= 0 and producer.producer_epoch >= 0 and producer.base_sequence >= 0):
             raise WalFileError(f"{partition}: producer id, epoch and sequence must not be negative: {producer}")
-        batches = self._batches.setdefault(partition, [])
         try:
             size = _size_bound(record)
         except UnicodeEncodeError as error:
             raise WalFileError(f"{partition}: the name of a header is no valid text: {error}; make it with header_name(bytes)") from error
-        is_full = not batches or batches[-1].size_bytes + size > self._max_batch_bytes
-        if is_full or not batches[-1].continues(producer, timestamp_type):
-            batches.append(_OpenBatch(producer, timestamp_type))
-        batches[-1].records.append(record)
-        batches[-1].size_bytes += size
+        last = batches[-1] if batches else None
+        is_full = isinstance(last, _OpenBatch) and last.size_bytes + size > self._max_batch_bytes
+        if not isinstance(last, _OpenBatch) or is_full or not last.continues(producer, timestamp_type):
+            last = _OpenBatch(producer, timestamp_type)
+            batches.append(last)
+        last.records.append(record)
+        last.size_bytes += size
+
+    def add_batch(self, partition: TopicPartition, batch: bytes, *, verify: bool = True) -> BatchHeader:
+        """Add an encoded batch, which becomes part of the file as it is, and return its header. `verify` compares its checksum.
+
+        Raises WalFileError for bytes that are not exactly one batch, and for a batch that cannot be committed.
+        """
+        batches = self._of(partition)
+        try:
+            header = parse_header(batch, verify=verify)
+        except CorruptBatch as error:
+            raise WalFileError(f"{partition}: {error}") from error
+        if header.size_bytes != len(batch):
+            raise WalFileError(f"{partition}: {len(batch) - header.size_bytes} bytes follow the batch; add one batch at a time")
+        if fault := _batch_fault(header):
+            raise WalFileError(f"{partition}: {fault}")
+        batches.append(_RawBatch(batch, header.record_count))
+        return header
+
+    def _of(self, partition: TopicPartition) -> list[_OpenBatch | _RawBatch]:
+        if partition.partition < 0 or not partition.topic:
+            raise WalFileError(f"{partition}: the topic must not be empty, the partition not negative")
+        return self._batches.setdefault(partition, [])
 
     def build(self, *, created_ms: int) -> tuple[bytes, Manifest]:
         """Pack everything added so far: partitions sorted by topic and number, records in the order they came.
 
-        Raises WalFileError when nothing was added, or too much for one file.
+        Records without a timestamp get `created_ms`. Raises WalFileError when nothing was added, or too much for one file.
         """
         data = bytearray()
         entries = []
         for partition in sorted(self._batches):
             for batch in self._batches[partition]:
-                encoded = encode_batch(
-                    batch.records, compression=self._compression, producer=batch.producer, timestamp_type=batch.timestamp_type
-                )
-                entries.append(_entry(partition, encoded, len(data), len(batch.records)))
+                encoded = batch.data if isinstance(batch, _RawBatch) else self._encoded(batch, created_ms)
+                entries.append(_entry(partition, encoded, len(data), batch.record_count))
                 data += encoded
         if not entries:
             raise WalFileError("a WAL file needs at least one record")
         if len(data) > FILE_BYTES_MAX:
             raise WalFileError(f"the file would have {len(data)} bytes, the limit is {FILE_BYTES_MAX}; pack fewer records")
         return bytes(data), Manifest(created_ms=created_ms, size_bytes=len(data), batches=tuple(entries))
+
+    def _encoded(self, batch: _OpenBatch, created_ms: int) -> bytes:
+        records = [replace(one, timestamp_ms=created_ms) if one.timestamp_ms == WHEN_WRITTEN else one for one in batch.records]
+        return encode_batch(records, compression=self._compression, producer=batch.producer, timestamp_type=batch.timestamp_type)
 
 
 def write_wal_file(path: Path, data: bytes, manifest: Manifest, *, overwrite: bool = True) -> None:
@@ -220,17 +260,20 @@ def _compare(path: Path, size: int, headers: Sequence[BatchHeader], manifest: Ma
             raise WalFileError(
                 f"{path}, batch {place}: (byte offset, size, records, CRC) are {found}, the manifest says {expected}; {remedy}"
             )
-        if header.record_count != header.last_offset_delta + 1:
-            raise WalFileError(
-                f"{path}, batch {place}: {header.record_count} records with a last offset delta of {header.last_offset_delta}; "
-                "only batches without holes can be committed"
-            )
-        if header.is_control or header.is_transactional:
-            kind = "control batch" if header.is_control else "batch of a transaction"
-            raise WalFileError(
-                f"{path}, batch {place}: a {kind} cannot be committed, because diskless topics have no transactions; write its records "
-                "without a transactional.id"
-            )
+        if fault := _batch_fault(header):
+            raise WalFileError(f"{path}, batch {place}: {fault}")
+
+
+def _batch_fault(header: BatchHeader) -> str:
+    """Why a batch cannot be committed; empty if it can."""
+    if header.record_count != header.last_offset_delta + 1:
+        holes = f"{header.record_count} records with a last offset delta of {header.last_offset_delta}"
+        return f"{holes}; only batches without holes can be committed"
+    if header.is_control or header.is_transactional:
+        kind = "control batch" if header.is_control else "batch of a transaction"
+        why = "diskless topics have no transactions; write its records without a transactional.id"
+        return f"a {kind} cannot be committed, because {why}"
+    return ""
 
 
 def _entry(partition: TopicPartition, encoded: bytes, byte_offset: int, record_count: int) -> ManifestBatch:

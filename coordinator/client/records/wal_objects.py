@@ -1,4 +1,4 @@
-"""WAL files in the object store: one is uploaded, and batches of many are read back, checked and decoded.
+"""WAL files in the object store: one is uploaded, and batches of many are read back, raw or checked and decoded.
 
 Invariant: records are returned only from a batch whose CRC32C is right and which is as large and as long as the coordinator says.
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from coordinator.object_store import ObjectMissing, ObjectStore, StoreError
 from coordinator.protocol.find_batches import BatchLocation
@@ -21,6 +22,19 @@ OBJECTS_AT_ONCE: Final = 8
 
 class WrongObject(StoreError):
     """An object does not hold what the coordinator says; the text names partition, offsets, object and byte range."""
+
+
+class BatchOf(NamedTuple):
+    """The place of a batch, and the partition that it belongs to."""
+
+    topic: str
+    partition: int
+    location: BatchLocation
+
+    def __str__(self) -> str:
+        one = self.location
+        span = f"[{one.byte_offset}, +{one.byte_size})"
+        return f"{self.topic}-{self.partition} offsets {one.base_offset} to {one.last_offset}: {one.object_key} {span}"
 
 
 async def upload(store: ObjectStore, key: str, data: bytes | Path, size_bytes: int) -> bool:
@@ -40,21 +54,19 @@ async def upload(store: ObjectStore, key: str, data: bytes | Path, size_bytes: i
     return False
 
 
-async def read_batches(
-    store: ObjectStore, partition: str, batches: Sequence[BatchLocation]
-) -> AsyncGenerator[tuple[BatchLocation, list[StoredRecord]]]:
-    """Yield batches of one partition, which `partition` names in errors, with their records, in order.
+async def read_ranges(store: ObjectStore, batches: Sequence[BatchOf]) -> AsyncGenerator[tuple[BatchOf, bytes]]:
+    """Yield batches, in order, with their bytes as the objects hold them, unchecked.
 
-    All ranges of one object are fetched together, and objects at the same time. Records have the offsets and append times that the
-    coordinator assigned. Raises, once the batches before it were yielded, `WrongObject`, and `StoreError` and its kinds.
+    All ranges of one object are fetched together, and objects at the same time. Raises `StoreError` and its kinds, which name partition and
+    offsets, once the batches before it were yielded.
     """
     places: dict[str, list[int]] = {}
     for place, batch in enumerate(batches):
-        places.setdefault(batch.object_key, []).append(place)
+        places.setdefault(batch.location.object_key, []).append(place)
     slots = asyncio.Semaphore(OBJECTS_AT_ONCE)
 
     async def fetch(key: str) -> dict[int, bytes]:
-        ranges = [(batches[place].byte_offset, batches[place].byte_size) for place in places[key]]
+        ranges = [(batches[place].location.byte_offset, batches[place].location.byte_size) for place in places[key]]
         async with slots:
             return dict(zip(places[key], await store.get_ranges(key, ranges), strict=True))
 
@@ -62,33 +74,39 @@ async def read_batches(
     try:
         for place, batch in enumerate(batches):
             try:
-                data = (await tasks[batch.object_key])[place]
+                data = (await tasks[batch.location.object_key])[place]
             except StoreError as error:
                 remedy = "; is this the store that the file was uploaded to?" if isinstance(error, ObjectMissing) else ""
-                raise type(error)(f"{_where(partition, batch)}: {error}{remedy}") from error
-            yield batch, _records(partition, batch, data)
+                raise type(error)(f"{batch}: {error}{remedy}") from error
+            yield batch, data
     finally:
         for task in tasks.values():
             task.cancel()
         await asyncio.gather(*tasks.values(), return_exceptions=True)
 
 
-def _records(partition: str, batch: BatchLocation, data: bytes) -> list[StoredRecord]:
+async def read_batches(store: ObjectStore, batches: Sequence[BatchOf]) -> AsyncGenerator[tuple[BatchOf, list[StoredRecord]]]:
+    """Yield batches with their records, in order, as `read_ranges` does; `WrongObject` is raised besides.
+
+    Records have the offsets and append times that the coordinator assigned.
+    """
+    async with aclosing(read_ranges(store, batches)) as ranges:
+        async for batch, data in ranges:
+            yield batch, _records(batch, data)
+
+
+def _records(batch: BatchOf, data: bytes) -> list[StoredRecord]:
+    location = batch.location
     try:
         header = parse_header(data)
-        records = decode_records(data, header, base_offset=batch.base_offset)
+        records = decode_records(data, header, base_offset=location.base_offset, partition=batch.partition)
     except CorruptBatch as error:
-        raise WrongObject(f"{_where(partition, batch)}: {error}") from error
-    if header.size_bytes != batch.byte_size or header.last_offset_delta != batch.last_offset - batch.base_offset:
+        raise WrongObject(f"{batch}: {error}") from error
+    if header.size_bytes != location.byte_size or header.last_offset_delta != location.last_offset - location.base_offset:
         raise WrongObject(
-            f"{_where(partition, batch)}: the object has {header.size_bytes} bytes and {header.record_count} records there, the "
-            f"coordinator says {batch.byte_size} bytes and offsets {batch.base_offset} to {batch.last_offset}"
+            f"{batch}: the object has {header.size_bytes} bytes and {header.record_count} records there, the "
+            f"coordinator says {location.byte_size} bytes and offsets {location.base_offset} to {location.last_offset}"
         )
-    if batch.timestamp_type == TimestampType.LOG_APPEND_TIME:
-        return [replace(record, timestamp_ms=batch.log_append_timestamp) for record in records]
+    if location.timestamp_type == TimestampType.LOG_APPEND_TIME:
+        return [replace(record, timestamp_ms=location.log_append_timestamp) for record in records]
     return records
-
-
-def _where(partition: str, batch: BatchLocation) -> str:
-    span = f"[{batch.byte_offset}, +{batch.byte_size})"
-    return f"{partition} offsets {batch.base_offset} to {batch.last_offset}: {batch.object_key} {span}"

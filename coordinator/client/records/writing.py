@@ -12,10 +12,10 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
-from coordinator.client.client import DisklessClient
-from coordinator.client.errors import DisklessError, Refusal
-from coordinator.client.model import CommitOutcome
+from coordinator.client.errors import Refusal, ServiceError
+from coordinator.client.model import CommitOutcome, FileStandingAt, TopicDescription
 from coordinator.client.records.ulid import RANDOM_BYTES, new_key
 from coordinator.client.records.wal_commit import commit_batches
 from coordinator.client.records.wal_file import WalFileBuilder, wal_batches
@@ -31,6 +31,10 @@ from records.record_batch import Record, parse_headers
 
 _UNDECIDED = HEALING | {ErrorCode.NOT_LEADER_OR_FOLLOWER}
 """Refusals after which the same commit may be accepted; REQUEST_TIMED_OUT among them may mean that it was."""
+
+
+if TYPE_CHECKING:
+    from coordinator.client.model import Batches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +56,7 @@ class WrittenRecords:
     offsets: Mapping[TopicPartition, Sequence[int]]
 
 
-class WriteUndecided(DisklessError):
+class WriteUndecided(ServiceError):
     """Some records have no final answer. `commit_uploaded(error.uploaded)` commits them, or learns that they were."""
 
     def __init__(self, code: ErrorCode, message: str, uploaded: UploadedRecords) -> None:
@@ -60,7 +64,7 @@ class WriteUndecided(DisklessError):
         self.uploaded = uploaded
 
 
-class WriteRefused(DisklessError):
+class WriteRefused(ServiceError):
     """Some records were refused for good. `written` has the offsets of the others, `refused` why each other partition was refused."""
 
     def __init__(self, code: ErrorCode, message: str, written: WrittenRecords, refused: Mapping[TopicPartition, Refusal]) -> None:
@@ -69,25 +73,51 @@ class WriteRefused(DisklessError):
         self.refused = refused
 
 
-async def upload_records(
-    client: DisklessClient,
-    store: ObjectStore,
-    records: Mapping[tuple[str, int], Iterable[Record]],
-    *,
-    prefix: str,
-    compression: Compression | None,
-    max_batch_bytes: int,
-    timeout_ms: int | None,
+class Writer(Protocol):
+    """The operations of the service that a write needs; `DisklessClient` has them."""
+
+    async def describe_topics(self, topics: Sequence[str | bytes], *, timeout_ms: int | None = None) -> list[TopicDescription]:
+        """Describe topics, in order."""
+
+    async def check_store(self, store: ObjectStore, *, timeout_ms: int | None = None) -> None:
+        """Return when the store is that of the service."""
+
+    async def commit_file(
+        self,
+        object_key: str,
+        file_size_bytes: int,
+        batches: Batches,
+        *,
+        coordinator_ids: Sequence[int] | None = None,
+        timeout_ms: int | None = None,
+    ) -> CommitOutcome:
+        """Commit an uploaded file."""
+
+    async def fence_files(
+        self, coordinator_id: int, object_keys: Sequence[str], created_ms: Sequence[int], *, timeout_ms: int | None = None
+    ) -> Sequence[FileStandingAt]:
+        """Have a coordinator promise never to take files that it does not know."""
+
+
+def pack(records: Mapping[tuple[str, int], Iterable[Record]], *, compression: Compression | None, max_batch_bytes: int) -> WalFileBuilder:
+    """Pack records by (topic, partition). Raises WalFileError; TypeError for what is no record."""
+    builder = WalFileBuilder(max_batch_bytes=max_batch_bytes, compression=compression or Compression.NONE)
+    for (topic, partition), given in records.items():
+        for record in given:
+            if not isinstance(record, Record):
+                raise TypeError(f"records[{topic!r}, {partition}] has {record!r} of type {type(record).__name__}; wanted: Record")
+            builder.add(TopicPartition(topic, partition), record)
+    return builder
+
+
+async def upload_file(
+    client: Writer, store: ObjectStore, builder: WalFileBuilder, *, prefix: str, timeout_ms: int | None
 ) -> UploadedRecords:
-    """Pack and upload records by (topic, partition). Topics are looked up first, so that a wrong name leaves no object behind.
+    """Upload what was packed. Topics are looked up first, so that a wrong name leaves no object behind.
 
     So is the store, which must be that of the service. Raises WalFileError, NotFound, InvalidRequest, Unavailable, WrongStore, StoreError.
     An object whose upload failed is left to the orphan scan: removing it could not reach an upload that is still under way.
     """
-    builder = WalFileBuilder(max_batch_bytes=max_batch_bytes, compression=compression or Compression.NONE)
-    for (topic, partition), given in records.items():
-        for record in given:
-            builder.add(TopicPartition(topic, partition), record)
     now_ms = time.time_ns() // 1_000_000
     key = new_key(now_ms, os.urandom(RANDOM_BYTES), prefix=prefix)
     data, manifest = builder.build(created_ms=now_ms)
@@ -104,7 +134,7 @@ async def upload_records(
 
 
 async def commit_uploaded(
-    client: DisklessClient, store: ObjectStore, uploaded: UploadedRecords, *, is_first: bool, timeout_ms: int | None
+    client: Writer, store: ObjectStore, uploaded: UploadedRecords, *, is_first: bool, timeout_ms: int | None
 ) -> WrittenRecords:
     """Commit uploaded records; repeating it writes nothing twice. `is_first` says that no node was told of the key before.
 
@@ -137,7 +167,7 @@ async def commit_uploaded(
     raise WriteRefused(refusal.code, text, written, refused)
 
 
-async def _why_not_fenced(client: DisklessClient, object_key: str, owner_ids: Sequence[int], timeout_ms: int | None) -> str:
+async def _why_not_fenced(client: Writer, object_key: str, owner_ids: Sequence[int], timeout_ms: int | None) -> str:
     """Have every owner promise never to take a file; return why the object may not be removed nevertheless, empty if it may."""
     created_ms = [creation_ms(object_key, -1)]
     told = await asyncio.gather(*(client.fence_files(owner, [object_key], created_ms, timeout_ms=timeout_ms) for owner in owner_ids))

@@ -13,6 +13,7 @@ import ssl
 from typing import Final, cast
 
 from coordinator.client.routing.login import LoginRejected, log_in
+from coordinator.errors import DisklessError
 from coordinator.operations.table import APIS, operation_of
 from coordinator.protocol.codec import Message, decode, encode
 from coordinator.protocol.framing import FrameReader, read_correlation_id, reply_body, request_frame
@@ -28,7 +29,7 @@ LOGIN_AGAIN: Final = 0.85
 """A login is renewed after this share of its lifetime, as in Kafka's clients."""
 
 
-class ConnectionLost(Exception):
+class ConnectionLost(DisklessError):
     """The connection ended before the reply came. Whether the request took effect is not known, unless `was_sent` is False.
 
     `is_refused` says that the server does not let this client in, or that this client does not believe the server.
@@ -40,7 +41,7 @@ class ConnectionLost(Exception):
         self.is_refused = is_refused
 
 
-class RequestTimedOut(Exception):
+class RequestTimedOut(DisklessError):
     """No reply within the time given. The request may still take effect."""
 
 
