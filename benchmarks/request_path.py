@@ -235,7 +235,7 @@ class Bench:
             rng=random.Random(1),
             on_fatal=self._on_fatal,
         )
-        self.server = Server(Dispatcher(self.node, metrics, Everything()), listener="PLAINTEXT", table=ApiTable(), limits=ServerLimits())
+        self.server = Server(Dispatcher(self.node, metrics, Everything()), ApiTable(), listener="PLAINTEXT", limits=ServerLimits())
         self.wires: list[Wire] = []
         self.connections: list[Connection] = []
         self.fatal: FatalError | None = None

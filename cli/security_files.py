@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
+from coordinator.adapters.server.listeners import ListenersSecurity
 from coordinator.app.security.http import HttpSecurity
 from coordinator.app.security.internal_secret import FileSecret
-from coordinator.app.security.listeners import ListenersSecurity
 from coordinator.app.security.nodes import security_to_nodes
 from coordinator.config.sections.security import SaslMechanism
 from coordinator.config.settings import Settings

@@ -29,7 +29,8 @@ from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.adapters.metrics.http import HttpServer
 from coordinator.adapters.metrics.registry import Metrics, Sample
 from coordinator.adapters.peers import PooledPeers
-from coordinator.adapters.server.contract import Handler, IncomingRequest, Respond, ServerLimits
+from coordinator.adapters.server.contract import Handler, IncomingRequest, Respond, ServerLimits, TakeRun
+from coordinator.adapters.server.listeners import ListenersSecurity
 from coordinator.adapters.server.server import Server
 from coordinator.adapters.snapshots.folder import SnapshotFolder
 from coordinator.adapters.sqlite.directory import SqliteDirectory
@@ -47,7 +48,6 @@ from coordinator.app.requests.quotas import quota_gate
 from coordinator.app.security.authorization import KafkaRules, rules_of, rules_of_kafka
 from coordinator.app.security.http import HttpSecurity
 from coordinator.app.security.internal_secret import SecretSource, secret_source
-from coordinator.app.security.listeners import ListenersSecurity
 from coordinator.app.security.nodes import security_to_nodes
 from coordinator.app.snapshot_store import durable_snapshots
 from coordinator.app.store_folder import StoreFolderError, prepare_store_folder
@@ -326,7 +326,7 @@ class Process:
         table = ApiTable(wire_kip_keys_enabled=settings.wire_kip_keys_enabled)
         ports: dict[str, int] = {}
         for listener in settings.listeners:
-            server = Server(NoNodeYet(), listener=listener.name, table=table, limits=limits, security=security.of(listener.name))
+            server = Server(NoNodeYet(), table, listener=listener.name, limits=limits, security=security.of(listener.name))
             try:
                 ports[listener.name] = await server.start(listener.host, listener.port)
             except OSError as error:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.adapters.metrics.registry import Metrics, Sample
+from coordinator.adapters.server.listeners import ListenersSecurity
 from coordinator.adapters.server.server import Server
 from coordinator.app.requests.quotas import QUOTAS, QuotaGate
 from coordinator.app.security.authorization import KafkaRules
-from coordinator.app.security.listeners import ListenersSecurity
 from coordinator.app.version import installed_version
 from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.core.leadership.states import State

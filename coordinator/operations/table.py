@@ -73,6 +73,25 @@ class Api:
         return self.operation.versions
 
     @property
+    def name(self) -> str:
+        """The name of the operation."""
+        return self.operation.name
+
+    @property
+    def is_unbounded(self) -> bool:
+        """True when a small request can have a large answer."""
+        return self.operation.is_unbounded
+
+    def is_flexible(self, version: int) -> bool | None:
+        """Tell whether a version has tagged fields; None for a version that there is not."""
+        known = self.versions.get(version)
+        return None if known is None else known.flexible
+
+    def check(self, version: int, data: bytes, body_offset: int) -> None:
+        """Raise MalformedMessage for a body that is no request of a version."""
+        self.operation.decode(version, data, body_offset)
+
+    @property
     def is_kip_key(self) -> bool:
         """True for the KIP's own numbers, which `wire.kip.keys.enabled` can hide."""
         return self.key != self.operation.key
@@ -82,8 +101,7 @@ class Api:
 
         ApiVersions has 0, or old clients could not read it; so has what is answered to an unknown version.
         """
-        known = self.versions.get(version)
-        return self.key != ApiKey.API_VERSIONS and known is not None and known.flexible
+        return self.key != ApiKey.API_VERSIONS and bool(self.is_flexible(version))
 
 
 def numbers_of(operations: Iterable[Operation]) -> dict[int, Api]:

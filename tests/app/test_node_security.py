@@ -10,8 +10,8 @@ import pytest
 
 from coordinator.adapters.peers import PooledPeers
 from coordinator.adapters.server.contract import Handler, IncomingRequest, Respond, ServerLimits
+from coordinator.adapters.server.listeners import ListenersSecurity
 from coordinator.app.security.internal_secret import FileSecret
-from coordinator.app.security.listeners import ListenersSecurity
 from coordinator.app.security.nodes import security_to_nodes
 from coordinator.config import Settings, load_settings
 from coordinator.protocol.codec import encode

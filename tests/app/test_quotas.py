@@ -21,7 +21,7 @@ from coordinator.app.requests.quotas import BURST_S, PRINCIPALS_MAX, WAIT_MAX_S,
 from coordinator.client.routing.connection import ClientConnection
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.files import COMMIT_FILE
-from coordinator.operations.table import OPERATIONS
+from coordinator.operations.table import OPERATIONS, ApiTable
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.entity import blank
@@ -261,7 +261,7 @@ async def test_over_a_socket_a_node_tells_how_long_it_throttles() -> None:
         await started.leads()
         dispatcher = Dispatcher(started.node, Metrics(), Everything())
         gate = QuotaGate(dispatcher, {"requests": 1 / BURST_S}, is_node=dispatcher.access.is_node)
-        server = Server(gate, listener="PLAINTEXT")
+        server = Server(gate, ApiTable(), listener="PLAINTEXT")
         port = await server.start("127.0.0.1", 0)
         connection = await ClientConnection.connect("127.0.0.1", port, client_id="c", timeout_s=60)
         answers: list[Any] = [await connection.call(blank(DescribeTopicsRequest, timeout_ms=1_000), 60) for _ in range(2)]

@@ -19,7 +19,7 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL
 from coordinator.operations import discovery
 from coordinator.operations.nodes import update_schema_level_response
-from coordinator.operations.table import decode_request
+from coordinator.operations.table import ApiTable, decode_request
 from coordinator.protocol import messages as m
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import Message, encode
@@ -101,7 +101,7 @@ class ScriptedNode(Handler):
         self.cluster = cluster
         self.node_id = node_id
         self.port = 0
-        self.server = Server(self, listener=f"node-{node_id}")
+        self.server = Server(self, ApiTable(), listener=f"node-{node_id}")
         self.trouble: list[Trouble] = []
         self.seen: list[IncomingRequest] = []
         self.told: dict[int, int] = {}

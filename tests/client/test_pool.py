@@ -72,7 +72,7 @@ async def test_a_lost_connection_is_made_again() -> None:
         with pytest.raises(ConnectionLost) as refused:
             await pool.request(line, KEY, 0, b"", REMAINS_S)
         assert not refused.value.was_sent
-        again = type(server)(Echo(), listener="test")
+        again = type(server)(Echo(), server.table, listener="test")
         assert await again.start("127.0.0.1", port) == port
         assert await pool.request(line, KEY, 0, b"x", REMAINS_S) == b"x"
         await pool.close()

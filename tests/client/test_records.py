@@ -353,6 +353,7 @@ async def test_a_record_without_a_timestamp_gets_the_time_of_its_write(cluster: 
 
 async def test_values_of_wrong_types_are_named(cluster: ScriptedCluster, store: ObjectStore) -> None:
     async with client_of(cluster, store) as client:
+        offsets: dict[int, Any] = {0: "1"}
         made: tuple[tuple[Callable[[], object], str], ...] = (
             (lambda: Record(value="text"), "Record(value=...) is 'text' of type str; wanted: bytes or None"),
             (lambda: Record(key=7), "Record(key=...) is 7 of type int; wanted: bytes or None"),
@@ -361,7 +362,7 @@ async def test_values_of_wrong_types_are_named(cluster: ScriptedCluster, store: 
             (lambda: client.read("orders", 0, offset=1.5), "offset=1.5 has the type float; wanted: int"),
             (lambda: client.read("orders", "0"), "partition='0' has the type str; wanted: int"),
             (lambda: client.read(7), "topic=7 has the type int; wanted: str"),
-            (lambda: client.read("orders", [0], offset=dict([(0, "1")])), "offset of partition 0='1' has the type str; wanted: int"),
+            (lambda: client.read("orders", [0], offset=offsets), "offset of partition 0='1' has the type str; wanted: int"),
         )
         for make, text in made:
             with pytest.raises(TypeError, match=re.escape(text)):

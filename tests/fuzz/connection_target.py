@@ -23,6 +23,7 @@ from coordinator.adapters.server.contract import (
 )
 from coordinator.adapters.server.server import Server
 from coordinator.config.sections.security import SaslMechanism
+from coordinator.operations.table import ApiTable
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.framing import FrameReader, request_frame
 from coordinator.security.mechanisms import ListenerLogins
@@ -89,7 +90,7 @@ async def _start() -> tuple[Server, _Served]:
     logins = ListenerLogins(
         [SaslMechanism.PLAIN, SaslMechanism.SCRAM_SHA_256], nodes=NoUsers(), users=known_users(USER), passwords=passwords()
     )
-    server = Server(served, limits=LIMITS, security=ListenerSecurity(has_login=True, logins=logins))
+    server = Server(served, ApiTable(), limits=LIMITS, security=ListenerSecurity(has_login=True, logins=logins))
     # It admits connections while it listens, and no other than those of this module comes.
     await server.start("127.0.0.1", 0)
     return server, served

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from coordinator.adapters.server.contract import Handler, IncomingRequest, ListenerSecurity, Respond, ServerLimits
+from coordinator.adapters.server.contract import Handler, IncomingRequest, ListenerSecurity, Respond, ServedApis, ServerLimits
 from coordinator.adapters.server.server import Server
 from coordinator.operations.table import ApiTable
 
@@ -45,9 +45,9 @@ class Held(Handler):
 
 @asynccontextmanager
 async def serving(
-    handler: Handler, limits: ServerLimits | None = None, table: ApiTable | None = None, security: ListenerSecurity | None = None
+    handler: Handler, limits: ServerLimits | None = None, table: ServedApis | None = None, security: ListenerSecurity | None = None
 ) -> AsyncIterator[tuple[Server, int]]:
-    server = Server(handler, limits=limits, table=table, listener="test", security=security)
+    server = Server(handler, table or ApiTable(), limits=limits, listener="test", security=security)
     port = await server.start("127.0.0.1", 0)
     try:
         yield server, port

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from coordinator.adapters.server.contract import ListenerSecurity
-from coordinator.app.security.listeners import ListenersSecurity
+from coordinator.adapters.server.listeners import ListenersSecurity
 from coordinator.config import load_settings
 from coordinator.security.client_security import ClientSecurity
 from coordinator.security.scram import NoUsers

@@ -124,6 +124,51 @@ async def test_api_versions_is_answered_by_the_server(version: int) -> None:
         writer.close()
 
 
+class _Only:
+    """A table of one request, as another service than the coordinator may have it: number 0, of which versions 3 and 9 are served."""
+
+    name, canonical, is_unbounded = "PRODUCE", 77, True
+
+    def find(self, api_key: int) -> _Only | None:
+        return self if api_key in (0, ApiKey.API_VERSIONS) else None
+
+    def api_versions_body(self, version: int) -> bytes:
+        return b"served: %d" % version
+
+    def is_flexible(self, version: int) -> bool | None:
+        return {3: False, 9: True}.get(version)
+
+    def is_response_tagged(self, version: int) -> bool:
+        return version == 9
+
+    def check(self, version: int, data: bytes, body_offset: int) -> None:
+        if data[body_offset:] != b"sound":
+            raise MalformedMessage("unsound")
+
+
+async def test_the_table_that_a_server_is_given_says_all_about_requests() -> None:
+    handler = Echo()
+    async with serving(handler, table=_Only()) as (server, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for version, flexible in ((3, False), (9, True)):
+            writer.write(_request(version, b"body", key=0, version=version, flexible=flexible))
+            assert reply_body(await read_frame(reader), tagged=flexible) == b"body"
+        assert [(one.api_key, one.wire_api_key, one.api_version) for one in handler.seen] == [(77, 0, 3), (77, 0, 9)]
+        for version, body in ((3, b"sound"), (5, b"anything")):
+            writer.write(_request(1, body, key=18, version=version, flexible=False))
+            assert reply_body(await read_frame(reader), tagged=False) == b"served: %d" % version
+        writer.write(_request(1, b"other", key=18, version=9))
+        assert await read_to_end(reader) == b""
+        writer.close()
+        await until(lambda: server.stats.closed == {CloseReason.MALFORMED: 1})
+        for key, version in ((0, 4), (KEY, 0)):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(_request(1, b"body", key=key, version=version))
+            assert await read_to_end(reader) == b""
+            writer.close()
+        await until(lambda: server.stats.closed[CloseReason.UNSUPPORTED] == 2)
+
+
 async def test_answers_have_the_header_of_their_version() -> None:
     """Clients that ask in an old version read an answer without tagged fields in its header."""
     of_the_server = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}

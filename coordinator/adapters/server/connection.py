@@ -20,13 +20,13 @@ from coordinator.adapters.server.contract import (
     Peer,
     RequestKind,
     RequestRun,
+    ServedApis,
     ServerLimits,
     ServerStats,
     TakeRun,
 )
 from coordinator.adapters.server.login_desk import LoginDesk
 from coordinator.adapters.server.waiting_room import WaitingRoom
-from coordinator.operations.table import ApiTable
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.framing import FrameReader, Pending, ReplyQueue, read_request_head, read_request_header
 from coordinator.protocol.framing_loops import HEAD_BYTES, KIND_BYTES, same_heads
@@ -48,7 +48,7 @@ class Owner(Protocol):
     """The server as its connections see it."""
 
     handler: Handler
-    table: ApiTable
+    table: ServedApis
     limits: ServerLimits
     stats: ServerStats
     listener: str
@@ -378,35 +378,35 @@ class Connection(asyncio.Protocol):
         """Everything before a request's body; None if no handler has to see it: it is answered, or refused, already."""
         key, version, correlation_id = read_request_head(frame)
         api = self._owner.table.find(key)
-        schema = None if api is None else api.versions.get(version)
-        if api is None or (schema is None and key != _API_VERSIONS):
+        flexible = None if api is None else api.is_flexible(version)
+        if api is None or (flexible is None and key != _API_VERSIONS):
             self.close(CloseReason.UNSUPPORTED, f"request {key} version {version}; ApiVersions tells what is served")
             return None
         if self._must_log_in and key != _API_VERSIONS and key not in _LOGIN:
             why = "its login has come to its end, log in again" if self._desk.has_logged_in else "log in first"
-            self.close(CloseReason.NOT_LOGGED_IN, f"{api.operation.name}: {why}")
+            self.close(CloseReason.NOT_LOGGED_IN, f"{api.name}: {why}")
             return None
-        if schema is None or key == _API_VERSIONS:
+        if flexible is None or key == _API_VERSIONS:
             self._stats.requests[key] += 1
             pending = self._expect(correlation_id, frame, is_tagged=api.is_response_tagged(version))
-            if schema is not None:
-                api.operation.decode(version, frame, read_request_header(frame, flexible=schema.flexible).body_offset)
+            if flexible is not None:
+                api.check(version, frame, read_request_header(frame, flexible=flexible).body_offset)
             # A client that knows a later ApiVersions than we do asks again with one we do know, so nothing more is read here.
             self.answer(pending, 0, self._owner.table.api_versions_body(version))
             return None
-        _, _, _, client_id, body_offset = read_request_header(frame, flexible=schema.flexible)
+        _, _, _, client_id, body_offset = read_request_header(frame, flexible=flexible)
         if key in _LOGIN:
             self._stats.requests[key] += 1
             pending = self._expect(correlation_id, frame, is_tagged=api.is_response_tagged(version))
             self._desk.take(key, version, frame, body_offset, pending)
             return None
-        kind = RequestKind(api.operation.key, version, client_id, body_offset, key)
+        kind = RequestKind(api.canonical, version, client_id, body_offset, key)
         self._head = _Head(
             frame[:KIND_BYTES],
             frame[HEAD_BYTES:body_offset],
             kind,
             api.is_response_tagged(version),
-            api.operation.is_unbounded,
+            api.is_unbounded,
             self._owner.handler.runs.get(kind.api_key),
         )
         return self._head

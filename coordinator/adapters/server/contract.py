@@ -141,6 +141,41 @@ class Handler(Protocol):
         """
 
 
+class ServedApi(Protocol):
+    """A request that a listener serves, under one of its numbers."""
+
+    @property
+    def name(self) -> str:
+        """Its name in messages."""
+
+    @property
+    def canonical(self) -> int:
+        """The number by which handlers know it."""
+
+    @property
+    def is_unbounded(self) -> bool:
+        """Whether a small request can have a large answer."""
+
+    def is_flexible(self, version: int) -> bool | None:
+        """Whether a version has tagged fields; None for a version that is not served."""
+
+    def is_response_tagged(self, version: int) -> bool:
+        """Whether responses of a version have header version 1; also for a version that is not served."""
+
+    def check(self, version: int, data: bytes, body_offset: int) -> None:
+        """Raise MalformedMessage for a body that is no request of a version."""
+
+
+class ServedApis(Protocol):
+    """The requests that a listener serves."""
+
+    def find(self, api_key: int) -> ServedApi | None:
+        """Return the request of a number if it is served."""
+
+    def api_versions_body(self, version: int) -> bytes:
+        """Encode the answer to ApiVersions, which says what is served; also for a version that there is not."""
+
+
 class CloseReason(Enum):
     """Why a connection ended."""
 

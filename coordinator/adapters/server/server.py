@@ -12,10 +12,9 @@ from typing import Final
 
 from coordinator.adapters.server.close_log import CloseLog
 from coordinator.adapters.server.connection import Connection
-from coordinator.adapters.server.contract import CloseReason, Handler, ListenerSecurity, ServerLimits, ServerStats
+from coordinator.adapters.server.contract import CloseReason, Handler, ListenerSecurity, ServedApis, ServerLimits, ServerStats
 from coordinator.adapters.server.tls_handshake import Arrival
 from coordinator.adapters.server.waiting_room import WaitingRoom
-from coordinator.operations.table import ApiTable
 
 log = logging.getLogger(__name__)
 
@@ -30,9 +29,9 @@ class Server:
     def __init__(
         self,
         handler: Handler,
+        table: ServedApis,
         *,
         listener: str = "internal",
-        table: ApiTable | None = None,
         limits: ServerLimits | None = None,
         stats: ServerStats | None = None,
         security: ListenerSecurity | None = None,
@@ -40,7 +39,7 @@ class Server:
         self.handler = handler
         """Serves the requests that are read from now on; may be replaced."""
         self.listener = listener
-        self.table = table or ApiTable()
+        self.table = table
         self.limits = limits or ServerLimits()
         self.stats = stats or ServerStats()
         self.security = security or ListenerSecurity()

@@ -1,4 +1,4 @@
-"""The security of the listeners, made from the settings at a start and kept up with files that change."""
+"""The security of listeners, made from the settings at a start and kept up with files that change."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from coordinator.adapters.server.contract import ListenerSecurity
 from coordinator.config.sections.security import ListenerSettings, SaslMechanism
-from coordinator.config.settings import Settings
+from coordinator.config.values import Listener, SecurityProtocol
 from coordinator.runtime.failures import FatalError
 from coordinator.security.certificate_names import principal_of
 from coordinator.security.mechanisms import ListenerLogins
@@ -29,13 +29,27 @@ LOG = logging.getLogger(__name__)
 LOOK_INTERVAL_S: Final = 2.0
 
 
+class SecuredListeners(Protocol):
+    """The settings of a process that has listeners."""
+
+    @property
+    def listeners(self) -> Sequence[Listener]:
+        """The listeners by their names."""
+
+    def protocol_of(self, listener: str) -> SecurityProtocol | None:
+        """Return how a listener is secured."""
+
+    def for_listener(self, listener: str) -> ListenerSettings:
+        """Return the settings of one listener."""
+
+
 class ListenersSecurity:
     """Makes the security of each listener. Files and keys are shared by the listeners that name the same ones.
 
     Raises `FatalError` for files that are not usable. `nodes` knows the service's own nodes; `executor` hashes passwords and reads keys.
     """
 
-    def __init__(self, settings: Settings, *, nodes: ScramUsers, executor: Executor) -> None:
+    def __init__(self, settings: SecuredListeners, *, nodes: ScramUsers, executor: Executor) -> None:
         self._settings = settings
         self._nodes = nodes
         self._executor = executor
