@@ -24,9 +24,6 @@ from cli.outcome import Exit
 from coordinator.adapters.objectstore import open_store
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import InvalidRequest, NotFound, OffsetOutOfRange, Unavailable
-from coordinator.client.migration.classic import MigrationRefused
-from coordinator.client.migration.driver import MigrationDriver
-from coordinator.client.migration.hybrid import HybridReader
 from coordinator.client.model import CommitOutcome, PartitionId
 from coordinator.client.records.ulid import new_ulid
 from coordinator.config.values import StoreUrl

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from coordinator.client.calls.migrations import DisklessLogState
-from coordinator.client.errors import DisklessError, InvalidRequest
+from coordinator.client.errors import InvalidRequest, ServiceError
 from coordinator.kafka.errors import ErrorCode
 from migration.calls import MigrationCalls
 from migration.classic import (
@@ -70,7 +70,7 @@ class MigrationDriver:
         migrate, B0 is proposed with the recorded epoch, and a reset since then is the end. Without, it is waited until Kafka has
         reached the recorded epoch, as a leader must.
 
-        Raises `MigrationRefused`, `WrittenPastBoundary` when records stand at or above B0, `DisklessError` of the coordinator, and what the
+        Raises `MigrationRefused`, `WrittenPastBoundary` when records stand at or above B0, `ServiceError` of the coordinator, and what the
         port raises.
         """
         known = await self._describe(partition, planned_epoch)
@@ -128,7 +128,7 @@ class MigrationDriver:
     async def _initialise(
         self, partition: ClassicPartition, known: DisklessLogState, state: ClassicState, read: ProducerBatches
     ) -> MigratedPartition | None:
-        """Propose B0; None when another leadership or another B0 was quicker. Raises `DisklessError`."""
+        """Propose B0; None when another leadership or another B0 was quicker. Raises `ServiceError`."""
         # The recorded epoch was read before the log was looked at, so a reset since then fences this proposal.
         epoch = max(state.leader_epoch, known.leader_epoch)
         try:

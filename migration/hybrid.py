@@ -40,7 +40,7 @@ class HybridReader:
     async def offset_for(self, partition: int, timestamp: int) -> HybridOffset | None:
         """Look up an offset by time in ms, EARLIEST or LATEST; None when no record is so young.
 
-        Raises `DisklessError`, Kafka's errors; ValueError for other negative times.
+        Raises `ServiceError`, Kafka's errors; ValueError for other negative times.
         """
         if timestamp < 0 and timestamp not in (EARLIEST, LATEST):
             raise ValueError(

@@ -76,7 +76,7 @@ class MigrationPlan:
 async def make_plan(client: DisklessClient, topic: KafkaClassicTopic, metadata_topic: str, timeout_ms: int) -> MigrationPlan:
     """Look at the topic in Kafka and at the service.
 
-    Raises `ClassicTopicMissing`, `MigrationRefused` as `known_topic`, `DisklessError`, `KafkaException`.
+    Raises `ClassicTopicMissing`, `MigrationRefused` as `known_topic`, `ServiceError`, `KafkaException`.
     """
     reserved = why_classic(topic.name, metadata_topic)
     if reserved is not None:
@@ -110,11 +110,11 @@ async def known_topic(client: DisklessClient, name: str, topic_id: bytes | None,
 
 
 async def known_logs(client: DisklessClient, topic: TopicDescription | None, timeout_ms: int) -> tuple[DisklessLogState, ...]:
-    """Return the states of all partitions that the service knows. Raises `DisklessError`."""
+    """Return the states of all partitions that the service knows. Raises `ServiceError`."""
     if topic is None:
         return ()
     partitions = [PartitionId(topic.topic_id, one.partition) for one in topic.partitions]
-    found = await client.describe_diskless_logs(partitions, timeout_ms=timeout_ms)
+    found = await client.admin.describe_diskless_logs(partitions, timeout_ms=timeout_ms)
     for one in found:
         one.raise_for_error()
     return tuple(found)

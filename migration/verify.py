@@ -59,7 +59,7 @@ class PartitionProof:
 async def prove(calls: MigrationCalls, reader: WholeReader, witness: ClassicWitness, partition: ClassicPartition) -> PartitionProof:
     """Read a whole partition; an object that is missing or cut is a finding.
 
-    Raises `DisklessError`, `StoreDenied`, `StoreUnavailable` and Kafka's errors when something cannot be read now.
+    Raises `ServiceError`, `StoreDenied`, `StoreUnavailable` and Kafka's errors when something cannot be read now.
     """
     index = partition.partition
     log = await calls.describe_diskless_log(partition.topic_id, index)

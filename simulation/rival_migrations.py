@@ -21,9 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from coordinator.client.calls.migrations import DisklessLogState
-from coordinator.client.errors import DisklessError, ServiceError, error_of
-from coordinator.client.migration.classic import ClassicState, MigrationRefused, ProducerBatches
-from coordinator.client.migration.driver import MigrationDriver
+from coordinator.client.errors import ServiceError, error_of
 from coordinator.client.model import SeededBatch, SeededProducer
 from coordinator.core.commands import (
     CommitFile,

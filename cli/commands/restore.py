@@ -292,10 +292,10 @@ async def _report(bootstrap_server: str, store: ObjectStore, wal: str, snapshots
                 if await store.head(key) is not None:
                     return False
                 # Retention may have deleted its last batch, and the node the object, since the file was listed.
-                (now,) = await client.describe_files([key], timeout_ms=milliseconds(timeout_s))
+                (now,) = await client.admin.describe_files([key], timeout_ms=milliseconds(timeout_s))
                 return now.has_live_batches or now.error not in (ErrorCode.NONE, ErrorCode.RESOURCE_NOT_FOUND)
 
-            _say_restore(await client.restore(timeout_ms=milliseconds(timeout_s)))
+            _say_restore(await client.admin.restore(timeout_ms=milliseconds(timeout_s)))
             # In every state: an owner that only remembers the key of a file has lost nothing.
             files = client.admin.list_files(states=tuple(FileState), timeout_ms=milliseconds(timeout_s))
             try:

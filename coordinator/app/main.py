@@ -23,13 +23,14 @@ from functools import partial
 
 from coordinator.adapters.kafka.acls import KafkaAcls
 from coordinator.adapters.kafka.agreed_secret import AgreedSecret
+from coordinator.adapters.kafka.classic_starts import KafkaClassicLogs
 from coordinator.adapters.kafka.producing.librdkafka import is_usable
 from coordinator.adapters.kafka.settings import KafkaPropertyRefused, prove_user_properties
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.adapters.metrics.http import HttpServer
 from coordinator.adapters.metrics.registry import Metrics, Sample
 from coordinator.adapters.peers import PooledPeers
-from coordinator.adapters.server.contract import Handler, IncomingRequest, Respond, ServerLimits, TakeRun
+from coordinator.adapters.server.contract import Handler, IncomingRequest, Respond, ServerLimits
 from coordinator.adapters.server.listeners import ListenersSecurity
 from coordinator.adapters.server.server import Server
 from coordinator.adapters.snapshots.folder import SnapshotFolder

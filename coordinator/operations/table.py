@@ -78,6 +78,11 @@ class Api:
         return self.operation.name
 
     @property
+    def canonical(self) -> int:
+        """The number by which handlers know the operation."""
+        return self.operation.key
+
+    @property
     def is_unbounded(self) -> bool:
         """True when a small request can have a large answer."""
         return self.operation.is_unbounded

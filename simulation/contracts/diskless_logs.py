@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
-from coordinator.client.errors import DisklessError, ServiceError
-from coordinator.client.migration.calls import MigrationCalls
+from coordinator.client.errors import ServiceError
 from coordinator.kafka.errors import ErrorCode
 from migration.calls import MigrationCalls
 

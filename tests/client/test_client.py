@@ -20,7 +20,6 @@ from coordinator.client.routing.retry import RetryPolicy
 from coordinator.core.commands import FileStanding
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import LATEST
-from coordinator.operations.files import COMMIT_FILE
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.commit_file import BATCH, CommitFileBody, decode_commit_response, encode_commit_file
 from coordinator.protocol.messages import CommitBatch
@@ -432,7 +431,7 @@ async def test_one_node_can_be_spoken_to_without_retries() -> None:
         cluster.add_topic(TOPIC, "t", 2)
         rows = np.zeros(2, BATCH)
         rows["topic_id"], rows["partition"], rows["magic"] = TOPIC, [0, 1], 2
-        node = client.node("127.0.0.1", cluster.nodes[1].port)
+        node = client.admin.node("127.0.0.1", cluster.nodes[1].port)
         body = await node.request(ApiKey.COMMIT_FILE, 0, encode_commit_file(CommitFileBody("k", 1, 0, [0, 1], rows)))
         assert decode_commit_response(body).results["error_code"].tolist() == [0, 16]
         assert len(cluster.commits) == 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -25,7 +24,7 @@ from coordinator.core.reads.retention import Known
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import AFTER_MAX_MS
 from coordinator.kafka.topic_configs import ConfigOperation, Retention
-from coordinator.runtime.retention.enforcer import Expired, RetentionEnforcer
+from coordinator.runtime.retention.enforcer import Expired, held_by_time
 from coordinator.runtime.retention.rules import RetentionRules
 from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import TOPIC, batch, commit
@@ -230,12 +229,5 @@ def test_partitions_that_nothing_holds_are_not_sorted() -> None:
         def __lt__(self, _other: object) -> bool:
             raise AssertionError
 
-    enforcer = RetentionEnforcer(
-        replicas={0: SimpleNamespace(look=lambda *_: 0)},  # type: ignore[dict-item]
-        view=SimpleNamespace(directory=None),  # type: ignore[arg-type]
-        router=SimpleNamespace(),  # type: ignore[arg-type]
-        rules=SimpleNamespace(),  # type: ignore[arg-type]
-        clock_ms=lambda: 0,
-    )
     known = {Unsorted((TOPIC, partition)): Known(0, 0, oldest_ms=0) for partition in range(3)}
-    assert enforcer._held(0, known) == []
+    assert held_by_time(known, 0, lambda _topic_id: True) == []

@@ -162,7 +162,7 @@ async def _migrate_all(driver: MigrationDriver, topic: KafkaClassicTopic, plan: 
     """Migrate the partitions side by side, and tell of each as it ends; one that cannot be migrated does not hold up the others."""
     from confluent_kafka import KafkaException
 
-    from coordinator.client.errors import DisklessError
+    from coordinator.client.errors import ServiceError
     from coordinator.printable import plain
     from migration.classic import MigrationRefused, WrittenPastBoundary
 
@@ -302,7 +302,7 @@ async def take_back(
     has got records meanwhile, the writers are stopped again. Raises `Failed`, `MigrationRefused`, `KafkaException`.
     """
     from cli.outcome import Failed
-    from coordinator.client.errors import DisklessError
+    from coordinator.client.errors import ServiceError
     from migration.plan import known_logs
 
     await fence.open()

@@ -76,7 +76,7 @@ async def _verify(name: str, place: KafkaPlace, bootstrap_server: str, store: Ob
 
     from cli.outcome import Exit, Failed
     from cli.service import milliseconds
-    from coordinator.client.errors import DisklessError
+    from coordinator.client.errors import ServiceError
     from coordinator.object_store import StoreError
     from coordinator.printable import plain
     from migration.hybrid import HybridReader

@@ -38,7 +38,7 @@ class Workers:
         )
         self.retention = RetentionEnforcer(context, rules=config.retention)
         self.owners_asked = OwnersAsked(context)
-        self.pace = BackgroundPace(context.replicas)
+        self.pace = BackgroundPace(context.replicas, config.pace)
         self.files = FileCleaner(
             context, asked=self.owners_asked, remover=_remover(context, config, ports), rules=config.files, pace=self.pace
         )

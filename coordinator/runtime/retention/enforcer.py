@@ -204,17 +204,8 @@ class RetentionEnforcer:
             if not again:
                 break
             keys = again
-        run.held = self._held(coordinator_id, run.known)
-
-    def _held(self, coordinator_id: int, known: Mapping[Key, Known]) -> list[HeldByTime]:
-        """The partitions of which retention by time deletes nothing before some time in the future. Raises `NotReadable`."""
         limit_ms = self._replicas[coordinator_id].look(ShardView.log_clock_ms, self._clock_ms()) + AFTER_MAX_MS
-        # Only those are sorted: all that are known may be a hundred thousand, and this holds the event loop.
-        return sorted(
-            HeldByTime(*key, one.oldest_ms, one.oldest_end)
-            for key, one in known.items()
-            if one.oldest_ms is not None and one.oldest_ms > limit_ms and self._retention(key[0]).ms >= 0
-        )
+        run.held = held_by_time(run.known, limit_ms, lambda topic_id: self._retention(topic_id).ms >= 0)
 
     def _partitions(self, coordinator_id: int, topic_ids: Collection[bytes]) -> Iterator[Key]:
         """The partitions of topics that have a limit when their turn comes. Raises `NotReadable`."""
@@ -330,3 +321,13 @@ class _Run:
         before = self.expired.get(key)
         expired = Expired(*key, look.log_start, look.delete_to, look.batches, look.size_bytes)
         self.expired[key] = expired if before is None else before.joined(expired)
+
+
+def held_by_time(known: Mapping[Key, Known], limit_ms: int, has_time_limit: Callable[[bytes], bool]) -> list[HeldByTime]:
+    """Return the partitions whose oldest batch has a timestamp after `limit_ms`, so that retention by time deletes nothing of them."""
+    # Only those are sorted: all that are known may be a hundred thousand, and this holds the event loop.
+    return sorted(
+        HeldByTime(*key, one.oldest_ms, one.oldest_end)
+        for key, one in known.items()
+        if one.oldest_ms is not None and one.oldest_ms > limit_ms and has_time_limit(key[0])
+    )
