@@ -213,7 +213,7 @@ def licence_of_package(name: str) -> str | None:
         metadata = importlib.metadata.metadata(name)
     except importlib.metadata.PackageNotFoundError:
         return None
-    told = [metadata[field] for field in ("License-Expression", "License") if field in metadata and metadata[field] not in ("", "UNKNOWN")]
+    told = [metadata[field] for field in ("License-Expression", "License") if field in metadata and metadata[field] not in {"", "UNKNOWN"}]
     named = [one.removeprefix(_CLASSIFIER) for one in metadata.get_all("Classifier") or [] if one.startswith(_CLASSIFIER)]
     return told[0] if told else named[0] if len(named) == 1 else None
 
