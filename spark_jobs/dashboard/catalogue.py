@@ -84,7 +84,7 @@ PANELS = (
 
 OTHERS = (
     ("/api/overview", "The verdict with every problem, rates of the last ten seconds, exact totals.", ()),
-    ("/api/service", "What the coordinators' /metrics say: commit latency, rejects, processes, standby lag.", (_RANGE,)),
+    ("/api/service", "What the nodes' /metrics say: who answers and leads, commit latency.", (_RANGE,)),
     ("/api/events", "Server-sent events: `overview` when something changed and every few seconds.", ()),
     (
         "/api/findings/acknowledge",

@@ -1,4 +1,7 @@
-"""Measurements of the service itself, from its coordinators' /metrics: commit latency, rejects by error, how far standbys are behind.
+"""What only the nodes know, from their /metrics: who answers and leads, commit latency and rate, failures of disk and object store.
+
+The page needs it to judge the monitor and to name a dead node. All else that nodes measure (rejects, lag of standbys, background loops,
+connections) has Grafana's boards, alerts and `diskless doctor`.
 
 Each coordinator is asked on its own, with a short time limit; one that does not answer is shown as down and disturbs
 nothing. Counters become differences between two looks; one that fell was restarted and counts from zero. What was seen is
@@ -19,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json
 from spark_jobs.dashboard.scraping import Scraping
-from spark_jobs.dashboard.verdict import Level, PageProblem, counted, grouped
+from spark_jobs.dashboard.verdict import Level, PageProblem, counted
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +31,6 @@ COMMIT_API = "COMMIT_FILE"
 EVERY_S = 3.0
 WINDOW_S = 60.0
 KEPT_S = 3600.0
-LOOP_AGE_S_MAX = 60.0
-STANDBY_LAG_MAX = 10_000
 
 Buckets = dict[float, float]
 
@@ -40,18 +41,9 @@ class Scrape:
 
     time_ms: int
     commit_buckets: Buckets = field(default_factory=dict)
-    rejected: dict[str, float] = field(default_factory=dict)
-    requests: dict[tuple[str, str], float] = field(default_factory=dict)
     commits: dict[int, float] = field(default_factory=dict)
-    duplicates: float = 0.0
     delete_failures: float = 0.0
     states: dict[str, float] = field(default_factory=dict)
-    log_ends: dict[int, float] = field(default_factory=dict)
-    term_ends: dict[str, float] = field(default_factory=dict)
-    loop_ages_s: dict[str, float] = field(default_factory=dict)
-    kafka_errors: float = 0.0
-    oldest_unacknowledged_s: float = 0.0
-    connections: float = 0.0
     offline_directories: list[str] = field(default_factory=list)
 
 
@@ -61,8 +53,6 @@ class Moment(NamedTuple):
     time_s: int
     p50_ms: float | None
     p99_ms: float | None
-    rejects_per_s: float
-    standby_lag: float
 
 
 @dataclass(slots=True)
@@ -92,33 +82,14 @@ def _take(scrape: Scrape, name: str, labels: Mapping[str, str], value: float) ->
     match name:
         case "request_seconds_bucket" if labels.get("api") == COMMIT_API:
             scrape.commit_buckets[float(labels["le"])] = value
-        case "rejected_batches_total":
-            error = labels.get("error", "")
-            scrape.rejected[error] = scrape.rejected.get(error, 0.0) + value
-        case "requests_total":
-            scrape.requests[(labels.get("api", ""), labels.get("error", ""))] = value
         case "commits_total":
             scrape.commits[int(labels["partition"])] = value
         case "partitions":
             scrape.states[labels.get("state", "")] = value
-        case "log_end_offset":
-            scrape.log_ends[int(labels["partition"])] = value
-        case "term_ends_total":
-            scrape.term_ends[labels.get("reason", "")] = value
-        case "background_loop_last_success_age_seconds":
-            scrape.loop_ages_s[labels.get("loop", "")] = value
-        case "duplicate_batches_total":
-            scrape.duplicates += value
         case "file_delete_failures_total":
             scrape.delete_failures += value
-        case "kafka_client_errors_total":
-            scrape.kafka_errors += value
         case "log_directory_offline" if value:
             scrape.offline_directories.append(labels.get("directory", ""))
-        case "connections":
-            scrape.connections += value
-        case "oldest_unacknowledged_entry_age_seconds":
-            scrape.oldest_unacknowledged_s = max(scrape.oldest_unacknowledged_s, value)
 
 
 def bucket_quantile(buckets: Mapping[float, float], share: float) -> float | None:
@@ -152,15 +123,6 @@ def grown_buckets(pairs: Iterable[tuple[Scrape, Scrape]]) -> Buckets:
         for bound, count in after.commit_buckets.items():
             sums[bound] = sums.get(bound, 0.0) + count - (0.0 if restarted else before.commit_buckets.get(bound, 0.0))
     return sums
-
-
-def standby_lags(scrapes: Sequence[Scrape | None]) -> list[dict[int, float]]:
-    """Return, for each process, by metadata partition, the number of entries that it is behind the furthest process."""
-    furthest: dict[int, float] = {}
-    for scrape in scrapes:
-        for partition, end in (scrape.log_ends if scrape else {}).items():
-            furthest[partition] = max(furthest.get(partition, 0.0), end)
-    return [{partition: furthest[partition] - end for partition, end in (scrape.log_ends if scrape else {}).items()} for scrape in scrapes]
 
 
 class ServiceMetrics:
@@ -211,12 +173,7 @@ class ServiceMetrics:
     def _keep_moment(self, pairs: list[tuple[Scrape, Scrape]], now_ms: int) -> None:
         buckets = grown_buckets(pairs)
         p50, p99 = bucket_quantile(buckets, 0.5), bucket_quantile(buckets, 0.99)
-        rejects = sum(
-            grown(sum(before.rejected.values()), sum(after.rejected.values())) / max(0.001, (after.time_ms - before.time_ms) / 1000)
-            for before, after in pairs
-        )
-        lag = max((value for lags in standby_lags([target.newest for target in self.targets]) for value in lags.values()), default=0.0)
-        self.moments.append(Moment(now_ms // 1000, _ms(p50), _ms(p99), round(rejects, 3), lag))
+        self.moments.append(Moment(now_ms // 1000, _ms(p50), _ms(p99)))
 
     def commits_per_s(self) -> float | None:
         """Commits that the service itself counted between the last two looks; None when no process was looked at twice."""
@@ -242,27 +199,16 @@ class ServiceMetrics:
             for path in target.newest.offline_directories if target.newest else ():
                 text = f"{target.address}: data directory {path} is offline"
                 found.append(PageProblem(level=Level.WARNING, text=text, panel="service"))
-            late = {loop: age for loop, age in (target.newest.loop_ages_s if target.newest else {}).items() if age > LOOP_AGE_S_MAX}
-            if late:
-                loop = max(late, key=lambda name: late[name])
-                text = f"{target.address}: background loop {loop} last succeeded {late[loop]:.0f} s ago"
-                found.append(PageProblem(level=Level.WARNING, text=text, panel="service"))
             if target.newest and (failures := round(grown(target.scrapes[0].delete_failures, target.newest.delete_failures))):
                 times = counted(failures, "time", "times")
                 text = f"{target.address}: deleting objects of files failed {times} within the last {WINDOW_S:.0f} s"
                 found.append(PageProblem(level=Level.WARNING, text=text, panel="files"))
-        lags = standby_lags([target.newest for target in self.targets])
-        worst = max(((lag, kpart) for of_one in lags for kpart, lag in of_one.items()), default=(0.0, 0))
-        if worst[0] > STANDBY_LAG_MAX:
-            text = f"A standby of coordinator {worst[1]} is {grouped(round(worst[0]))} entries behind"
-            found.append(PageProblem(level=Level.WARNING, text=text, panel="service"))
         return found
 
     def panel(self, query: PanelQuery, now_ms: int) -> Json:
         """Answer `/api/service`."""
         pairs = [(target.scrapes[0], target.scrapes[-1]) for target in self.targets if target.newest and len(target.scrapes) > 1]
         buckets = grown_buckets(pairs)
-        lags = standby_lags([target.newest for target in self.targets])
         first_s = now_ms // 1000 - min(query.range_s, int(KEPT_S))
         return {
             "configured": bool(self.targets),
@@ -271,12 +217,7 @@ class ServiceMetrics:
                 f"p{name}": _ms(bucket_quantile(buckets, share)) for name, share in (("50", 0.5), ("90", 0.9), ("99", 0.99))
             },
             "commits_in_window": round(max(buckets.values(), default=0.0)),
-            "rejected": _rejected([target.newest for target in self.targets], pairs),
-            "processes": [_process(target, lag, now_ms) for target, lag in zip(self.targets, lags, strict=True)],
-            "standby_lag": [
-                {"coordinator": kpart, "entries": max(of_one.get(kpart, 0.0) for of_one in lags)}
-                for kpart in sorted({kpart for of_one in lags for kpart in of_one})
-            ],
+            "processes": [_process(target, now_ms) for target in self.targets],
             "history": [moment._asdict() for moment in self.moments if moment.time_s >= first_s],
         }
 
@@ -285,23 +226,7 @@ def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds * 1000, 2)
 
 
-def _rejected(scrapes: Sequence[Scrape | None], pairs: Sequence[tuple[Scrape, Scrape]]) -> list[Json]:
-    whole: dict[str, float] = {}
-    lately: dict[str, float] = {}
-    for scrape in scrapes:
-        for error, count in (scrape.rejected if scrape else {}).items():
-            whole[error] = whole.get(error, 0.0) + count
-    for before, after in pairs:
-        for error, count in after.rejected.items():
-            lately[error] = lately.get(error, 0.0) + grown(before.rejected.get(error, 0.0), count)
-    return [
-        {"error": error, "batches": round(count), "in_window": round(lately.get(error, 0.0))}
-        for error, count in sorted(whole.items(), key=lambda item: (-item[1], item[0]))
-        if count
-    ]
-
-
-def _process(target: ScrapeTarget, lags: Mapping[int, float], now_ms: int) -> Json:
+def _process(target: ScrapeTarget, now_ms: int) -> Json:
     scrape = target.newest
     return {
         "address": target.address,
@@ -310,11 +235,5 @@ def _process(target: ScrapeTarget, lags: Mapping[int, float], now_ms: int) -> Js
         "down_ms": None if target.failed_since_ms is None else now_ms - target.failed_since_ms,
         "states": scrape.states if scrape else {},
         "commits": round(sum(scrape.commits.values())) if scrape else None,
-        "connections": round(scrape.connections) if scrape else None,
-        "lag_entries": max(lags.values(), default=0.0),
-        "kafka_errors": round(scrape.kafka_errors) if scrape else None,
-        "oldest_unacknowledged_s": scrape.oldest_unacknowledged_s if scrape else None,
-        "slowest_loop": max(scrape.loop_ages_s.items(), key=lambda item: item[1], default=None) if scrape else None,
-        "term_ends": scrape.term_ends if scrape else {},
         "offline_directories": scrape.offline_directories if scrape else [],
     }

@@ -1,4 +1,4 @@
-"""What the dashboard reads from the coordinators' metrics: their scrapes, what grew between two of them, who is behind."""
+"""What the dashboard reads from the coordinators' metrics: their scrapes, what grew between two of them, who answers."""
 
 from __future__ import annotations
 
@@ -15,21 +15,16 @@ import pytest
 from simulation.fakes.certificates import Authority
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.scraping import Scraping
-from spark_jobs.dashboard.service_metrics import Scrape, ServiceMetrics, bucket_quantile, grown_buckets, parse_scrape, standby_lags
+from spark_jobs.dashboard.service_metrics import Scrape, ServiceMetrics, bucket_quantile, grown_buckets, parse_scrape
 
 METRICS = """# TYPE diskless_coordinator_request_seconds histogram
 diskless_coordinator_request_seconds_bucket{api="COMMIT_FILE",le="0.01"} 90.0
 diskless_coordinator_request_seconds_bucket{api="COMMIT_FILE",le="0.1"} 99.0
 diskless_coordinator_request_seconds_bucket{api="COMMIT_FILE",le="+Inf"} 100.0
 diskless_coordinator_request_seconds_bucket{api="METADATA",le="+Inf"} 5.0
-# TYPE diskless_coordinator_rejected_batches counter
-diskless_coordinator_rejected_batches_total{partition="0",error="OUT_OF_ORDER_SEQUENCE_NUMBER"} 3.0
-diskless_coordinator_rejected_batches_total{partition="1",error="OUT_OF_ORDER_SEQUENCE_NUMBER"} 4.0
 # TYPE diskless_coordinator_partitions gauge
 diskless_coordinator_partitions{state="leading"} 2.0
-diskless_coordinator_log_end_offset{partition="0"} 50.0
 diskless_coordinator_commits_total{partition="0"} 10.0
-diskless_coordinator_background_loop_last_success_age_seconds{loop="snapshots"} 500.0
 diskless_coordinator_log_directory_offline{directory="/one"} 0.0
 diskless_coordinator_log_directory_offline{directory="/two"} 1.0
 something_new{x="y"} 1
@@ -39,8 +34,7 @@ something_new{x="y"} 1
 def test_a_scrape_is_read() -> None:
     scrape = parse_scrape(METRICS, 1)
     assert scrape.commit_buckets == {0.01: 90, 0.1: 99, float("inf"): 100}
-    assert scrape.rejected == {"OUT_OF_ORDER_SEQUENCE_NUMBER": 7}
-    assert (scrape.states, scrape.log_ends, scrape.commits) == ({"leading": 2}, {0: 50}, {0: 10})
+    assert (scrape.states, scrape.commits) == ({"leading": 2}, {0: 10})
     assert bucket_quantile(scrape.commit_buckets, 0.5) == pytest.approx(0.01 * 50 / 90)
     assert bucket_quantile(scrape.commit_buckets, 0.945) == pytest.approx(0.055)
     assert bucket_quantile(scrape.commit_buckets, 0.999) == 0.1
@@ -52,11 +46,6 @@ def test_what_grew_between_two_looks_and_after_a_restart() -> None:
     before, after, restarted = (Scrape(time_ms=0, commit_buckets=buckets) for buckets in ({1.0: 5.0}, {1.0: 7.0}, {1.0: 3.0}))
     assert grown_buckets([(before, after)]) == {1.0: 2.0}
     assert grown_buckets([(before, restarted), (before, after)]) == {1.0: 5.0}
-
-
-def test_standbys_are_behind_the_furthest() -> None:
-    lags = standby_lags([Scrape(time_ms=0, log_ends={0: 10, 1: 5}), None, Scrape(time_ms=0, log_ends={0: 8})])
-    assert lags == [{0: 0, 1: 0}, {}, {0: 2}]
 
 
 @pytest.fixture
@@ -101,15 +90,13 @@ async def test_coordinators_up_and_down_are_both_shown(coordinator: str, refused
     await service.look()
     answer = service.panel(PanelQuery(), now_ms)
     up, down = answer["processes"]
-    assert (up["up"], up["states"], up["slowest_loop"]) == (True, {"leading": 2}, ("snapshots", 500))
+    assert (up["up"], up["states"]) == (True, {"leading": 2})
     assert (up["offline_directories"], down["offline_directories"]) == (["/two"], [])
     assert (down["up"], down["down_ms"], "refused" in down["error"]) == (False, 5000, True)
-    assert answer["rejected"] == [{"error": "OUT_OF_ORDER_SEQUENCE_NUMBER", "batches": 7, "in_window": 0}]
     assert len(answer["history"]) == 2
     assert [problem.text for problem in service.problems(now_ms)] == [
         f"1 of 2 coordinator processes does not answer: {refused}",
         f"{coordinator}: data directory /two is offline",
-        f"{coordinator}: background loop snapshots last succeeded 500 s ago",
         f"{coordinator}: deleting objects of files failed 3 times within the last 60 s",
     ]
 

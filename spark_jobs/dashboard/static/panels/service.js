@@ -1,4 +1,4 @@
-// What the coordinators say of themselves: latency of commits, what was rejected and why, who is up, how far standbys are.
+// What the nodes say of themselves: who answers and leads, and the latency of commits. Grafana's boards have the rest.
 
 import { TimeChart } from "/static/charts.js";
 import { h, table } from "/static/dom.js";
@@ -8,10 +8,9 @@ import * as state from "/static/state.js";
 
 export function servicePanel() {
   const latency = new TimeChart({ label: "Commit latency, milliseconds", show: milliseconds, axis: short });
-  const lag = new TimeChart({ label: "Furthest standby, entries behind", show: grouped, axis: short });
   const numbers = h("div", { class: "numbers" });
-  const tables = h("div", { class: "pair" });
-  const charts = h("div", { class: "charts two" }, latency.element, lag.element);
+  const nodes = h("div", {});
+  const pair = h("div", { class: "pair" }, latency.element, nodes);
   return new Panel({
     id: "service", title: "Service", size: "wide", moving: true, everyMs: () => 4000, help: "From the coordinators' /metrics",
     load: () => `service?range=${state.get("range")}`,
@@ -19,9 +18,9 @@ export function servicePanel() {
       const down = data.processes.filter((one) => !one.up).length;
       panel.count(down ? `${down} down` : 0, "bad");
       if (!data.configured) {
-        return [h("p", { class: "none" }, "Start the dashboard with ", h("code", {}, "--coordinators host:port,…"), " (their HTTP ports) to see commit latency, rejected batches and standbys.")];
+        return [h("p", { class: "none" }, "Start the dashboard with ", h("code", {}, "--coordinators host:port,…"), " (their HTTP ports) to see commit latency and who answers.")];
       }
-      if (!panel.body.contains(charts)) panel.body.replaceChildren(numbers, charts, tables);
+      if (!panel.body.contains(pair)) panel.body.replaceChildren(numbers, pair);
       const { p50, p90, p99 } = data.commit_latency_ms;
       numbers.replaceChildren(...[["Half within", p50], ["90 % within", p90], ["99 % within", p99]].map(([title, value]) =>
         h("div", {}, h("span", {}, title), h("b", {}, milliseconds(value)))),
@@ -29,8 +28,7 @@ export function servicePanel() {
       const times = data.history.map((one) => one.time_s);
       const seconds = times.length > 1 ? times.at(-1) - times[0] : 60;
       latency.update(times, [{ label: "99 %", values: data.history.map((one) => one.p99_ms) }, { label: "50 %", values: data.history.map((one) => one.p50_ms) }], seconds);
-      lag.update(times, [{ label: "entries", values: data.history.map((one) => one.standby_lag) }], seconds);
-      tables.replaceChildren(processes(data), rejected(data));
+      nodes.replaceChildren(processes(data));
       return null;
     },
   });
@@ -45,17 +43,7 @@ function processes(data) {
     { title: "Leads", numeric: true, cell: (one) => (one.up ? grouped(one.states.leading ?? 0) : "–") },
     { title: "Follows", numeric: true, cell: (one) => (one.up ? grouped(one.states.following ?? 0) : "–") },
     { title: "Other", cell: (one) => Object.entries(one.states).filter(([name, count]) => count && !["leading", "following"].includes(name)).map(([name, count]) => `${count} ${name}`).join(", ") || "–" },
-    { title: "Behind", numeric: true, help: "entries behind the process that is furthest", cell: (one) => (one.up ? grouped(one.lag_entries) : "–") },
     { title: "Commits", numeric: true, help: "decided since it started", cell: (one) => (one.commits === null ? "–" : grouped(one.commits)) },
-    { title: "Clients", numeric: true, cell: (one) => one.connections ?? "–" },
   ], data.processes), ...data.processes.filter((one) => one.error).map((one) => h("p", { class: "note" }, `${one.address}: ${one.error}`)),
   ...data.processes.flatMap((one) => one.offline_directories.map((path) => h("p", { class: "note" }, `${one.address}: data directory ${path} is offline`))));
-}
-
-function rejected(data) {
-  return h("div", {}, h("h3", {}, "Rejected batches"), table("Rejected batches by error", [
-    { title: "Error", cell: (one) => one.error },
-    { title: `Last ${data.window_s} s`, numeric: true, cell: (one) => grouped(one.in_window) },
-    { title: "Since start", numeric: true, cell: (one) => grouped(one.batches) },
-  ], data.rejected, "No batch was rejected."));
 }
