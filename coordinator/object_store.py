@@ -20,9 +20,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _NOT_LISTED = re.compile(r"[\ufffd-\uffff]")
 """XML has no U+FFFE and U+FFFF, so a listing of S3 may have U+FFFD instead of them, which then tells of no object that can be named."""
 _SEGMENT = r"(?!\.{1,2}(?:/|$))[^/\x00-\x1f\x7f\ud800-\udfff\ufffd-\uffff]+"
-KEY_PATTERN = f"{_SEGMENT}(?:/{_SEGMENT})*"
-"""Matches the whole of a key, in the regular expressions of Java, too; `KEY_BYTES_MAX` bounds it besides."""
-_KEY = re.compile(KEY_PATTERN)
+_KEY = re.compile(f"{_SEGMENT}(?:/{_SEGMENT})*")
 
 
 class StoreError(DisklessError):
