@@ -44,7 +44,6 @@ TESTS = (
     "tests/core",
     "tests/runtime/test_owner_loops.py",
     "tests/sqlite/test_joining.py",
-    "tests/objectstore/test_unlink_loops.py",
     "tests/fuzz",
 )
 FUZZED = ("request", "commit_file", "entry", "entries")
