@@ -525,7 +525,7 @@ class Arriving(MadeCoordinators):
     ) -> list[FileStanding] | Outcome:
         if not self.asked:
             await put_mark(self._store, Mark(service=OTHER, wal_prefixes=(PREFIX,)))
-            await virtual_time(SAVE_S)
+            await virtual_time(2 * SAVE_S)
         return await super().ask(coordinator_id, keys, created_ms, only_tell=only_tell)
 
 
