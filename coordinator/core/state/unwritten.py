@@ -75,7 +75,13 @@ class Generation:
     def files(self) -> list[FileRow]:
         """All files of this generation but those that were removed."""
         self._name_files()
-        return [applied.file_row(file) for applied, file in self._place_of_key.values()]
+        found: list[FileRow] = []
+        for applied in self.applied:
+            for file, row in enumerate(applied.file_rows(applied.first, applied.stop).rows(), applied.first):
+                place = self._place_of_key.get(row.object_key)
+                if place is not None and place[0] is applied and place[1] == file:
+                    found.append(row)
+        return found
 
     def file_name(self, file_id: int) -> FileName | None:
         """A file of this generation by the offset of its entry."""
