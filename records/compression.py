@@ -1,6 +1,6 @@
 """The compression codecs of Kafka record batches, with the framings that Kafka expects.
 
-Two framings are Kafka's own habit: snappy comes in blocks behind the header of xerial's Java library, and an LZ4 frame must
+Two framings are Kafka's own habit: snappy comes in blocks after the header of xerial's Java library, and an LZ4 frame must
 have independent blocks, which the usual writers do not produce, so both are written here by hand.
 Invariant: undoing a compression never gives more bytes than its caller allows, however small the data is.
 """
@@ -16,7 +16,7 @@ import cramjam
 import numpy as np
 
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
-"""The records of one batch. Kafka bounds batches as they are sent (a megabyte by default); a kilobyte can stand for gigabytes."""
+"""The records of one batch. Kafka bounds batches as they are sent (a megabyte by default); a kilobyte can expand to gigabytes."""
 
 ZSTD_LEVEL = 3
 """The default of the library and of Kafka's clients."""

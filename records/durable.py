@@ -58,7 +58,7 @@ def part_file(target: Path, mode: int = 0o666) -> Iterator[Path]:
 
 
 def _remove_left_parts(target: Path) -> None:
-    """Remove the parts of a target whose makers are no more. One that cannot be looked at or removed stays: it is in nobody's way."""
+    """Remove the parts of a target whose makers are no more. One that cannot be examined or removed stays; it does no harm."""
     name = re.compile(re.escape(target.name) + r"\.[0-9]+-[0-9a-f]{8}\.part")
     try:
         left = [Path(one.path) for one in os.scandir(target.parent) if name.fullmatch(one.name)]
@@ -70,7 +70,7 @@ def _remove_left_parts(target: Path) -> None:
 
 
 def _remove_unless_locked(part: Path) -> None:
-    """Remove a part that no process holds. Raises OSError: it is held, or the file system has no locks, so that nobody can tell."""
+    """Remove a part that no process holds. Raises OSError: it is held, or the file system has no locks, so its state is unknown."""
     # No link is followed and no pipe waited for: others may put files into the folder, too. Some file systems lock only files that are
     # open for writing.
     descriptor = os.open(part, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -83,7 +83,7 @@ def _remove_unless_locked(part: Path) -> None:
 
 
 def _made_part(target: Path, mode: int) -> tuple[Path, int]:
-    """Make a part and lock it; on a file system without locks it has none, and nobody removes it. Raises OSError."""
+    """Make a part and lock it; on a file system without locks it has none, and is never removed. Raises OSError."""
     while True:
         part = part_of(target)
         descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)

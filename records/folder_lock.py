@@ -1,6 +1,6 @@
 """The lock of a folder: who reads one of its files and perhaps replaces it holds the lock meanwhile.
 
-The folder is locked and not the file, which is another one after each change. Nor a file beside it: that would stay behind for ever, and
+The folder is locked and not the file, which is another one after each change. Nor a file beside it: that would never be removed, and
 one that root has made would shut out the owner of the folder. A lock goes with its process, however it ends, and holds on one machine.
 """
 

@@ -53,7 +53,7 @@ def hash_spans(data: bytes, ends: memoryview[int], size: int, hashes: memoryview
     if start > len(data) or not 1 <= size <= 64:
         raise IndexError(f"{len(data)} bytes do not hold stretches up to {start}, or no digest has {size} bytes")
     if cython.compiled:
-        raw, order = data, _ORDER  # addresses, which nobody checks: hence the look at the ends
+        raw, order = data, _ORDER  # unchecked addresses: hence the check of the ends
         with cython.nogil:
             _hash_spans(raw, ends, size, order, hashes)
     else:

@@ -4,11 +4,11 @@
 key has seq 0, its epoch is exactly the successor of the epoch in force, and its body is a LeadershipClaimed of the same epoch and
 term. Any other entry counts iff its term and epoch are in force and its seq is the successor of the last one that counted.
 Everything else is void for everybody. Two consequences carry the design: of two rival claims of an epoch the first in the log wins
-for all readers, and a leader that was overtaken cannot add anything, because Kafka orders its late entries behind the claim. The
+for all readers, and a leader that was overtaken cannot add anything, because Kafka orders its late entries after the claim. The
 rule looks at the key alone, so void entries are never decoded (a claim's body apart).
 
 *Restore*. A log that goes on from a snapshot of another one begins with `Restored`, alone in the entry at offset 0, whose key is all
-zero. It puts its floor of epochs in force with term 0, which is nobody's: no entry counts until the claim of the epoch behind the floor.
+zero. It puts its floor of epochs in force with term 0, which no process uses: no entry counts until the claim of the epoch after the floor.
 Anywhere else `Restored` is void.
 
 *Transactions* (KIP-868) are entries that take effect together: `TransactionBegan` alone in its entry, the chunks,
@@ -18,7 +18,7 @@ effect at their own offset, once the end was read. A claim in force ends an open
 
 *Contradictions*. An entry that counts by its key uses up its seq and is void, and so is the transaction that is open, when its form
 is wrong: bytes that cannot be decoded, a file or a claim among other records, a `Restored`, markers of transactions in the wrong
-place, a number of partitions that no topic has. The next entry stands for itself again. Whether an entry contradicts the *state*
+place, a number of partitions that no topic has. The next entry counts by itself again. Whether an entry contradicts the *state*
 before it is not told here: the service has `coordinator.core.contradiction`, the monitor `spark_jobs.contradiction`.
 
 Pure. The service, `diskless log`, the monitor's scan and the archive read logs by these rules. The checkers of the rules have rules of
@@ -59,7 +59,7 @@ C = TypeVar("C")
 
 
 class Verdict(Enum):
-    """The meaning of an entry to the log it stands in. `Fence.judge` looks at keys: it never says RESTORED or VOID_CONTRADICTION."""
+    """The meaning of an entry to its log. `Fence.judge` looks at keys: it never says RESTORED or VOID_CONTRADICTION."""
 
     APPLY = "apply"
     CLAIM = "claim"
@@ -113,7 +113,7 @@ def restored_in(offset: int, key: EntryKey | None, records: Sequence[Record]) ->
 
 
 def fence_of(restored: Restored) -> Fence:
-    """The fence behind the entry that begins a restored log."""
+    """The fence after the entry that begins a restored log."""
     return Fence(restored.epoch_floor)
 
 
@@ -210,9 +210,9 @@ def composition_fault(records: Sequence[Record], *, in_transaction: bool = False
                 files = sum(isinstance(one, FileCommitted) for one in records)
                 return BrokenRule("misplaced-file", message, *((1, files) if files > 1 else ()))
             case LeadershipClaimed():
-                return BrokenRule("misplaced-claim", f"a claim of epoch {record.epoch} stands behind seq 0")
+                return BrokenRule("misplaced-claim", f"a claim of epoch {record.epoch} is not at seq 0")
             case Restored():
-                return BrokenRule("misplaced-restore", f"a restore from topic id {record.old_topic_id.hex()} stands behind the beginning")
+                return BrokenRule("misplaced-restore", f"a restore from topic id {record.old_topic_id.hex()} is not at the beginning")
             case PartitionCreated():
                 fault = _range_fault(record.topic_id, record.name, record.first_partition, record.num_partitions)
                 if fault is not None:

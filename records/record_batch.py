@@ -51,7 +51,7 @@ def header_name(data: bytes) -> str:
 
 
 def header_name_bytes(name: str) -> bytes:
-    """Return the bytes of a name. Raises UnicodeEncodeError for a surrogate that stands for no byte."""
+    """Return the bytes of a name. Raises UnicodeEncodeError for a surrogate that represents no byte."""
     return name.encode("utf-8", "surrogateescape")
 
 

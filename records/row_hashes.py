@@ -88,7 +88,7 @@ def _texts(texts: Sequence[str]) -> tuple[list[bytes], list[bytes]]:
 
 
 def _few_texts(texts: Sequence[str]) -> list[bytes]:
-    """Texts of which most are the same, each behind its length."""
+    """Texts of which most are the same, each after its length."""
     known = {text: len(encoded := text.encode()).to_bytes(4, "big") + encoded for text in set(texts)}
     return list(map(known.__getitem__, texts))
 
@@ -99,7 +99,7 @@ def _bytes_of(rows: npt.NDArray[Any]) -> list[bytes]:
 
 
 def hash_rows(columns: Sequence[Sequence[bytes]], size: int) -> Hashes:
-    """The BLAKE2b digest of `size` bytes of each row, which is what stands in its columns one behind the other."""
+    """The BLAKE2b digest of `size` bytes of each row, the values of its columns one after the other."""
     rows = len(columns[0])
     hashes = np.empty((rows, size), np.uint8)
     lengths = sum(np.fromiter(map(len, column), np.int64, rows) for column in columns)

@@ -33,7 +33,7 @@ HASH_MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 """Multipliers of splitmix64's finaliser."""
 
 BATCH_COLUMNS = ("base", "count", "byte_offset", "size", "file", "index", "timestamp", "type")
-"""The hashed columns of a batch behind its partition key: `file` is the offset of the entry that committed it, `index` its place
+"""The hashed columns of a batch after its partition key: `file` is the offset of the entry that committed it, `index` its place
 among the accepted batches of that entry, `timestamp` its largest one (not the append time) in ms."""
 
 PRODUCER_RING = np.dtype([("first", "<i4"), ("last", "<i4"), ("base", "<i8"), ("time", "<i8")])
@@ -194,7 +194,7 @@ def hash_item(what: str, identity: str, says: Mapping[str, object]) -> Digest:
 
 
 def hash_position(epoch: int, term: int, seq: int, log_time_ms: int) -> Digest:
-    """The hash of where a state stands besides its offset: the claim in force, its last entry that counted, the log's time."""
+    """The hash of the position of a state besides its offset: the claim in force, its last entry that counted, the log's time."""
     return hash_bytes(b"position", _FOUR_NUMBERS.pack(epoch, term, seq, log_time_ms))
 
 

@@ -1,4 +1,4 @@
-"""How a setting is declared: one declaration gives name, type, default, bounds, unit and the reason behind it.
+"""How a setting is declared: one declaration gives name, type, default, bounds, unit and reason.
 
 A declaration is a field of a settings dataclass (`coordinator.config.settings`); the functions here make such
 fields. Attribute and key are the same words (`session.timeout.ms` -> `session_timeout_ms`); a test checks it.

@@ -15,7 +15,7 @@ from coordinator.config.values import OutOfBounds
 
 _RULE: Final = re.compile(r"DEFAULT|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?)", re.DOTALL)
 _PLACEHOLDER: Final = re.compile(r"\\(.)|\$(\d)", re.DOTALL)
-_BOUNDS: Final = "DEFAULT or RULE:pattern/replacement/ with L or U behind it if wanted, comma separated"
+_BOUNDS: Final = "DEFAULT or RULE:pattern/replacement/ optionally followed by L or U, comma separated"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from coordinator.kafka.coordinators import OWNERS_MAX
 from coordinator.store_mark import KEPT
 
 ANONYMOUS = "User:ANONYMOUS"
-_LEAVE_OUT = "leave it out: the correctness of leadership rests on the coordinator's own value"
+_LEAVE_OUT = "leave it out: the correctness of leadership depends on the coordinator's own value"
 _FIXED_KAFKA_KEYS = (
     "acks",
     "request.required.acks",

@@ -41,7 +41,7 @@ FAMILIES = (
         prefix="kafka.",
         attribute="kafka",
         why="Passed to every librdkafka client without the prefix: security.protocol, sasl.*, ssl.*, client.rack, debug and so on. "
-        "Keys on which correctness rests are refused. Members of the group and ACLs are asked for over connections of the node's own, "
+        "Keys on which correctness depends are refused. Members of the group and ACLs are queried over connections of the node's own, "
         "which know TLS with certificates in PEM files, PLAIN and SCRAM; GSSAPI, OAUTHBEARER, key stores, keys as text, lists of revoked "
         "certificates, engines and choices of cipher suites are refused at the start and by `diskless config validate`.",
     ),

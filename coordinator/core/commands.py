@@ -190,7 +190,7 @@ class LogOrigin(IntEnum):
 
 
 class LogFacts(NamedTuple):
-    """Where a user partition stands in its migration; -1 is what is not set. `start_offset` is B0.
+    """The place of a user partition in its migration; -1 is not set. `start_offset` is B0.
 
     Of a pending one the offsets of the diskless log mean nothing.
     """
@@ -211,7 +211,7 @@ class LogFacts(NamedTuple):
 
     @property
     def has_records(self) -> bool:
-        """Whether anything was committed behind B0, deleted since or not."""
+        """Whether anything was committed past B0, deleted since or not."""
         return self.high_watermark > self.start_offset
 
     @property
@@ -229,7 +229,7 @@ class LogInit(NamedTuple):
     prefix_start: int
     leader_epoch: int
     producers: list[SeededProducerBatch]
-    """Batches of a producer stand together, in the order of their offsets."""
+    """Batches of a producer are adjacent, in the order of their offsets."""
     last_offset: int = -1
     """The greatest offset of these batches."""
 
@@ -275,7 +275,7 @@ class MigratePartitions:
 
 
 class MigratedLog(NamedTuple):
-    """Where a partition stood before a step, and stands after it (or would after a dry run)."""
+    """The state of a partition before a step, and after it (or what it would be, in a dry run)."""
 
     outcome: Outcome
     before: LogFacts = LogFacts()

@@ -1,4 +1,4 @@
-"""The committed state of a replica and where it stands in the log: changed by entries that were read or acknowledged, in their order.
+"""The committed state of a replica and its position in the log: changed by entries that were read or acknowledged, in their order.
 
 Files are answered before the tables have them: an answer that the log holds cannot change any more. They are deferred until `settle`.
 Everything else that changes the state settles first.
@@ -29,7 +29,7 @@ from records.log import Fence, OpenTransaction, fence_of
 from records.model import LeadershipClaimed, Record, Restored, SnapshotMark
 
 _REFUSALS = tuple(BatchVerdict)[2:]
-"""The verdicts behind *accepted* and *duplicate*."""
+"""The verdicts after *accepted* and *duplicate*."""
 
 
 @dataclass(slots=True)
@@ -146,14 +146,14 @@ class Committed:
         return None if cut_off is None else cut_off.name
 
     def seal(self, mark_id: int, fence: Fence) -> None:
-        """The entry at the applied offset is this mark, which stands at `fence`: a write of the state database ends here.
+        """The entry at the applied offset is this mark, at `fence`: a write of the state database ends here.
 
         The header does not say yet of which log it is, nor the hash of its last entry.
         """
         self.state.seal(mark_id, self.header(fence), self.last_entry)
 
     def header(self, fence: Fence) -> Header:
-        """Where the applied state stands, but for the log it is of and the digest. `fence` is that at the applied offset."""
+        """The position of the applied state, without the name of its log and the digest. `fence` is that at the applied offset."""
         claim = self.claim
         return Header(
             cluster_id="",

@@ -84,7 +84,7 @@ class _Bounds:
         where = (record.topic_id, record.partition)
         text = partition_text(self._hot, *where)
         if where in self._migrated or self._is_created(*where):
-            raise Contradiction(f"a {type(record).__name__} of {text} stands in one entry with another record of it")
+            raise Contradiction(f"a {type(record).__name__} of {text} is in one entry with another record of it")
         row = None if record.topic_id in self._gone else self._hot.partitions.find(*where)
         if row is None:
             raise Contradiction(f"a {type(record).__name__} is of {text}, which does not exist here")
@@ -121,7 +121,7 @@ def check_key(state: ShardState, object_key: str) -> None:
 
 def _check_are_empty(state: ShardState, object_keys: Sequence[str], what: str) -> None:
     live = [row for row in state.find_files(object_keys).values() if row.live_batches]
-    # Deleted batches are counted out of their files bit by bit; the verdict may not depend on how far that is.
+    # Deleted batches are subtracted from their files step by step; the verdict must not depend on the progress of that.
     while live and state.trimming:
         state.trim_step()
         live = [row for row in state.find_files(row.object_key for row in live).values() if row.live_batches]

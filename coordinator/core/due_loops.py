@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def count_due(entries: Sequence[ReadEntry], head: bytes, seq: int, offset: int) -> int:
-    """How many entries, from the first one on, stand where they are due and have the next key: `head`, 12 bytes, and the seq."""
+    """Return how many entries, from the first on, have the expected offset and the next key: `head`, 12 bytes, and the seq."""
     passed = 0
     for entry in entries:
         stands_at, key = entry[0], entry[2]

@@ -1,4 +1,4 @@
-"""Events, which a shard is told, and effects, which it wants done. Plain values; the runtime performs the effects in order."""
+"""Events, the input of a shard, and effects, its output. Plain values; the runtime performs the effects in order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from coordinator.core.request import Reply, Request
 class Delivery(NamedTuple):
     """The delivery report of own entries that travelled together: `seq` and `offset` are those of the last of `entries`.
 
-    Without an error the brokers have them all, side by side, and no offset means: not where they stand.
+    Without an error the brokers have them all, at consecutive offsets; without an offset, their place is unknown.
     """
 
     seq: int
@@ -84,7 +84,7 @@ class Closing:
 
 @dataclass(frozen=True, slots=True)
 class LogUnreadable:
-    """The log cannot be followed from where this replica stands."""
+    """The log cannot be read on from the position of this replica."""
 
     reason: str
 

@@ -13,7 +13,7 @@ class FileState(IntEnum):
     EMPTY = 1
     """All batches of the file here are deleted; the object stays until the file is past file.commit.max.age.ms and file.delete.grace.ms."""
     WAITING = 2
-    """Past these times. An owner that stands before this one in the file's list is asked first whether it is done."""
+    """Past these times. An owner earlier in the file's list is asked first whether it is done."""
     DELETABLE = 3
     """Past these times, and this coordinator is the first owner: it hands the file over to one that has it still, or deletes it."""
     FENCED = 4

@@ -75,7 +75,7 @@ class Follower:
         self.next_read += 1
 
     def read_again(self) -> int:
-        """Begin again behind the last applied entry; returns its offset."""
+        """Begin again after the last applied entry; returns the offset to read from."""
         self.next_read = self.next_offset
         return self.next_read
 
@@ -86,7 +86,7 @@ class Follower:
     # ---- as a follower
 
     def take_due(self, entries: Sequence[ReadEntry]) -> int:
-        """Take the entries of the term in force that stand where they are due, which is nearly everything a follower reads.
+        """Take the entries of the term in force that have the expected offsets, which is nearly everything a follower reads.
 
         Returns how many; `read` judges the others, one by one. The verdicts are those of the fence.
         """
@@ -137,7 +137,7 @@ class Follower:
             self.apply_due()
 
     def apply_due(self) -> None:
-        """Apply the entries that were kept: files that stand one behind the other together."""
+        """Apply the entries that were kept: adjacent files together."""
         due = self._due
         if not due:
             return
@@ -247,7 +247,7 @@ class Follower:
     # ---- as a leader
 
     def pass_own(self, term: Term, entries: Sequence[ReadEntry]) -> int:
-        """Pass over own entries that stand where they are expected, which is nearly everything a leader reads.
+        """Pass over own entries at their expected offsets, which is nearly everything a leader reads.
 
         Returns how many; `read_back` judges the others, one by one. The verdicts are those of the fence: an entry of
         the term in force with the next seq counts.
@@ -267,7 +267,7 @@ class Follower:
         return self._read_back_fence.seq
 
     def read_back(self, entry: ReadEntry) -> EntryKey | LeadershipClaimed | None:
-        """Judge an entry behind the own claim: the key of an own one that counts, a claim that ends the term, None for a void one."""
+        """Judge an entry after the own claim: the key of an own one that counts, a claim that ends the term, None for a void one."""
         key = decode_key(entry.key)
         verdict = self._read_back_fence.judge(key)
         if verdict is Verdict.APPLY and key is not None:

@@ -1,7 +1,7 @@
 """The work of a leader: requests become groups of entries in flight, and acknowledged entries become state and answers.
 
-Decisions look at the overlay: the committed state and everything in flight. Several groups may be in flight. When a term ends the overlay
-is dropped and everything under way is answered NOT_COORDINATOR: its outcome is unknown, and a retry finds out.
+Decisions use the overlay: the committed state and everything in flight. Several groups may be in flight. When a term ends the overlay is
+dropped and everything under way is answered NOT_COORDINATOR: its outcome is unknown, and a retry finds it out.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Leader:
         self, *, partition: int, partition_count: int, node_id: int, limits: Limits, committed: Committed, effects: list[Effect]
     ) -> None:
         self.partition_count = partition_count
-        # The level entries are written at. The directory's replica knows it; of its own a replica writes the oldest.
+        # The schema level of new entries. The replica of the directory knows it; until then a replica writes the oldest.
         self.schema_level = 1
         self.log_ahead_ms = 0
-        """How much earlier than the time of events times are written into the log, because this node's clock is too far ahead."""
+        """How much is subtracted from the time of events for the log, because this node's clock is too fast."""
         self.term: Term | None = None
         self.overlay: HotState | None = None
         """None while this replica does not lead."""
@@ -64,11 +64,11 @@ class Leader:
         self.overlay = self._committed.state.hot.copy()
 
     def note_cut_off(self, name: str | None) -> None:
-        """The newest claim cut the transaction of this name off, or none: if the claim is the own one, its leader logs that."""
+        """Note the transaction that the newest claim aborted, if any. If the claim is this leader's own, it logs that."""
         self._cut_off = name
 
     def abandon_term(self, cause: TermCause, reason: str) -> None:
-        """Forget the term, if there is one, and what is in flight: the log tells what became of it."""
+        """Forget the term, if there is one, and everything in flight; only the log knows the outcome."""
         term = self.term
         if term is None:
             return
@@ -83,7 +83,7 @@ class Leader:
         self._untrimmed_reads.clear()
 
     def refuse_taken(self) -> None:
-        """A decision raised: its group is not closed, and those of it that wait for no entry would never be answered."""
+        """Refuse the requests of an unclosed group after a decision raised; otherwise those without an entry would never be answered."""
         answered = Counter(id(effect.token) for effect in self._effects if isinstance(effect, Reply))
         message = f"coordinator {self._partition} failed on node {self._node_id} while it decided the request; find it and retry"
         for request in self._taken:
@@ -117,7 +117,7 @@ class Leader:
             self._taken = []
 
     def _builder(self, term: Term, overlay: HotState, now_ms: int) -> GroupBuilder:
-        """A new group, decided on tables that have everything."""
+        """Begin a group, decided on tables that include everything in flight."""
         self._committed.settle()
         # The overlay is never written.
         overlay.take_touched()
@@ -152,12 +152,12 @@ class Leader:
         self.acknowledge(term, term.reported(reports))
 
     def acknowledge(self, term: Term, entries: Iterator[tuple[PendingEntry, int]]) -> None:
-        """Apply and answer entries that stand in the log at these offsets. Raises `TermOver`, `BrokenInvariant`."""
+        """Apply and answer entries that are in the log at these offsets. Raises `TermOver`, `BrokenInvariant`."""
         committed = self._committed
         for entry, offset in entries:
             for waiter in entry.before:
                 self._answer(waiter)
-            # Void entries between the own ones were read and judged; they count for the applied offset only.
+            # Void entries between the own ones were read and judged; they only move the applied offset.
             committed.fence = Fence(committed.fence.epoch, committed.fence.term, entry.seq)
             if entry.files is not None:
                 entry.files.offsets[:] = entry.offsets
@@ -196,18 +196,18 @@ class Leader:
 
     @property
     def is_trimming_awaited(self) -> bool:
-        """Whether a read waits until deleted batches are counted out of their files."""
+        """Whether a read waits until deleted batches are subtracted from their files."""
         return bool(self._untrimmed_reads)
 
     def answer_trimmed(self) -> None:
-        """Answer the reads that wait until deleted batches are counted out of their files, once they are."""
+        """Answer the reads that waited until deleted batches were subtracted from their files, if they are."""
         if not self._committed.state.trimming and self._untrimmed_reads:
             for waiter in self._untrimmed_reads:
                 self._answer(waiter)
             self._untrimmed_reads.clear()
 
     def expire(self, now_ms: int) -> None:
-        """Answer what waited too long; entries under way stay, and a retry of their key joins them."""
+        """Answer requests that waited too long; entries under way stay, and a retry of their key joins them."""
         self.queue.expire(now_ms, TOO_LATE)
         under_way = () if self.term is None else self.term.in_flight
         self._refuse_commits(under_way, ErrorCode.REQUEST_TIMED_OUT, WRITE_TOO_LATE, until_ms=now_ms)
@@ -217,7 +217,7 @@ class Leader:
                 self._refuse_waiter(waiter, ErrorCode.REQUEST_TIMED_OUT, message)
 
     def forget_old(self, now_ms: int) -> None:
-        """Log now and then what the log's clock has made old."""
+        """Log, at intervals, what has expired by the log's clock."""
         term, overlay = self.term, self.overlay
         if now_ms < self._next_expiry_ms or term is None or overlay is None:
             return
@@ -229,21 +229,21 @@ class Leader:
         self._close_group(builder, term)
 
     def check_claim(self, now_ms: int) -> None:
-        """Raises `TermOver` when the claim was acknowledged and not read for too long: the log has lost it."""
+        """Raise `TermOver` when the claim was acknowledged and not read for too long: the log has lost it."""
         term, timeout_ms = self.term, self._limits.term_timeout_ms
         if term is not None and 0 <= term.claim_reported_ms < now_ms - timeout_ms:
             message = f"the claim was acknowledged and not read within {timeout_ms} ms (leader.term.timeout.ms)"
             raise TermOver(TermCause.TIMEOUT, message)
 
     def check_age(self, now_ms: int) -> None:
-        """Raises `TermOver` when the oldest entry of the term waits for its acknowledgement for too long."""
+        """Raise `TermOver` when the oldest entry of the term has waited too long for its acknowledgement."""
         term, timeout_ms = self.term, self._limits.term_timeout_ms
         if term is not None and term.oldest_age_ms(now_ms) > timeout_ms:
             message = f"entry {term.acked_seq + 1} was not acknowledged within {timeout_ms} ms (leader.term.timeout.ms)"
             raise TermOver(TermCause.TIMEOUT, message)
 
     def _refuse_commits(self, under_way: Iterable[PendingEntry], error: ErrorCode, message: str, until_ms: float = inf) -> None:
-        """Refuse the commits of entries under way whose deadline is then or earlier."""
+        """Refuse the commits of entries under way whose deadline is `until_ms` or earlier."""
         commits = [request for entry in under_way for request in entry.take_commits(until_ms)]
         self._effects += [Reply(request.token, request.command.refused(error, message)) for request in commits]
 
@@ -254,12 +254,12 @@ class Leader:
 
 
 def _waiters(under_way: Iterable[PendingEntry]) -> list[Waiter]:
-    """The requests that wait for entries under way, but for the commits of these."""
+    """Yield the requests that wait for entries under way, except the commits of these entries."""
     return [waiter for entry in under_way for waiter in (*entry.before, *entry.after)]
 
 
 def _size_of(command: Command) -> int:
-    """How much of a group a request is: batches, files, or one."""
+    """Return the share of a request in the size of its group: its batches, its files, or one."""
     match command:
         case CommitFile():
             return len(command.batches)

@@ -60,7 +60,7 @@ LEADS = (State.LEADING, State.RESIGNING)
 
 
 class Shard:
-    """See the module's text. Told by events only; `core.view.ShardView` is how others read it."""
+    """See the module's text. Events are its only input; other modules read it through `core.view.ShardView`."""
 
     def __init__(
         self,
@@ -81,9 +81,9 @@ class Shard:
         self.phase = State.FOLLOWING
         self.failure: str | None = None
         self.is_unsupported = False
-        """Whether it failed because a newer version wrote the log: only a newer version can go on."""
+        """Whether it failed because a newer version wrote the log; only that version can continue."""
         self.successor: LeadershipClaimed | None = None
-        """A claim that ended the own term and is not read as a follower yet."""
+        """A claim that ended the own term and was not yet read as a follower."""
         self.committed = Committed(state=state, fence=fence, claim=claim, effects=self._effects)
         self.follower = Follower(committed=self.committed, certain_end=certain_end, effects=self._effects)
         self.leader = Leader(
@@ -127,7 +127,7 @@ class Shard:
         return self._take_effects()
 
     def settle(self) -> list[Effect]:
-        """Apply what is deferred: to be called once the effects of `feed` are performed. A replica to which it does not fit fails."""
+        """Apply the deferred updates; call it once the effects of `feed` are performed. The replica fails if they cannot be applied."""
         try:
             self.committed.settle()
         except BrokenInvariant as broken:
@@ -135,7 +135,7 @@ class Shard:
         return self._take_effects()
 
     def break_off(self, reason: str) -> list[Effect]:
-        """`feed` or `settle` raised, so the state may be half changed: fail. What was answered stays answered, all else is refused."""
+        """Fail after `feed` or `settle` raised: the state may be half changed. Unanswered requests are refused."""
         self._fail(reason)
         return self._take_effects()
 
@@ -222,7 +222,7 @@ class Shard:
         self._refuse_queue()
 
     def _refuse_queue(self) -> None:
-        """No leader serves the queued requests: say why, so that the client knows whether to look elsewhere."""
+        """Refuse the queued requests, with a reason from which the client knows whether to look elsewhere."""
         if self.phase in (State.RECOVERING, State.FENCING):
             self.leader.queue.refuse_all(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"coordinator {self.partition} is loading; retry")
         else:
@@ -291,7 +291,7 @@ class Shard:
         self.follower.read_back_from_here()
 
     def _end_term(self, cause: TermCause, reason: str, trigger: Trigger, *, read_again: bool) -> None:
-        """Stop leading or claiming: unknown outcomes are for the log to tell."""
+        """Stop leading or claiming; only the log knows the outcome of entries in flight."""
         self.leader.abandon_term(cause, reason)
         self._move(trigger, reason)
         self._recover_end = None
@@ -326,14 +326,14 @@ class Shard:
         return self.is_leading and term is not None and (term.epoch, term.term_id) == (epoch, term_id)
 
     def _accused(self, event: Accused) -> None:
-        """Another node says that an entry of the current term contradicts the log: what this leader decides by must not be trusted."""
+        """Another node says that an entry of the current term contradicts the log: the state of this leader must not be trusted."""
         found = event.contradiction
         if not self.leads_term(found.epoch, found.term):
             return
         self.follower.contradiction = found
         raise BrokenInvariant(
-            f"node {event.accuser_id} reads entry {found.offset} of this term as a contradiction ({found.reason}); the state it was decided"
-            " by is set aside and built anew from the log"
+            f"node {event.accuser_id} reads entry {found.offset} of this term as a contradiction ({found.reason}); the state that it was decided"
+            " on is set aside and rebuilt from the log"
         )
 
     # ---- reading the log
@@ -357,7 +357,7 @@ class Shard:
             self.leader.pump(now_ms)
 
     def _pass_own(self, event: EntriesRead) -> int:
-        """Pass over own entries that stand where they are expected; returns how many."""
+        """Pass over own entries at their expected offsets; returns how many."""
         term, follower = self.leader.term, self.follower
         if term is None:
             return 0
@@ -386,14 +386,14 @@ class Shard:
     # ---- the state database
 
     def header(self, cluster_id: str, topic_id: bytes) -> Header:
-        """Where this replica stands, for the state database. A shard that is not settled stands further on than its tables."""
+        """The position of this replica, for the state database. That of an unsettled shard is ahead of its tables."""
         header = self.committed.header(self.committed.written_fence)
         return replace(header, cluster_id=cluster_id, topic_id=topic_id, metadata_partition=self.partition)
 
     def freeze(self, header: Header, *, results_before_ms: int = 0, written_ms: int = -1) -> Freeze:
-        """Hand over what was applied since the last freeze (`ShardState.freeze`). Raises `BrokenInvariant` while not settled."""
+        """Hand over everything applied since the last freeze (`ShardState.freeze`). Raises `BrokenInvariant` while not settled."""
         if not self.is_settled:
-            raise BrokenInvariant("what is deferred must be settled before the state is written")
+            raise BrokenInvariant("deferred updates must be settled before the state is written")
         return self.committed.state.freeze(header, results_before_ms=results_before_ms, written_ms=written_ms)
 
     def take_sealed(self) -> Sealed | None:
@@ -401,5 +401,5 @@ class Shard:
         return self.committed.state.take_sealed()
 
     def written(self) -> None:
-        """The frozen generation is in the database."""
+        """Note that the frozen generation is in the database."""
         self.committed.state.written()

@@ -195,7 +195,7 @@ class ShardView:
 
     @property
     def is_restore_open(self) -> bool:
-        """Whether the log was restored and no operator has called that finished, as far as this partition knows: only 0 is told."""
+        """Whether the log was restored and no operator has called that finished, as partition 0 records it."""
         return self.restoration is not None and not self.restoration.is_finished
 
     @property
@@ -219,7 +219,7 @@ class ShardView:
 
     @property
     def is_trimming(self) -> bool:
-        """Whether deleted batches are still to be counted out of their files."""
+        """Whether deleted batches are still to be subtracted from their files."""
         return bool(self._shard.committed.state.trimming)
 
     @property
@@ -270,7 +270,7 @@ class ShardView:
         return find_batches(self._shard.committed.state, point, budget, self._shard.partition)
 
     def past_the_end(self, point: FetchPoint, *, is_certain: bool) -> FoundBatches:
-        """The answer for an offset past the high watermark: only a leader behind a barrier may reset a consumer."""
+        """The answer for an offset past the high watermark: only a leader after a barrier may reset a consumer."""
         return past_the_end(self._shard.committed.state, point, is_certain=is_certain)
 
     def past_retention(self, topic_id: bytes, partition: int, retention: Retention, bound: Bound, known: Known | None) -> LookedAt | None:
@@ -282,7 +282,7 @@ class ShardView:
         return self._shard.committed.state.files_after(object_key, limit)
 
     def empty_files(self, before_ms: int, after: tuple[int, int], limit: int) -> EmptyFilesPage:
-        """Files without live batches that became empty before a log time, by (`emptied_ms`, file id) behind that pair; (-1, -1): the first.
+        """Files without live batches that became empty before a log time, by (`emptied_ms`, file id) after that pair; (-1, -1): the first.
 
         Those that became empty since the state was last written may be left out, and so are those whose end is applied.
         """

@@ -58,7 +58,7 @@ def partition_keys(batches: BatchArray) -> set[bytes]:
     keys = batches["topic_partition"]
     if len(batches) < _FEW_BATCHES:
         return set(keys.tolist())
-    # Batches of a partition mostly stand together: only where the key changes is one made.
+    # Batches of a partition are mostly adjacent: a key is made only where it changes.
     return set(keys[is_start_of_run(batches)].tolist())
 
 

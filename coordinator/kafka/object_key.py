@@ -1,7 +1,7 @@
 """When an object was created, as its key tells: the ULID at the end of the key's last path segment.
 
-The age limit of commits rests on this time, and so does the end of a tombstone: both must go by one time, or a key is committed that
-was ruled out. So the time in a key stands, and what is told beside it counts only for keys without one. A key of which no time is
+The age limit of commits and the end of a tombstone both depend on this time. They must use the same one, or a key is committed that
+was ruled out. So the time in a key decides; a time named beside it counts only for keys without one. A key of which no time is
 known is never too old, and its tombstone never expires.
 """
 
@@ -32,6 +32,6 @@ def created_ms_of_key(key: str) -> int | None:
 
 
 def creation_ms(key: str, told_ms: int) -> int:
-    """When an object was created: as its key tells, else as was told; negative when that is not known either."""
+    """When an object was created: the time in its key, else the given one; negative when neither is known."""
     time_ms = created_ms_of_key(key)
     return told_ms if time_ms is None else time_ms

@@ -40,7 +40,7 @@ class CommitRequests(NamedTuple):
     refusals: list[tuple[int, CommitResult]]
     """The others, of which nothing may be looked at further."""
     damage: MalformedMessage | None
-    """Why the one behind them cannot be decoded; None when all were."""
+    """Why the next one cannot be decoded; None when all were."""
 
 
 def read_commits(frames: Sequence[bytes], body_offset: int, client_id: str | None) -> CommitRequests:

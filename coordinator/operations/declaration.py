@@ -90,7 +90,7 @@ class Translation(Generic[Q, E, A]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One operation. `key` is the number handlers know it by; the KIP's own number, if it has one, stands for it, too."""
+    """One operation. `key` is the number handlers know it by; the KIP's own number, if it has one, is accepted as well."""
 
     name: str
     """The operation in metrics and logs."""
@@ -179,7 +179,7 @@ def declare(
 
 
 def refuse_whole(response: type[ResponsePart]) -> Refuse:
-    """Return the refusal of a request whose response has one error for all of it; nothing else is told."""
+    """Return the refusal of a request whose response has one error for all of it; it contains nothing else."""
 
     def refuse(_: int, __: Any, outcome: Outcome) -> Message:
         return blank(response, error_code=outcome.error, error_message=outcome.message)

@@ -147,7 +147,7 @@ def _refuse_find_coordinator(version: int, request: Message, outcome: Outcome) -
 
 
 def _refuse_metadata(version: int, request: Message, outcome: Outcome) -> Message:
-    """Tell nothing of nodes; a request for all topics is told of none, as in Kafka."""
+    """Name no nodes; a request for all topics gets an empty list, as in Kafka."""
     refused = [TopicLeaders(outcome.error, topic_id, name, []) for topic_id, name in wanted_topics(request) or ()]
     return metadata_response(version, [], None, -1, refused)
 

@@ -12,7 +12,7 @@ from coordinator.protocol.messages import EnforceRetentionRequest, EnforceRetent
 
 
 def _refuse(_: int, request: EnforceRetentionRequest, outcome: Outcome) -> Message:
-    """Refuse each coordinator; a request for all is told of one that does not exist."""
+    """Refuse each coordinator; the refusal of a request for all names one that does not exist."""
     return EnforceRetentionResponse(
         results=tuple(
             blank(EnforceRetentionResult, error_code=outcome.error, error_message=outcome.message, coordinator_id=one)

@@ -37,7 +37,7 @@ class SnapshotQuestion(NamedTuple):
 class SnapshotAnswer(NamedTuple):
     """The answer to one question: an error, or bytes from the position on and the size of the whole.
 
-    `leader` is the node that leads the partition, and its epoch; nodes answer each other whoever leads, and do not read it.
+    `leader` is the node that leads the partition, and its epoch; nodes answer each other without being leaders, and ignore it.
     """
 
     error: ErrorCode

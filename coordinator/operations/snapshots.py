@@ -18,7 +18,7 @@ from coordinator.protocol.messages import (
 )
 
 _ALL = (-1,)
-"""A refused request for all coordinators is told of one that does not exist."""
+"""The refusal of a request for all coordinators names one that does not exist."""
 
 
 def _refuse_take(_: int, request: TakeSnapshotRequest, outcome: Outcome) -> Message:

@@ -29,7 +29,7 @@ TOPIC_RESOURCE: Final = 2
 OF_TOPIC: Final = 1
 OF_SERVICE: Final = 4
 BUILT_IN: Final = 5
-"""Kafka's numbers of the source of a value: the topic, the settings of a broker, nobody."""
+"""Kafka's numbers of the source of a value: the topic, the settings of a broker, the default."""
 
 _ALTER_VERSION: Final = 1
 """The version in which this program asks."""

@@ -153,7 +153,7 @@ REMOVE_TOPICS: Final[Operation] = declare(
 
 
 def _refuse_describe(_: int, request: DescribeTopicsRequest, outcome: Outcome) -> Message:
-    """Refuse each topic; a request for all is told of one without a name."""
+    """Refuse each topic; the refusal of a request for all names one topic without a name."""
     wanted = [(topic.topic_id, topic.name) for topic in request.topics] or [(ZERO_TOPIC_ID, None)]
     return DescribeTopicsResponse(
         topics=tuple(

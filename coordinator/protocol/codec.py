@@ -42,7 +42,7 @@ ReadInto = Callable[[Source, int, dict[str, object]], int]
 
 
 def decode(message_type: type[M], data: bytes, offset: int = 0, *, elements_max: int = ELEMENTS_MAX, rest_allowed: bool = False) -> M:
-    """Decode the message that fills `data` from `offset` to its end, or only begins there if a rest is allowed.
+    """Decode the message that fills `data` from `offset` to its end, or only begins there if more bytes may follow.
 
     Raises MalformedMessage, nothing else.
     """

@@ -99,7 +99,7 @@ def decode_commit_file(data: bytes, offset: int = 0) -> CommitFileBody:
 
 
 def read_commit_bodies(frames: Sequence[bytes], offset: int) -> list[Body | None]:
-    """Read bodies whose batches are rows of the dtype BATCH as they stand; None for one that the general codec has to read."""
+    """Read bodies whose batches already are rows of the dtype BATCH; None for one that the general codec has to read."""
     return read_bodies(frames, offset, STRING_BYTES_MAX, ELEMENTS_MAX)
 
 
@@ -186,7 +186,7 @@ class AnswerCells(NamedTuple):
 def encode_commit_answers(lines: Int64s, cells: AnswerCells, append_times: Int64s, first_line: list[int]) -> list[bytes]:
     """Encode the responses to many requests from the lines of their batches; responses to requests with refused batches mean nothing.
 
-    Only accepted batches with LogAppendTime are told the append time of their file. `first_line` says where the batches of each
+    Only accepted batches with LogAppendTime get the append time of their file. `first_line` says where the batches of each
     request begin, and where those of the last one end.
     """
     out = bytearray(RESULT_BYTES * first_line[-1] + ANSWER_BYTES * (len(first_line) - 1))

@@ -32,7 +32,7 @@ class FindBatchesBody(NamedTuple):
 
 
 class BatchLocation(NamedTuple):
-    """One batch as it stands in a response."""
+    """One batch of a response."""
 
     batch_id: int
     object_key: str
@@ -89,7 +89,7 @@ def encode_find_batches_response(topics: Iterable[tuple[bytes, Sequence[FoundPar
 
 @lru_cache(maxsize=4096)
 def _row(object_key: str) -> tuple[Callable[..., bytes], bytes]:
-    """The layout of a batch of this object, and the key as it stands there. Neighbouring batches share their objects."""
+    """The layout of a batch of this object, and the key in its encoded form. Neighbouring batches share their objects."""
     key = compact_string(object_key, "FindBatchesBatchInfo.object_key")
     return struct.Struct(f">q{len(key)}sbqqqqqqbx").pack, key
 

@@ -154,7 +154,7 @@ def reply_body(frame: bytes, *, tagged: bool = True) -> bytes:
 
 
 class Pending:
-    """Requests with the same head that wait for their replies, one behind the other: those of one read, mostly.
+    """Consecutive requests with the same head that wait for their replies: mostly those of one read.
 
     `tagged` as in `reply_frame`; `is_large`: the replies may be.
     """
@@ -172,7 +172,7 @@ class Pending:
 
 
 class ReplyQueue:
-    """Replies of one connection in request order, with bounds on what waits.
+    """Replies of one connection in request order, with bounds on the waiting ones.
 
     A request counts from `expect` until its reply is taken: its own bytes until it is completed, its reply's from then
     on. Requests whose reply may be far larger than they are have a bound of their own, because the size of the request says nothing
@@ -227,7 +227,7 @@ class ReplyQueue:
         self._bytes += sum(pending.request_bytes)
 
     def clear(self) -> None:
-        """Forget the requests: nobody waits for their replies any more."""
+        """Forget the requests: their replies are no longer needed."""
         self._queue.clear()
         self._count = self._large = self._bytes = 0
 
@@ -246,7 +246,7 @@ class ReplyQueue:
         self._bytes += grown
 
     def take(self) -> bytes:
-        """Remove and return, in order, the reply frames that no unanswered request stands before."""
+        """Remove and return, in order, the reply frames before the first unanswered request."""
         queue = self._queue
         pieces: list[bytes] = []
         count = 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 SIZE_BYTES = 4
 KIND_BYTES = 4
 HEAD_BYTES = 8
-"""Bytes of a request's header: KIND_BYTES of key and version; HEAD_BYTES with the correlation id behind them."""
+"""Bytes of a request's header: KIND_BYTES of key and version; HEAD_BYTES including the correlation id after them."""
 REPLY_HEAD_BYTES = 8
 """The size and the correlation id; tagged fields may follow."""
 
@@ -26,9 +26,9 @@ def cut_frames(data: bytes, at: int, size_max: int, frames: list[bytes]) -> int:
 
 
 def same_heads(frames: list[bytes], at: int, start: bytes, rest: bytes, count_max: int, bytes_max: int) -> list[int]:
-    """The correlation ids of the frames from a place on that begin with `start` and have `rest` behind their correlation id.
+    """The correlation ids of the frames from a place on that begin with `start` and have `rest` after their correlation id.
 
-    It ends behind `count_max` frames, and behind the one with which they have `bytes_max` bytes.
+    It ends after `count_max` frames, and after the one with which they have `bytes_max` bytes.
     """
     found: list[int] = []
     kind_bytes, head, count, size = KIND_BYTES, HEAD_BYTES, 0, 0
@@ -44,7 +44,7 @@ def same_heads(frames: list[bytes], at: int, start: bytes, rest: bytes, count_ma
 
 
 def frame_replies(correlation_ids: list[int], bodies: list[bytes], first: int, stop: int, is_tagged: bool) -> list[bytes]:
-    """The pieces of response frames, one behind the other: size and header (version 1 if tagged, else 0), and body."""
+    """The pieces of consecutive response frames: size and header (version 1 if tagged, else 0), and body."""
     pieces: list[bytes] = []
     tags = 1 if is_tagged else 0
     size_bytes, head_bytes = SIZE_BYTES, REPLY_HEAD_BYTES

@@ -917,7 +917,7 @@ class EnforceRetentionHeldPartition(ResponsePart):
     max_timestamp: int = field(metadata=INT64)
     """The largest timestamp of the first batch."""
     next_offset: int = field(metadata=INT64)
-    """The offset behind the first batch."""
+    """The offset after the first batch."""
 
 
 @message
@@ -1129,7 +1129,7 @@ class FinishRestoreRequest(RequestPart):
     __type__: ClassVar[EntityType] = EntityType.request
     __api_key__: ClassVar[i16] = i16(10206)
     restore_id: bytes = field(metadata=UUID)
-    """The restore to call finished, or all zero to change nothing and only be told."""
+    """The restore to call finished, or all zero to change nothing and only ask."""
     timeout_ms: int = field(metadata=INT32, default=60000)
     """How long to wait in milliseconds before timing out the request."""
 
@@ -1339,7 +1339,7 @@ class ListFilesFile(ResponsePart):
     none.
     """
     owners_before: tuple[int, ...] = field(metadata=INT32)
-    """The owners that stand before the coordinator in the list and must be done with the file first."""
+    """The owners that precede the coordinator in the list and must be done with the file first."""
 
 
 @message
@@ -2010,7 +2010,7 @@ class UpdateSchemaLevelRequest(RequestPart):
     __type__: ClassVar[EntityType] = EntityType.request
     __api_key__: ClassVar[i16] = i16(10203)
     level: int = field(metadata=INT32, default=0)
-    """The schema level to raise to, or 0 to change nothing and only be told."""
+    """The schema level to raise to, or 0 to change nothing and only ask."""
     gone_node_ids: tuple[int, ...] = field(metadata=INT32)
     """Nodes that do not come back, and therefore need not support the level."""
     timeout_ms: int = field(metadata=INT32, default=60000)

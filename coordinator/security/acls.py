@@ -1,4 +1,4 @@
-"""Which principal may do what with the cluster: a table of ACLs, as they stand in a configuration or in Kafka."""
+"""Which principal may do what with the cluster: a table of ACLs, from a configuration or from Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bearer tokens of a file, which may change while the service runs: whoever sends one of them is let in."""
+"""Bearer tokens of a file, which may change while the service runs: a request with one of them is admitted."""
 
 from __future__ import annotations
 

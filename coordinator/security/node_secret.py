@@ -24,10 +24,10 @@ class NodeSecretError(Exception):
 
 
 class NodeSecret:
-    """Implements `coordinator.security.scram.ScramUsers` for the one user of nodes. Nobody is one while the secret is not known."""
+    """Implements `coordinator.security.scram.ScramUsers` for the one user of nodes. No login succeeds while the secret is not known."""
 
     def __init__(self, ask: Callable[[], None] = lambda: None) -> None:
-        """`ask` is called when somebody logs in as a node: the secret that is known here may be an old one."""
+        """`ask` is called at each login as a node: the secret known here may be an old one."""
         self.ask = ask
         """Has the secret looked for again where it comes from."""
         self.is_known = asyncio.Event()

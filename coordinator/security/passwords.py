@@ -1,7 +1,7 @@
 """PLAIN logins (RFC 4616): a password is compared with the user's SCRAM credentials.
 
 The hash of a password takes tens of milliseconds, so it runs in a thread, one at a time. A password that was right is remembered by
-a keyed hash in memory: clients that connect again do not wait behind strangers who guess.
+a keyed hash in memory: clients that reconnect do not wait for the hashing of strangers' guesses.
 """
 
 from __future__ import annotations

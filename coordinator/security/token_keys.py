@@ -107,7 +107,7 @@ class TokenKeys:
 
 
 def check_keys(url: str) -> None:
-    """Read the keys of a file once, at a start. Raises `TokenKeysError`. Keys behind https are asked for when they are needed."""
+    """Read the keys of a file once, at a start. Raises `TokenKeysError`. Keys at an https address are fetched when they are needed."""
     if not url.startswith("file:"):
         return
     try:

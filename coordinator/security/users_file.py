@@ -77,7 +77,7 @@ def parse_users(text: str, name: str) -> Users:
             check_user(user)
             of_user = users.setdefault(user, {})
             if mechanism in of_user:
-                raise ValueError(f"{mechanism} of this user stands in an earlier line, too")
+                raise ValueError(f"{mechanism} of this user is in an earlier line, too")
             of_user[mechanism] = _credentials(mechanism, fields)
         except ValueError as error:
             what = "it is not `USER MECHANISM CREDENTIALS`" if len(line.split()) != 3 else str(error)

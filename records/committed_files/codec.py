@@ -83,7 +83,7 @@ class CommittedBatch(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """The offset behind the batch."""
+        """The offset after the batch."""
         return self.base_offset + self.record_count
 
     @property
@@ -137,11 +137,11 @@ _LINE_COLUMNS = (
     lines.PARTITION, lines.VERDICT, lines.BASE_OFFSET, lines.RECORD_COUNT, lines.BYTE_OFFSET, lines.BYTE_SIZE, lines.TIMESTAMP,
     lines.TIMESTAMP_TYPE, lines.PRODUCER_ID, lines.PRODUCER_EPOCH, lines.BASE_SEQUENCE, lines.LOG_START, lines.DETAIL,
 )  # fmt: skip
-"""The columns of the fields of `CommittedBatch` behind the topic id."""
+"""The columns of the fields of `CommittedBatch` after the topic id."""
 
 
 def topic_halves(topic_id: bytes) -> tuple[int, int]:
-    """A topic id as it stands in lines."""
+    """A topic id in the form of lines."""
     return int.from_bytes(topic_id[:8], "big", signed=True), int.from_bytes(topic_id[8:], "big", signed=True)
 
 

@@ -48,7 +48,7 @@ class _Page:
     """The arrays of a loop, handed on together: a view by itself is copied by every call that it is given to.
 
     `numbers` has those of a head or a column between lines and bytes. Writing, `ends` has where the runs of a file end; reading,
-    `defaults` has what stands in a line where a file says nothing.
+    `defaults` has the values of columns that a file leaves out.
     """
 
     columns: memoryview[int]
@@ -143,7 +143,7 @@ def write_files(prefix: bytes, layout: Layout, heads: list[FileHead], first_line
         fault = _find_fault(page, first, stop)
         if fault is not None:
             raise InvalidRecord(f"FileCommitted: {fault}")
-        # The size of the record stands before it and is known last: its place is left open, and the entry begins close before it.
+        # The size of the record precedes it and is known last: its place is left open, and the entry begins close before it.
         start = at + _PREFIX_BYTES + _SIZE_ROOM
         end = _write_record(page, start, layout, files[file], first, stop)
         size_bytes = 1
@@ -248,7 +248,7 @@ def _write_record(page: _Page, at: int, layout: Layout, fields: tuple[Any, ...],
 
 
 def _write_head(page: _Page, at: int, fields: tuple[Any, ...]) -> int:
-    """Write the numbers of a head behind the counts, and what else is of the file as a whole."""
+    """Write the numbers of a head after the counts, and the other fields of the file as a whole."""
     key, owner_ids, content_hash = fields[0].encode(), fields[4], fields[7]
     page.numbers[5], page.numbers[6], page.numbers[7], page.numbers[8], page.numbers[9] = (
         fields[1],
@@ -346,7 +346,7 @@ def read_files(
 ) -> tuple[list[int], list[FileHead], list[int], npt.NDArray[np.int64]]:
     """Read the values that are entries of one file; `values[i][starts[i]:ends[i]]`, or all of each.
 
-    `layouts` has what entries begin with, `defaults` what stands in a line where a file says nothing. Returns which values were
+    `layouts` has what entries begin with, `defaults` the values of columns that a file leaves out. Returns which values were
     read, the heads of the files, where the lines of each begin (and the last end), and the lines. Whatever the bytes are, it raises
     nothing, and the lines take at most 50 times their size.
     """
@@ -510,7 +510,7 @@ def _read_record(
 
 
 def _is_head(page: _Page, left: int) -> bool:
-    """Whether the numbers of a head can be, given how many bytes are left behind them."""
+    """Whether the numbers of a head are possible, given how many bytes follow them."""
     for place in range(5):
         if page.numbers[place] < 0 or page.numbers[place] > left:
             return False

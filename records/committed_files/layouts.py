@@ -1,8 +1,8 @@
-"""The columns of a `FileCommitted` in the log, declared once; the loops of `file_loops` read and write what stands here.
+"""The columns of a `FileCommitted` in the log, declared once; the loops of `file_loops` read and write by this declaration.
 
 A *layout* is a version of the record: a tuple of columns. A schema names its layout in the name of the only field of
 `FileCommitted`, `layout_1`. A released layout never changes. A field that the record gets is a column of a new layout, with a column
-of lines of its own behind those of `records.committed_files.lines`: files of older layouts have its default there.
+of lines of its own after those of `records.committed_files.lines`: files of older layouts have its default there.
 
 The bytes of a record, numbers being zigzag varints in their shortest form:
 
@@ -44,7 +44,7 @@ SPARSE_MAX: Final = 8
 class Kind(IntEnum):
     """The things that a column has a number of: of each run, batch, idempotent batch, or batch that was not accepted.
 
-    The columns of a layout stand in this order.
+    The columns of a layout are in this order.
     """
 
     RUN = 0
@@ -58,7 +58,7 @@ class Form(IntEnum):
     """How a column's numbers come from the lines."""
 
     PLAIN = 0
-    """The numbers as they stand in the line."""
+    """The numbers as in the line."""
     LENGTH = 1
     """How many batches the run has. The first column of runs."""
     TOPIC_STEP = 2
@@ -76,7 +76,7 @@ class Form(IntEnum):
 
 
 class Column(NamedTuple):
-    """A column. `line` is the column of a line that it fills, `default` what stands there without it, the range that of its numbers."""
+    """A column. `line` is the column of a line that it fills, `default` its value where the layout lacks it, then its range."""
 
     name: str
     kind: Kind

@@ -16,7 +16,7 @@ from records.snapshot.errors import BadSnapshot, MalformedRecord, NewerFormat
 from records.snapshot.names import SnapshotId
 
 FORMAT: Final = 1
-"""The number of the format of head and rows. It stands before the head, so that every version can read it."""
+"""The number of the format of head and rows. It precedes the head, so that every version can read it."""
 
 HEAD_KEY: Final = b"diskless-snapshot"
 HEAD_BYTES_MAX: Final = 1 << 20

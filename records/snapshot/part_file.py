@@ -24,7 +24,7 @@ class SnapshotFile(NamedTuple):
 class PartFile:
     """A snapshot file in the making: `NAME.part` until it is published. Leaving the context without that removes it.
 
-    A process that dies leaves the file behind; the next one of this name takes its place. Every method raises OSError.
+    A process that dies leaves the file; the next one of this name takes its place. Every method raises OSError.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -40,7 +40,7 @@ class PartFile:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if not self._file.closed:
-            # Closing may write what is left, and fail; what made the writer give up is told, and a leftover is cleaned up later.
+            # Closing may write what is left, and fail; the reason why the writer gave up is reported, and a leftover is cleaned up later.
             with suppress(OSError):
                 self._file.close()
             with suppress(OSError):

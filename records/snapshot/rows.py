@@ -72,7 +72,7 @@ class _Packed(NamedTuple):
         return self.numbers + _LENGTH.itemsize
 
     def part(self, start: int, stop: int, ends: npt.NDArray[np.int64]) -> bytes:
-        """Return the bytes of some rows; `ends` has the place behind each value, after a 0."""
+        """Return the bytes of some rows; `ends` has the place after each value, after a 0."""
         numbers = self.numbers[start:stop]
         if self.kind is _Kind.INT64:
             return numbers.astype(_INT64).tobytes()

@@ -1,4 +1,4 @@
-"""Settings of who may do what: where the rules stand, and the rules themselves."""
+"""Settings of who may do what: where the rules are, and the rules themselves."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class AuthorizationSettings:
         bounds="User:name:OPERATION,OPERATION entries separated by semicolons",
         why="""The rules of authorizer=acls, such as User:gateway:CLUSTER_ACTION;User:ops:ALTER,DESCRIBE. Operations are those of
         Kafka on the cluster: CLUSTER_ACTION for all requests of KIP-1164, DESCRIBE, ALTER, DESCRIBE_CONFIGS and ALTER_CONFIGS for
-        those of operators (docs/operations.md names the one of each request), ALL for all of them. User:* stands for everybody.""",
+        those of operators (docs/operations.md names the one of each request), ALL for all of them. User:* means every user.""",
     )
     authorizer_cache_ms: int = integer(
         "authorizer.cache.ms",

@@ -68,7 +68,7 @@ class EssentialSettings:
         "advertised.listeners",
         "",
         empty_ok=True,
-        why="""Addresses that clients and other coordinators are told. Empty: the listeners themselves, with the machine's host
+        why="""Addresses that clients and other coordinators use. Empty: the listeners themselves, with the machine's host
         name in place of an address that means all interfaces. Behind a proxy or in Kubernetes it must be given.""",
     )
     http_listener: HttpAddress | None = http_address(

@@ -76,7 +76,7 @@ class FileSettings:
         low=0,
         high=DAY_MS,
         why="""How long the object of a file stays in the store after its last batch was deleted, in the log's time. It must exceed the
-        time for which readers use what they were told of batches: a reader that asks for an object later finds it gone. A replica that
+        time for which readers use an answer about batches: a reader that asks for an object later finds it gone. A replica that
         has not heard of the log's end for half of it refuses to find batches.""",
     )
     file_cleaner_interval_ms: int = integer(

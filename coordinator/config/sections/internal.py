@@ -37,6 +37,6 @@ class InternalSettings:
         "internal.secret.file",
         why="""File with a secret of at least 32 characters, the same for all nodes, by which they log in to each other, as the user
         diskless-node by SCRAM-SHA-256, on every listener; it is never sent. Without it, and without internal.principals, nodes agree on
-        a secret through Kafka, in the consumer group named group.id and -internal: whoever may read that group counts as a node, so on
-        a Kafka with ACLs let only nodes have Read and Describe on it. The file is read again within seconds when it changes.""",
+        a secret through Kafka, in the consumer group named group.id and -internal: a process that may read that group counts as a node,
+        so on a Kafka with ACLs let only nodes have Read and Describe on it. The file is read again within seconds when it changes.""",
     )

@@ -1,4 +1,4 @@
-"""Settings of the log, of leadership and of the state behind it."""
+"""Settings of the log, of leadership and of the state."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class NetworkSettings:
         0,
         low=0,
         high=INT32_MAX,
-        why="""How long a login holds at most; 0 is without end. Clients are told, and log in again on the same connection as KIP-368
+        why="""How long a login holds at most; 0 is without end. Clients learn this time, and log in again on the same connection as KIP-368
         says; a connection that did not is closed at its next request. Kafka's key and default. It bounds for how long a user that
         was removed goes on. A token that ends earlier counts in any case.""",
     )

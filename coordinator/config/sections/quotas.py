@@ -18,7 +18,7 @@ class QuotaSettings:
         high=INT64_MAX,
         why="""Bytes of requests and answers that one principal may use of this node per second; 0 is without end. Ten seconds' worth may
         come at once. Beyond them answers tell how long the client is throttled (ThrottleTimeMs), and for so long no further request of
-        that principal is begun. What waits for 30 s is answered REQUEST_TIMED_OUT and not done.""",
+        that principal is begun. A request that waits for 30 s is answered REQUEST_TIMED_OUT and not executed.""",
     )
     quota_requests_per_second: int = integer(
         "quota.requests.per.second",

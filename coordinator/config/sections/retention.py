@@ -17,7 +17,7 @@ class RetentionSettings:
         low=-1,
         high=INT64_MAX,
         why="""How long batches are kept in topics that do not set retention.ms: batches at the beginning of a partition whose largest
-        timestamp is older are deleted. -1 keeps them for ever, unlike Kafka's 168 hours: nothing may be deleted because somebody
+        timestamp is older are deleted. -1 keeps them for ever, unlike Kafka's 168 hours: no data may be lost because an operator
         forgot a setting. It must be the same on all nodes: the leader of a partition applies its own.""",
     )
     log_retention_bytes: int = integer(

@@ -38,7 +38,7 @@ def decide_migration(hot: HotState, command: MigratePartitions, now_ms: int) -> 
             answers.append(MigratedLog(unknown_partition(hot, *where)))
             continue
         if where in named:
-            answers.append(MigratedLog(_refused(f"{row_text(hot, row)} stands in the request twice; name it once")))
+            answers.append(MigratedLog(_refused(f"{row_text(hot, row)} is in the request twice; name it once")))
             continue
         named.add(where)
         facts, record = facts_of(hot.partitions, row), _record_of(step, now_ms)

@@ -105,11 +105,11 @@ class GroupBuilder:
         return expiry.has_more
 
     def note_aborted(self, name: str) -> None:
-        """Log that the claim of this term cut a transaction off, for tools: replicas know it from the claim."""
+        """Log, for tools, that the claim of this term aborted an open transaction; replicas know that from the claim."""
         self._append([TransactionAborted(reason=f"the claim of epoch {self._term.epoch} cut {name!r} off")], None)
 
     def close(self) -> None:
-        """Decide what is left, and give what still waits an entry to wait for."""
+        """Decide the remaining commits, and give waiting requests an entry to wait for."""
         self._decide_commits()
         if self._waiting and self._last is None:
             self._append(_NO_OP, None, _NO_OP_OF_LEVEL[self._level])
@@ -130,7 +130,7 @@ class GroupBuilder:
         for place, (request, command) in enumerate(commits):
             if not are_new:
                 if command.object_key in keys:
-                    # The key stands twice in the group: its first commit is decided before the second one joins it.
+                    # The key is in the group twice: its first commit is decided before the second one joins it.
                     self._decide(fresh, commits, read)
                     fresh, keys = [], set()
                 keys.add(command.object_key)
@@ -158,7 +158,7 @@ class GroupBuilder:
         )
 
     def _is_known(self, request: Request, command: CommitFile, hashed: bytes) -> bool:
-        """Whether something is logged or under way of a key: then its commit is answered, or waits with the one under way."""
+        """Whether a commit of the key is logged or under way; if so, this one is answered, or waits for the outcome of the other."""
         under_way = self._term.by_key.get(command.object_key)
         if under_way is not None:
             self._join(request, command, *under_way, hashed)
@@ -265,7 +265,7 @@ class GroupBuilder:
     def _append(self, records: list[Record], waiter: Waiter | None, encoded: bytes | None = None) -> PendingEntry | None:
         """Encode the records of one operation, unless they are, and note them in flight: one entry, or several that take effect together.
 
-        What cannot be written is refused, and nothing of it counts.
+        An operation that cannot be written is refused as a whole.
         """
         term = self._term
         limit, level = self._limits.entry_bytes_max, self._level

@@ -73,7 +73,7 @@ class Contents(NamedTuple):
 
 
 def restore_content(directory: Directory, text: str) -> Contents:
-    """Fill an empty directory from content as JSON, which was proven to be what was written; returns the rest of the content."""
+    """Fill an empty directory from content as JSON, whose proof was checked; returns the remaining content."""
     stored = json.loads(text)
     for row in stored["placements"]:
         row |= {"topic_id": bytes.fromhex(row["topic_id"]), "ranges": tuple(PlacedRange(**r) for r in row["ranges"])}

@@ -93,7 +93,7 @@ def _narrow(command: CreateTopics) -> Outcome:
     """A success that says on how few coordinators a topic lives, though it would have been spread over more."""
     had = len(command.eligible)
     return Outcome(
-        message=f"the new partitions live on {had} of {had + len(command.without)} coordinators, since nobody has claimed coordinators"
+        message=f"the new partitions live on {had} of {had + len(command.without)} coordinators, since no node has claimed coordinators"
         f" {', '.join(map(str, sorted(command.without)))} yet; partitions do not move, but those added later go there first"
     )
 
@@ -114,7 +114,7 @@ def _check_create(directory: Directory, topic: WantedTopic, twice: set[bytes | s
         message = f"topic {topic.name}: its id is all zero; send the id that Kafka gave the topic"
         return Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
     if topic.topic_id in twice or topic.name in twice:
-        return Outcome(error=ErrorCode.INVALID_REQUEST, message=f"topic {topic.name} or its id {text} stands in the request twice")
+        return Outcome(error=ErrorCode.INVALID_REQUEST, message=f"topic {topic.name} or its id {text} is in the request twice")
     if is_deleted(directory, topic.topic_id, log_time_ms, limits):
         return Outcome(error=ErrorCode.UNKNOWN_TOPIC_ID, message=f"topic id {text} was deleted and does not come back; use a new id")
     placement = directory.placements.get(topic.topic_id)

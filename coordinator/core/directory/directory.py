@@ -28,7 +28,7 @@ DIRECTORY_PARTITION = 0
 """The metadata partition that has the directory."""
 
 UNDATED = 0
-"""Log time of a deletion behind which no file was committed yet; such a deletion is never old."""
+"""Log time of a deletion after which no file was committed yet; such a deletion is never old."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ def check_created(directory: Directory, topic_id: bytes, name: str, settings: Se
     """Return why a topic cannot be created, or grow, with settings; a topic that exists must have just these."""
     wanted = dict(settings)
     if len(wanted) < len(settings):
-        return Outcome(error=ErrorCode.INVALID_REQUEST, message=f"topic {name}: a setting stands in the request twice")
+        return Outcome(error=ErrorCode.INVALID_REQUEST, message=f"topic {name}: a setting is in the request twice")
     for key, value in settings:
         complaint = illegal_topic_config(key, value)
         if complaint is not None:
@@ -45,7 +45,7 @@ def decide_alter(directory: Directory, command: AlterTopicConfigs) -> tuple[list
     for one in command.alterations:
         topic_id = directory.names.get(one.topic)
         if names.count(one.topic) > 1:
-            message = f"topic {one.topic} stands in the request twice"
+            message = f"topic {one.topic} is in the request twice"
             outcomes.append(Outcome(error=ErrorCode.INVALID_REQUEST, message=message))
         elif topic_id is None:
             message = f"topic {one.topic!r} is not known; create it, or list the topics to see which there are"
@@ -79,7 +79,7 @@ def _altered(alteration: TopicAlteration, before: Mapping[str, str]) -> dict[str
 
 def _refusal(change: ConfigChange, seen: set[str]) -> tuple[ErrorCode, str] | None:
     if change.name in seen:
-        return ErrorCode.INVALID_REQUEST, f"{change.name} stands in the request twice"
+        return ErrorCode.INVALID_REQUEST, f"{change.name} is in the request twice"
     if change.operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
         return ErrorCode.INVALID_CONFIG, f"{change.name}: its value is set or deleted as a whole; nothing is appended or subtracted"
     if change.operation not in tuple(ConfigOperation):

@@ -75,8 +75,8 @@ def _find_partitions(lines: _Cells, first: int, stop: int, partitions: KeyedRows
 
 
 def _row_of(lines: _Cells, line: int, near: int, partitions: KeyedRows) -> int:
-    """The row of a batch's partition, -1 when it is not here. `near` is a line whose row is known, or -1: batches of a partition mostly
-    stand together.
+    """The row of a batch's partition, -1 when it is not here. `near` is a line whose row is known, or -1: batches of a partition are
+    mostly adjacent.
     """
     if (
         near >= 0

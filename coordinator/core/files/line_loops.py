@@ -32,7 +32,7 @@ def place_batches(
 ) -> int:  # fmt: skip
     """Write the accepted batches of lines as rows (`stored_rows.ROW`) from `to` on, and the partitions' rows as `owners`.
 
-    Returns the place behind the last one.
+    Returns the place after the last one.
     """
     for line in range(first, stop):
         if lines[line, VERDICT] != _ACCEPTED:
@@ -103,7 +103,7 @@ def _put_row(
 
 
 def count_lines(lines: memoryview[int], totals: memoryview[int]) -> None:
-    """Add to `totals`, by verdict, how many batches there are, and behind the verdicts the records of the accepted ones."""
+    """Add to `totals`, by verdict, how many batches there are, and after the verdicts the records of the accepted ones."""
     for line in range(len(lines)):
         verdict = lines[line, VERDICT]
         totals[verdict] += 1

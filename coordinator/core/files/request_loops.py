@@ -78,7 +78,7 @@ def read_requests(
     lines: memoryview[int],
     hashes: memoryview[int],
 ) -> list[tuple[int, int]]:
-    """Fill lines from batches as they stand in requests (`kafka.batches.BATCH`, 77 bytes each), undecided.
+    """Fill lines from batches in the form of requests (`kafka.batches.BATCH`, 77 bytes each), undecided.
 
     Returns of each file the place in it of the first unlawful batch, and what is wrong with it (`outcomes`), 0 for nothing.
     DETAIL is the last sequence. The lines of a file with a fault are not all filled. `heads` has format and size of each file,
@@ -90,7 +90,7 @@ def read_requests(
     files = len(first_line) - 1
     batches = first_line[files]
     faults: list[tuple[int, int]] = []
-    data = raw  # compiled: an address, which nobody checks; hence the look at the length
+    data = raw  # compiled: an unchecked address; hence the check of the length
     if len(raw) != batches * 77:
         raise IndexError(f"{len(raw)} bytes are not {batches} batches")
     for file in range(files):

@@ -39,7 +39,7 @@ class CommitContext:
     limits: Limits
     now_ms: int
     log_time_ms: int
-    """The time of the log, which `now_ms` may be behind: append times never go back."""
+    """The time of the log, which may be later than `now_ms`: append times never go back."""
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class RequestLines:
 
 
 def read_lines(raw: bytes, commands: Sequence[CommitFile]) -> RequestLines:
-    """Read the batches of requests, which stand one after the other in `raw`."""
+    """Read the batches of requests, which follow each other in `raw`."""
     first_line = [0, *accumulate([len(command.batches) for command in commands])]
     heads = [(command.object_format, command.file_size) for command in commands]
     owners = [command.owner_ids for command in commands]
@@ -112,7 +112,7 @@ def check_whole(command: CommitFile, coordinator_ids: Collection[int], coordinat
 
 
 def check_head(command: CommitFile, context: CommitContext) -> Outcome | None:
-    """The checks on what a request says of the file as a whole, and what was found in the request this is a share of."""
+    """Check the file-level fields. If the command is one coordinator's share of a request that was already checked, return that verdict."""
     checked = command.checked
     if checked is not None and checked.error is not ErrorCode.NONE:
         return checked

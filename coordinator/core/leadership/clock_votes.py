@@ -1,7 +1,7 @@
 """Decides by comparison whose clock is wrong.
 
 A node knows its own clock, those of other nodes, and that of Kafka's brokers, which counts as one. Clocks that show the same
-time, within the limit, are a camp. A clock is the odd one out when it is surely outside of a camp of at least two that is
+time, within the limit, are a camp. A clock is wrong when it is certainly outside of a camp of at least two that is
 larger than its own, or as large and with Kafka in it. Of two clocks that differ either may be wrong. Pure.
 """
 
@@ -29,7 +29,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class ClockVerdict:
-    """`reason` says why the own clock is the odd one out; None when it is not. `far` are the clocks it differs from."""
+    """`reason` says why the own clock is judged wrong; None when it is not. `far` are the clocks it differs from."""
 
     reason: str | None
     far: tuple[Comparison, ...]

@@ -1,13 +1,13 @@
 """One leadership term: what was produced, what was acknowledged, and when the term is over.
 
-An entry is acknowledged only when its report, without an error, is for the successor of the last acknowledged seq, and the entry stands
+An entry is acknowledged only when its report, without an error, is for the successor of the last acknowledged seq, and the entry is
 where the claim says it must: `claim offset + seq`, plus the void entries that the reader saw in between. A report that names this place
-settles it at once. One that names none, or one further on, says only that the brokers have the entry; void entries may stand before it,
+settles it at once. One that names none, or one further on, says only that the brokers have the entry; void entries may precede it,
 and librdkafka reports repeated requests like that. It is held until the reader has seen the entry and so its place. Any other report ends
 the term, because then the outcome is unknown and only the log can tell.
 
 The key of an entry can be forged. So an entry that is read before it is settled must have, byte for byte, the value that was written.
-Another value uses up the seq for every replica: the own entry is void wherever it stands, and the term ends at once.
+Another value uses up the seq for every replica: the own entry is void wherever it is, and the term ends at once.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class TermOver(Exception):
 
 
 class HeldRun(NamedTuple):
-    """Entries that were reported together and are not acknowledged: the first and the last, and where the first stands, if it was told."""
+    """Entries that were reported together and are not acknowledged: the first, the last, and the offset of the first, if known."""
 
     first_seq: int
     last_seq: int
@@ -163,7 +163,7 @@ class Term:
             self.by_key[head.object_key] = entry, file
 
     def reported(self, reports: Sequence[tuple[int, int | None, str | None, int]]) -> Iterator[tuple[PendingEntry, int]]:
-        """Take delivery reports (last seq, its offset if it was told, error, how many); yields the entries they acknowledge, with offsets.
+        """Take delivery reports (last seq, its offset if known, error, how many); yields the entries they acknowledge, with offsets.
 
         Raises `TermOver`. An entry leaves the term when the next one is asked for, so that one whose application fails is still known.
         What comes before a bad report is acknowledged first.
@@ -193,7 +193,7 @@ class Term:
     def seen(self, seq: int, entries: Sequence[ReadEntry]) -> Iterator[tuple[PendingEntry, int]]:
         """The reader saw entries with own keys that count, side by side, the last one of this seq.
 
-        Yields the held entries that this acknowledges, like `reported`. Raises `TermOver` behind them when one is not what was written.
+        Yields the held entries that this acknowledges, like `reported`. Raises `TermOver` after them when one is not what was written.
         """
         first_seq = seq - len(entries) + 1
         own = len(entries) if seq <= self.settled_seq else self.count_own(first_seq, entries)
@@ -222,7 +222,7 @@ class Term:
         settled = max(0, self.settled_seq - first_seq + 1)
         under_way = chain.from_iterable(entry.values for entry in self.in_flight)
         written = islice(under_way, first_seq + settled - self.acked_seq - 1, None)
-        # The False behind the own entries stops the count at an entry that is not under way: this term did not write it.
+        # The False after the own entries stops the count at an entry that is not under way: this term did not write it.
         is_own = [*map(eq, map(attrgetter("value"), entries[settled:]), written), False]
         return settled + is_own.index(False)
 
@@ -240,7 +240,7 @@ class Term:
             expected = self.claim_offset + self.void_shift + seq
             if offset != expected:
                 if offset is not None and offset < expected:
-                    raise TermOver(TermCause.MISPLACED, f"entry {seq} was reported at offset {offset}, it must stand at {expected}")
+                    raise TermOver(TermCause.MISPLACED, f"entry {seq} was reported at offset {offset}, it must be at {expected}")
                 stop_seq = min(stop_seq, self.seen_seq + 1)
                 if stop_seq <= seq:
                     break

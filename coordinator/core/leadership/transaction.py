@@ -1,7 +1,7 @@
 """Transactions of the log (KIP-868) as a leader writes them: records that do not fit one message, cut into entries.
 
 How they are read is said in `records.log`. A reader applies the chunks, each at its own offset, once the end was read; the applied
-offset stays before the beginning until then, so that whoever starts again reads all of it again.
+offset stays before the beginning until then, so that a restart reads all of it again.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class FileLife:
 
     `since_ms` is when the state began. After `until_ms` the object may be deleted, or the tombstone be forgotten: UNKNOWN_MS for a
     live file, and for a tombstone that stays for ever. Both are unknown for a file that lost its last batch a moment ago, until
-    that is written. `owners_before` stand before the coordinator in the list of owners, and must be done with the file first.
+    that is written. `owners_before` precede the coordinator in the list of owners, and must be done with the file first.
     """
 
     state: FileState
@@ -67,7 +67,7 @@ def life_of(known: FileRow | Tombstone, coordinator_id: int, times: FileTimes, n
 def ends_ms(empty: FileRow, commit_max_age_ms: int, delete_grace_ms: int) -> int:
     """The time up to which the object of an empty file stays in any case, by the log's clock.
 
-    Until then another owner may still get an honest commit of the file, or a reader may still use what it was told of its batches. Who
+    Until then another owner may still get an honest commit of the file, or a reader may still use an answer about its batches. Who
     dates a file ahead of its commit has it for no longer: it was there by then.
     """
     born_ms = empty.append_time_ms if empty.created_ms < 0 else min(empty.created_ms, empty.append_time_ms)

@@ -194,7 +194,7 @@ class FetchBudget:
     """The bytes and batches that a whole FindBatches request may still return; spans coordinators.
 
     However much is asked for, one answer has at most `BATCHES_PER_ANSWER_MAX` batches: it is made in one go, and everybody
-    else waits meanwhile. Clients cannot tell it from a spent budget of bytes, and continue behind the last batch.
+    else waits meanwhile. Clients cannot tell it from a spent budget of bytes, and continue after the last batch.
     """
 
     max_bytes: int

@@ -26,9 +26,9 @@ RUNS_A_LOOK = 16
 
 
 class Known(NamedTuple):
-    """The knowledge that earlier looks left of a partition that begins at `log_start`.
+    """Cached result of earlier scans of a partition that begins at `log_start`.
 
-    The batches of `[log_start, counted_to)` have `counted_bytes`. `oldest_ms` is the time of the first batch, None when nobody looked;
+    The batches of `[log_start, counted_to)` have `counted_bytes`. `oldest_ms` is the time of the first batch, None when it is unknown;
     the batch ends before `oldest_end`.
     """
 
@@ -160,14 +160,14 @@ def _oldest(state: Lookups, row: int, log_start: int, end: int, excess_bytes: in
 
 
 class _Part:
-    """The batches of a run that end behind an offset and begin before another; `sizes` are their bytes."""
+    """The batches of a run that end after an offset and begin before another; `sizes` are their bytes."""
 
     def __init__(self, rows: Rows, start: int, end: int) -> None:
         self._rows = rows[(rows["base"] + rows["count"] > start) & (rows["base"] < end)]
         self.sizes: npt.NDArray[np.int64] = self._rows["size"]
 
     def end_of(self, count: int) -> int:
-        """The offset behind the first `count` batches, at least one."""
+        """The offset after the first `count` batches, at least one."""
         return int(self._rows["base"][count - 1] + self._rows["count"][count - 1])
 
     def first_young(self, state: Lookups, cutoff_ms: int) -> int:

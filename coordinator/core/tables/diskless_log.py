@@ -1,4 +1,4 @@
-"""Classic partitions that become diskless: where such a partition stands, what the records of a migration change, and which may not be.
+"""Classic partitions that become diskless: their state, what the records of a migration change, and which records are unlawful.
 
 A partition is *pending* (created, B0 is not set), *initialised* (B0 is set by `DisklessLogInitialized`) or *born* diskless. Its B0 is the
 cell FIRST_OFFSET. The log before B0 is Kafka's; of it only the start is known here, as far as a leader reported it.
@@ -35,7 +35,7 @@ class MigrationFault(NamedTuple):
 
 
 def facts_of(table: PartitionTable, row: int) -> LogFacts:
-    """Return where the partition of a row stands."""
+    """Return the state of the partition of a row."""
     return LogFacts(
         table.first_offset.cells[row],
         table.prefix_start.cells[row],
@@ -87,7 +87,7 @@ def _fault_of_init(facts: LogFacts, record: DisklessLogInitialized) -> Migration
 
 
 def _fault_of_seeds(seeds: list[SeededProducerBatch], start: int) -> MigrationFault | None:
-    """Batches of a producer stand together, in the order of their offsets, below B0."""
+    """Batches of a producer are adjacent, in the order of their offsets, below B0."""
     done: set[int] = set()
     before: SeededProducerBatch | None = None
     held = 0
@@ -103,7 +103,7 @@ def _fault_of_seeds(seeds: list[SeededProducerBatch], start: int) -> MigrationFa
             return _invalid(f"{who}: a batch with timestamp {seed.timestamp_ms}; -1 is the least")
         if before is None or before.producer_id != seed.producer_id:
             if seed.producer_id in done:
-                return _invalid(f"{who} stands in the list twice")
+                return _invalid(f"{who} is in the list twice")
             done.add(seed.producer_id)
             held = 1
         else:
@@ -111,7 +111,7 @@ def _fault_of_seeds(seeds: list[SeededProducerBatch], start: int) -> MigrationFa
             if held > REMEMBERED_BATCHES:
                 return _invalid(f"{who} has more than {REMEMBERED_BATCHES} batches; name its last ones")
             if seed.producer_epoch != before.producer_epoch or seed.base_offset <= before.base_offset:
-                return _invalid(f"{who}: its batches are of one epoch and stand in the order of their offsets")
+                return _invalid(f"{who}: its batches must be of one epoch and in the order of their offsets")
         before = seed
     return None
 
@@ -141,7 +141,7 @@ def _fault_of_repair(facts: LogFacts, record: DisklessLogRepaired) -> MigrationF
 
 def _fault_of_report(facts: LogFacts, record: PrefixStartReported) -> MigrationFault | None:
     if facts.origin is LogOrigin.PENDING:
-        text = "its log is not initialised yet; the prefix start is told with the start offset"
+        text = "its log is not initialised yet; the prefix start is set together with the start offset"
         return MigrationFault(ErrorCode.NOT_LEADER_OR_FOLLOWER, text)
     if not 0 <= record.prefix_start_offset <= facts.start_offset:
         return _invalid(f"prefix start {record.prefix_start_offset} is outside 0 to {facts.start_offset}, the start offset")
@@ -149,7 +149,7 @@ def _fault_of_report(facts: LogFacts, record: PrefixStartReported) -> MigrationF
 
 
 def moved(facts: LogFacts, record: MigrationRecord) -> LogFacts:
-    """Return where a partition stands after a record that may be."""
+    """Return the state of a partition after a lawful record."""
     facts = facts._replace(leader_epoch=record.leader_epoch)
     match record:
         case DisklessLogInitialized() if facts.origin is LogOrigin.PENDING:

@@ -177,7 +177,7 @@ class HotState:
     def advance_time(self, first_ms: int, last_ms: int) -> bool:
         """Files were appended from `first_ms` to `last_ms`; returns whether the directory changed.
 
-        The log has no other clock. A deletion gets the time of the first file behind it: the newest one before it may be
+        The log has no other clock. A deletion gets the time of the next file: the newest one before it may be
         days old on a quiet coordinator, and the deletion would be forgotten as soon as it was logged.
         """
         if self.undated:
@@ -211,7 +211,7 @@ class HotState:
     def _apply_restored(self, record: Restored) -> None:
         """The log goes on from a snapshot of another one, of which the committed snapshots speak.
 
-        Snapshots of several coordinators are of several moments: owners are told every order of the directory once more.
+        Snapshots of several coordinators are of several moments: owners are sent every order of the directory once more.
         """
         self.restoration = Restoration(record, is_finished=False)
         self.snapshots = ()

@@ -22,7 +22,7 @@ _ODD_3 = 0x165667B19E3779F9
 class KeyedRows:
     """Rows of `width` int64 cells, the first three of which are the row's key; `array[row]` are the cells of a row.
 
-    A row keeps its number until it is released. `reserve` may replace `array`; nobody keeps it across additions.
+    A row keeps its number until it is released. `reserve` may replace `array`; do not keep it across additions.
     """
 
     def __init__(self, width: int) -> None:

@@ -21,7 +21,7 @@ def packed_reaching(
     """Find the first packed batch from `place` on that may reach a time; returns its place and its base offset, or (-1, -1).
 
     `base` is the base offset of the batch at `place`. Batches that end before `log_start`, or begin at `end` or later, do not
-    count. One whose time is that of its file is taken for one that reaches it: whoever asks knows the file.
+    count. One whose time is that of its file is taken for one that reaches it: the caller knows the file.
     """
     for batch in range(place, len(cells) // 6):
         if base >= end:

@@ -135,7 +135,7 @@ class FileRow(NamedTuple):
 
 
 class EmptyFilesPage(NamedTuple):
-    """Files without live batches; `last` is the `emptied_ms` and the id behind which the next page begins, None when there is none."""
+    """Files without live batches; `last` is the `emptied_ms` and the id after which the next page begins, None when there is none."""
 
     rows: list[FileRow]
     last: tuple[int, int] | None
@@ -227,7 +227,7 @@ class ColdStore(Protocol):
     def tombstone(self, object_key: str) -> Tombstone | None: ...
 
     def empty_files(self, before_ms: int, after: tuple[int, int], limit: int) -> list[FileRow]:
-        """Files with `emptied_ms` below `before_ms`, ordered by it and the file id, behind that pair."""
+        """Files with `emptied_ms` below `before_ms`, ordered by it and the file id, after that pair."""
 
     def file_changes(self) -> FileTotals:
         """How the files changed that are stored, since the store was opened."""
@@ -245,7 +245,7 @@ class ColdStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """Where in which log a state database stands, and under whose claim."""
+    """The position of a state database: its log, offset and claim."""
 
     cluster_id: str
     topic_id: bytes

@@ -135,7 +135,7 @@ class PartitionTable:
         self.rows.release(row)
 
     def collect_free(self, reserved: Collection[int]) -> None:
-        """After restoring rows by number: those that nobody has, and that are not `reserved`, are free."""
+        """After restoring rows by number: unused ones that are not `reserved` are free."""
         self.rows.collect_free(np.array(sorted(reserved), np.int64))
 
     def migration_counts(self) -> MigrationCounts:
