@@ -1,4 +1,4 @@
-"""Wrong addresses are told apart before a command begins: no server there, an unknown host, Kafka's port for a node's, the reverse.
+"""Finds out, before a command begins, how an address is wrong: no server there, an unknown host, Kafka's port for a node's, the reverse.
 
 Only what is certain ends a command: a server that is slow to answer is left to the command and its timeout.
 """

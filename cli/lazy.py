@@ -78,7 +78,7 @@ class Root(LazyGroup):
         """Run a command line. Raises SystemExit in every case but an interrupt while the command line is read."""
         try:
             return super().main(*args, **extra)
-        except Exception as error:  # noqa: BLE001 - no place is behind this one
+        except Exception as error:  # noqa: BLE001 - there is no outer place
             # A signal inside a C call of a client comes out as a SystemError.
             was_stopped = isinstance(error, SystemError) and is_stopping()
             say_last(STOPPED if was_stopped else f"diskless: {one_line(describe(error))}")

@@ -1,7 +1,7 @@
 """How a command ends: the exit statuses, and the one exception that carries them.
 
 Code that talks to the outside (nodes, Kafka, object store, files) turns the errors it expects into `Failed`; what is left
-is told by `cli.ending`.
+is reported by `cli.ending`.
 """
 
 from __future__ import annotations

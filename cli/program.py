@@ -20,7 +20,7 @@ def main() -> NoReturn:
         if wrong is not None:
             say_last(f"diskless: {wrong}")
             leave(2)
-        # Imported behind the signals: a Ctrl-C meanwhile ends it as at any other time.
+        # Imported after the signals: a Ctrl-C meanwhile ends it as at any other time.
         from cli.main import root
 
         root(prog_name="diskless")

@@ -74,7 +74,7 @@ def status_of(error: ServiceError) -> Exit:
 
 
 def fail_for(what: str, refusals: Iterable[Refusal]) -> None:
-    """Raise `Failed` for a list of results of which some have an error; all the same kind give that kind's status."""
+    """Raise `Failed` for a list of results of which some have an error; errors of one kind give that kind's status."""
     from coordinator.client.errors import error_of
     from coordinator.kafka.errors import ErrorCode
 

@@ -1,6 +1,6 @@
 """The documentation site, as hooks of MkDocs (`mkdocs.yml`): pages of the whole repository, its order, and its links.
 
-A page stands once, where its subject is; the site shows those below `docs` and, by `PAGES`, others of the repository. Links are
+A page exists once, where its subject is; the site shows those below `docs` and, by `PAGES`, others of the repository. Links are
 written for readers of the repository. On the site a link to a page leads there, and a link to anything else becomes its path.
 """
 
@@ -31,7 +31,7 @@ PAGES: Mapping[str, str] = {
     "contributing.md": "CONTRIBUTING.md",
     "benchmarks.md": "benchmarks/README.md",
 }
-"""Pages of the site that stand elsewhere in the repository."""
+"""Pages of the site that are elsewhere in the repository."""
 
 HOME = {"README.md": "index.md"}
 """What links of the repository mean by these is another page of the site."""
@@ -103,7 +103,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that stand elsewhere."""
+    """Add the pages that are elsewhere."""
     for page, source in PAGES.items():
         if (ROOT / source).is_file():
             files.append(File.generated(config, page, content=(ROOT / source).read_text(encoding="utf-8")))
@@ -136,7 +136,7 @@ def _of_site(link: re.Match[str], uri: str, source: str, files: Files) -> str:
     path, hash_sign, anchor = target.partition("#")
     place = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
     pages = {of: name for name, of in PAGES.items()} | HOME
-    # A folder stands for its README, as on code hosts.
+    # A folder means its README, as on code hosts.
     page = next((found for one in (place, f"{place}/README.md") if (found := _page(one, pages, files)) is not None), None)
     if page is not None:
         return f"{is_picture}[{text}]({posixpath.relpath(page, posixpath.dirname(uri) or '.')}{hash_sign}{anchor})"

@@ -1,6 +1,6 @@
 """Contradictions between an entry and the state before it: single rules for the monitor's scan and store, and for `verify`.
 
-Pure, written anew and not shared with the coordinator. What contradicts the log by its form alone is told by `records.log`, for all but
+Pure, written anew and not shared with the coordinator. `records.log` decides what contradicts the log by its form alone, for all but
 `verify`, which has its own rules of that (`spark_jobs.verify.contradictions`).
 """
 

@@ -1,4 +1,4 @@
-"""Where the metadata log begins, and where a job begins to read it: coordinators delete its beginning behind snapshots (KIP-630)."""
+"""Where the metadata log begins, and where a job begins to read it: coordinators delete its beginning up to a snapshot (KIP-630)."""
 
 from __future__ import annotations
 

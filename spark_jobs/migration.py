@@ -1,4 +1,4 @@
-"""Classic partitions that become diskless: where one stands, what the records of its migration change, and which contradict the log.
+"""Classic partitions that become diskless: their state, what the records of their migration change, and which contradict the log.
 
 Pure, written anew and not shared with the coordinator; for the monitor's store and for `verify`.
 """
@@ -81,7 +81,7 @@ def _init_conflict(standing: MigrationStanding, step: DisklessLogInitialized) ->
         return _moved(step, "the partition's diskless log began elsewhere", standing.base, step.base_offset)
     runs = [list(group) for _, group in groupby(step.producers, lambda one: one.producer_id)]
     if len(runs) != len({run[0].producer_id for run in runs}):
-        return _unlawful(step, "a producer stands twice among those that a diskless log begins with")
+        return _unlawful(step, "a producer is twice among those that a diskless log begins with")
     for run in runs:
         offsets = [one.base_offset for one in run]
         lawful = (
@@ -120,7 +120,7 @@ def _moved(step: MigrationStep, message: str, expected: int, found: int) -> Brok
 
 
 def after_step(standing: MigrationStanding, step: MigrationStep) -> MigrationStanding:
-    """Where a partition stands after a step that does not contradict the log."""
+    """The state of a partition after a step that does not contradict the log."""
     base, prefix, start, end, _ = standing
     match step:
         case DisklessLogInitialized():

@@ -59,7 +59,7 @@ ENVIRONMENT: Final = {
 SETTINGS: Final = {
     "spark.ui.enabled": "false",  # the dashboard is ours; a second server costs memory and a port
     "spark.ui.showConsoleProgress": "false",
-    # The data of the (absent) page is kept in the heap all the same; a job that runs for months must not grow.
+    # The data of the (absent) page is kept in the heap anyway; a job that runs for months must not grow.
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "20",
     "spark.ui.retainedTasks": "500",

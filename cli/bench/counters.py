@@ -54,7 +54,7 @@ def _metrics(url: str) -> str:
 
 
 def settled_log_counts(metrics_urls: Sequence[str], timeout_s: float = 5.0) -> LogCounts:
-    """The counts once they stand still: batches count when they are acknowledged, bytes as soon as they are appended."""
+    """The counts once they no longer change: batches count when they are acknowledged, bytes as soon as they are appended."""
     deadline = time.monotonic() + timeout_s
     counts = log_counts(metrics_urls)
     while True:

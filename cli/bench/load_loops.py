@@ -14,7 +14,7 @@ def put_sequences(
 ) -> None:
     """Give idempotent batches their producers' next sequences, which go on by `counts` records each.
 
-    `places` says where in the frame a batch's first and last sequence stand, `slots` where in `sequences` its producer's next one.
+    `places` says where in the frame a batch's first and last sequence are, `slots` where in `sequences` its producer's next one.
     """
     for batch in range(len(places)):
         first = sequences[slots[batch]]

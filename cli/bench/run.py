@@ -35,7 +35,7 @@ ENTRY_BYTES_PER_BATCH = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The parameters of a run. `rate` in batches per second, 0 for saturation; `processes` are names and pids whose CPU is told.
+    """The parameters of a run. `rate` in batches per second, 0 for saturation; `processes` are names and pids whose CPU is reported.
 
     The two kinds of properties secure connections to nodes and to Kafka.
     """
@@ -73,7 +73,7 @@ def run_plan(plan: Plan, say: Callable[[str], None]) -> list[Row]:
             rows = [_measure_shape(plan, n, targets, load, raw, say) for n in plan.batches_per_file]
             rows[0]["raw_sqlite_rows_per_s"] = round(raw.submit(measure_sqlite, SQLITE_ROWS).result())
     except MeasuringFailed:
-        # The node that failed may be the last one: why it ends is told soon, and not hidden by what follows from it.
+        # The node that failed may be the last one: report at once why it ends, before consequences hide it.
         try:
             asyncio.run(delete_topic(plan.servers, topic, plan.node_properties, timeout_ms=AFTER_FAILURE_MS))
         except ServiceError:

@@ -28,7 +28,7 @@ COMMIT_FILE_KEY = 10095
 CORRELATION_AT = 8
 ULID_TIME_STEP_MS = 1_000
 BASE_SEQUENCE_AT = 68
-"""In a batch; its last sequence stands right behind."""
+"""In a batch; its last sequence follows at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Shape:
 
 @dataclass(slots=True)
 class Template:
-    """One encoded request; of its idempotent batches, where the sequences stand, whose they are, and how many records follow."""
+    """One encoded request; of its idempotent batches: the places of the sequences, their producers, and the numbers of records."""
 
     frame: bytearray
     key_at: int

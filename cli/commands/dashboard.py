@@ -85,7 +85,7 @@ def dashboard(
     """Serve a page that shows what the monitor found: activity, health, findings.
 
     The page is open to all who reach it, unless --login-token-file or --proxy-user-header is given; it speaks no TLS, so let it be
-    reached on loopback or behind something that does. It only reads, unless --token-file is given: then findings can be
+    reached on loopback or through a proxy that has one. It only reads, unless --token-file is given: then findings can be
     acknowledged with the token in it. Prints the page's address when it is served; Ctrl-C or SIGTERM
     stop it. Everything the page shows is at /api as JSON, too.
 
@@ -153,7 +153,7 @@ def _token(option: str, file: Path) -> str:
 
 
 def _header(name: str | None, addresses: str) -> str | None:
-    """The name of a header. Raises `Failed` for what is no name, and for a header that nobody could be believed."""
+    """The name of a header. Raises `Failed` for what is no name, and for a header that no proxy may be trusted with."""
     if name is not None and not _HEADER.fullmatch(name):
         raise Failed(f"--proxy-user-header takes the name of a header such as X-Forwarded-User, not {name!r}", Exit.USAGE)
     if name is not None and not addresses.strip():

@@ -41,7 +41,7 @@ def list_(by_replica: bool, coordinator_ids: Sequence[int], bootstrap_server: st
 
     A directory that failed is offline until its node starts again. Of a node that does not answer the rows show what coordinator 0 has
     recorded: `offline` are replicas in a directory that their node did not have online, `no answer` are the others. `lag` is how many
-    entries a copy that a move makes is behind.
+    entries the copy of a move lags.
 
     Examples: `diskless dirs list --bootstrap-server localhost:9192`,
     `diskless dirs list --replicas --coordinator 3 --bootstrap-server localhost:9192 -o json`

@@ -1,4 +1,4 @@
-"""`diskless log`: the metadata topic as it stands in Kafka."""
+"""`diskless log`: the metadata topic as it is in Kafka."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ def dump(
 ) -> None:
     """Print entries with their key, their verdict and their records.
 
-    The verdict is that of every replica: `apply` counts, `claim` starts a term, `void` counts for nobody (the reason is
+    The verdict is that of every replica: `apply` counts, `claim` starts a term, `void` never counts (the reason is
     printed), `chunk` is part of a transaction and counts when that ends, which the entry that ends or aborts it says,
-    `unknown` stands before the first claim of a log whose beginning was pruned. With --output other than table every field
+    `unknown` is shown before the first claim of a log whose beginning was pruned. With --output other than table every field
     of every record is printed.
 
     Examples: `diskless log dump --bootstrap-server kafka:9092 --partition 0`,

@@ -90,7 +90,7 @@ def start(
 ) -> None:
     """Make a new metadata topic that goes on from the newest good snapshots of the one that is lost.
 
-    Stop every node first, and start nodes with empty data directories afterwards. What was committed behind the snapshots is lost:
+    Stop every node first, and start nodes with empty data directories afterwards. Commits after the snapshots are lost:
     `diskless restore report` lists it. Nothing is written before every snapshot was proven. The command may be run again: it completes
     what it has begun. SECONDS of --timeout are for each answer of Kafka.
 
@@ -237,7 +237,7 @@ def report(
 ) -> None:
     """Compare what the service knows, restored or not, with the objects in the store.
 
-    `unknown`: an object of a WAL file that no coordinator knows; it was committed behind the snapshots, or never. `missing`: a file
+    `unknown`: an object of a WAL file that no coordinator knows; it was committed after the snapshots, or never. `missing`: a file
     with live batches whose object is gone; status 5. `partly known`: a file that only some of its owners know, COORDINATORS are the
     others. A producer that repeats a lost commit makes it good. Objects stored since the command began are left out. SECONDS of
     --timeout are for each page.

@@ -1,4 +1,4 @@
-"""`diskless simulate`: whole clusters on virtual time with faults from a seed; failing seeds are told, made small and kept."""
+"""`diskless simulate`: whole clusters on virtual time with faults from a seed; failing seeds are reported, made small and kept."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from simulation.run import RunOutcome
     from simulation.scenario import Scenario
 
-# The simulator is in no wheel: it stands beside this package in the sources.
+# The simulator is in no wheel: it is beside this package in the sources.
 sys.path.append(str(Path(__file__).parents[2]))
 
 PROGRESS_S = 5.0
@@ -91,7 +91,7 @@ def simulate(
 
     Nodes run the real core and runtime over an in-memory Kafka that loses, doubles and delays; clients commit, read, create and
     delete all the while, and every promise made to them is judged. The same seed repeats exactly. A seed that breaks a rule ends
-    with status 5: its story is told, the scenario is made small and written to a file that --scenario lives again. The simulator
+    with status 5: its story is printed, the scenario is made small and written to a file that --scenario lives again. The simulator
     is part of the sources, and of no wheel or image.
 
     Examples: `diskless simulate --seeds 0..199 --jobs 2`, `diskless simulate --seed 7 --trace`,

@@ -55,7 +55,7 @@ def add(name: str, password_stdin: bool, users_file: Path | None, config_file: P
         limit = f"has 1 to {PASSWORD_CHARACTERS_MAX} printable characters"
         raise Failed(f"a password {limit}; this one has {len(password)}", Exit.USAGE)
     credentials = credentials_of(password)
-    # The lock is held for a moment only: not while somebody types, nor while the password is hashed.
+    # The lock is held for a moment only: not while the user types, nor while the password is hashed.
     with _changing(file):
         known = _known(file)
         _write(file, {**known, name: credentials})

@@ -1,7 +1,7 @@
 """Becomes another program that the kernel kills when the thread that started it ends: `die_with_parent.py PARENT_PID PROGRAM ARGS...`.
 
 Run as a script, before anything else, so that no code runs between fork and exec of a process with many threads.
-Where the kernel has no such service (macOS), the program is started all the same, and reaped at the next start.
+Where the kernel has no such service (macOS), the program is started anyway, and reaped at the next start.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The text that `diskless dev up` prints when it is ready: addresses, and commands to copy into another terminal.
 
-Owns text only. Invariant: every command works as it stands (a test runs them).
+Owns text only. Invariant: every command works as printed (a test runs them).
 """
 
 from __future__ import annotations

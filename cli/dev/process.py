@@ -22,7 +22,7 @@ from pathlib import Path
 from cli.dev import die_with_parent
 from cli.java.cache import cache_folder, file_lock
 
-# The kernel's "parent died" is about the *thread* that forked. A worker thread of somebody's pool may end at any time, so
+# The kernel's "parent died" is about the *thread* that forked. A worker thread of a pool may end at any time, so
 # one thread, which lives as long as the process, starts every child. Breaks silently if children are started elsewhere.
 _starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="child-starter")
 _running: dict[int, ChildProcess] = {}

@@ -85,9 +85,7 @@ def diagnose_security(settings: Settings, files: Sequence[NamedFile], now_s: flo
     if found:
         return found
     secure = [str(one) for one in settings.listeners if settings.protocol_of(one.name) is not SecurityProtocol.PLAINTEXT]
-    said = (
-        f"{', '.join(secure)} secured" if secure else "no listener is secured: whoever reaches this node may do everything that clients do"
-    )
+    said = f"{', '.join(secure)} secured" if secure else "no listener is secured: programs that reach this node may do all that clients do"
     return [Diagnosis(health=Health.OK, check=CHECK, finding=said)]
 
 
@@ -97,11 +95,11 @@ def _listeners(settings: Settings) -> Iterator[Diagnosis]:
     secure = [name for name in protocols if name not in plain]
     if secure and plain:
         yield _warning(
-            f"listener {', '.join(plain)} is in plain text beside {', '.join(secure)}: whoever reaches it is User:ANONYMOUS",
+            f"listener {', '.join(plain)} is in plain text beside {', '.join(secure)}: its users are User:ANONYMOUS",
             "leave it out of listeners, or see that a network policy keeps strangers from it",
         )
     if secure and settings.authorizer == "acls" and not settings.acls and not settings.super_users:
-        yield _error("authorizer=acls without acls and super.users: nobody may do anything", "give super.users, and acls to clients")
+        yield _error("authorizer=acls without acls and super.users: no user may do anything", "give super.users, and acls to clients")
     http = settings.http_listener
     if secure and http is not None and http.host not in ("127.0.0.1", "localhost", "::1") and settings.http_bearer_token_file is None:
         yield _warning(
@@ -116,16 +114,16 @@ def _listeners(settings: Settings) -> Iterator[Diagnosis]:
 def _rules(settings: Settings) -> Iterator[Diagnosis]:
     for principal in settings.super_users:
         if principal == "User:ANONYMOUS":
-            yield _error(f"super.users has {principal}: whoever does not log in may do everything", "name the principals of operators")
+            yield _error(f"super.users has {principal}: users who do not log in may do everything", "name the principals of operators")
         elif principal == "User:*":
-            yield _warning("super.users has User:*, which is nobody: super users are compared by their whole names", "name each of them")
+            yield _warning("super.users has User:*, which is no user: super users are compared by their whole names", "name each of them")
     for entry in settings.acls:
         changing = sorted(one.name for one in entry.operations if one.name in ("ALL", "ALTER", "ALTER_CONFIGS"))
         if entry.principal in _EVERYBODY and changing:
             yield _warning(f"acls give {', '.join(changing)} to {entry.principal}, which is everybody", "give it to operators by name")
     if settings.authorizer == "kafka" and not settings.super_users:
         yield _warning(
-            "authorizer=kafka without super.users: while Kafka has not told its ACLs, nobody is served",
+            "authorizer=kafka without super.users: until Kafka has given its ACLs, no user is served",
             "name the principals of operators in super.users",
         )
 

@@ -34,7 +34,7 @@ REASONS: Mapping[str, str] = {
 
 
 class LogMessage(NamedTuple):
-    """A message as it stands in the log."""
+    """A message of the log."""
 
     partition: int
     offset: int

@@ -94,7 +94,7 @@ def explain_message(messages: Iterator[LogMessage], fold: FoldedReplica, offset:
             transaction = f"its transaction was closed by entry {message.offset} ({entry.verdict}): {entry.reason}"
             break
     if target is None:
-        raise Failed(f"offset {offset} holds no message: a broker lost it, or a control record stands there", Exit.NOT_FOUND)
+        raise Failed(f"offset {offset} holds no message: a broker lost it, or it is a control record", Exit.NOT_FOUND)
     if target.verdict == CHUNK and not transaction:
         transaction = "its transaction has not ended in the log as it is now"
     changes = [Change(name, was, fold.bounds(*where)) for where, (name, was) in zip(touched, before, strict=True)]
@@ -109,7 +109,7 @@ def _records_of(message: LogMessage) -> list[Record]:
 
 
 def _closes(entry: JudgedEntry) -> bool:
-    """Whether an entry behind a chunk ends the chunk's transaction."""
+    """Whether an entry after a chunk ends the chunk's transaction."""
     is_marker = any(isinstance(record, TransactionEnded | TransactionAborted) for record in entry.records)
     return entry.verdict == "claim" or (entry.verdict == "apply" and is_marker) or entry.reason.startswith("contradiction")
 

@@ -1,4 +1,4 @@
-"""The state that a metadata log stands for, folded from its beginning by the service's own core.
+"""The state of a metadata log, folded from its beginning by the service's own core.
 
 Says of each entry whether it contradicts the log before it, and what it changed. What is folded goes into a state database in a
 temporary folder, so that a long log needs no more memory than a replica.
@@ -33,7 +33,7 @@ WRITTEN_BATCHES = 100_000
 
 
 class Bounds(NamedTuple):
-    """The first offset of a user partition and the one behind its last."""
+    """The first offset of a user partition and the one after its last."""
 
     log_start: int
     high_watermark: int

@@ -86,7 +86,7 @@ class LogConsumer:
                     continue  # an outage, which the client survives
                 if partition not in open_partitions:
                     continue
-                # Before a message, or the end of the log, and behind the message before it stand control records.
+                # Between two messages, or before the end of the log, there are control records.
                 stop = offset if ends is None else min(offset, ends[partition])
                 yield from self._control_records(partition, next_offsets[partition], stop)
                 next_offsets[partition] = max(stop, next_offsets[partition])
@@ -97,7 +97,7 @@ class LogConsumer:
                     open_partitions.discard(partition)
 
     def _control_records(self, partition: int, first: int, stop: int) -> Iterator[LogMessage]:
-        """The control records at offsets without a message; none where something else is missing, or where the login lets nobody ask."""
+        """The control records at offsets without a message; none where something else is missing, or the login cannot ask."""
         if first >= stop:
             return
         from coordinator.adapters.kafka.reading.control_records import read_control_records
@@ -108,7 +108,7 @@ class LogConsumer:
             if error.args[0].code() == KafkaError._UNSUPPORTED_FEATURE:
                 return
             where = f"offsets {first} to {stop - 1} of {self.topic}-{partition}"
-            raise Failed(f"cannot find out what stands at {where}: {error}; retry", Exit.UNAVAILABLE) from error
+            raise Failed(f"cannot examine {where}: {error}; retry", Exit.UNAVAILABLE) from error
         for entry in (found or ())[: stop - first]:
             yield LogMessage(partition, *entry)
 

@@ -43,7 +43,7 @@ class DirsView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveProgress:
-    """A replica that moves. `copied_lag`: how many entries its copy is behind it; None when there is no copy any more."""
+    """A replica that moves. `copied_lag`: how many entries its copy lags; None when there is no copy any more."""
 
     coordinator_id: int
     is_there: bool

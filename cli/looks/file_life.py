@@ -1,6 +1,6 @@
 """The life of files as operators read it: one row for each owner of a file, what the file waits for, and when its object could go.
 
-Computes rows from the answers of the coordinators; asks nobody. A coordinator tells what it knows itself; what a file waits for is
+Computes rows from the answers of the coordinators; asks no node. A coordinator tells what it knows itself; what a file waits for is
 concluded from the answers of all its owners.
 """
 

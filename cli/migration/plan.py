@@ -47,7 +47,7 @@ def readers_text(name: str, acls: TopicAcls, readers: str | None) -> str:
         return "the topic has no other ACL: Kafka's super users alone read it"
     raise Failed(
         f"topic {name} has no ACL but the one that stops its writers. If the brokers have allow.everyone.if.no.acl.found=true, that one "
-        f"would lock its readers out: keep them with --readers {EVERYBODY}. If not, nobody but super users reads it: say so with --readers "
+        f"would lock its readers out: keep them with --readers {EVERYBODY}. If not, only super users read it: say so with --readers "
         f"{SUPER_USERS}, since --readers {EVERYBODY} would open the topic",
         Exit.USAGE,
     )

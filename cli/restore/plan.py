@@ -1,7 +1,7 @@
 """The plan of a restore: which snapshots the partitions of a new metadata topic begin with.
 
 Every snapshot is proven, as a replica loads it, before it counts. Snapshots of several partitions are of several moments, so the ids that
-the restored service gives begin behind all that any of them knows.
+the restored service gives begin after all that any of them knows.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from records.model import Restored
 from records.snapshot import BadSnapshot, SnapshotFile, SnapshotReader, check_identity
 
 EPOCHS_SKIPPED = 1000
-"""The old log may have had claims behind the snapshot: the new epochs are above theirs."""
+"""The old log may have had claims after the snapshot: the new epochs are above theirs."""
 IDS_SKIPPED = 1 << 24
-"""The old log may have had entries behind the snapshot: the new ids of files, and orders of the directory, are behind theirs."""
+"""The old log may have had entries after the snapshot: the new ids of files, and orders of the directory, are above theirs."""
 LOST_ID_BASE = 1 << 33
 """The base of ids of a partition of which nothing is known; batch ids have room for 2^34 entries."""
 LOST_EPOCH_FLOOR = 1 << 20
@@ -65,7 +65,7 @@ class Chosen:
     id_base: int
     """The id base that was in force in it."""
     orders_end: int
-    """The offset behind the newest order of the directory that the snapshot knows."""
+    """The offset after the newest order of the directory that the snapshot knows."""
     coordinators: int
     """How many coordinators its directory places topics on."""
 

@@ -109,7 +109,7 @@ async def _grouped(files: AsyncIterator[KnownFile]) -> AsyncIterator[list[KnownF
     async for one in files:
         if group and one.object_key != group[0].object_key:
             if one.object_key < group[0].object_key:
-                raise OutOfOrder(f"the service lists file {one.object_key} behind {group[0].object_key}")
+                raise OutOfOrder(f"the service lists file {one.object_key} after {group[0].object_key}")
             yield group
             group = []
         group.append(one)

@@ -1,6 +1,6 @@
 """Writes the beginnings of restored logs: the new metadata topic, and the first entry of each of its partitions.
 
-Partition 0 is written first, because nodes serve no partition that lacks the restore which partition 0 begins with. What stands at offset
+Partition 0 is written first, because nodes serve no partition that lacks the restore which partition 0 begins with. The entry at offset
 0 decides whether a beginning was written, whatever the broker reported.
 """
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from coordinator.adapters.kafka.cluster import KafkaAdmin
 
 RESTORED_LEVEL = 1
-"""Entries of this schema level may stand in any log."""
+"""Entries of this schema level are valid in any log."""
 
-BEGIN_AGAIN = "somebody else wrote to the topic: stop all nodes, delete it, and begin again"
+BEGIN_AGAIN = "another process wrote to the topic: stop all nodes, delete it, and begin again"
 
 
 async def begun_entries(cluster: KafkaAdmin, topic: str, partitions: int) -> dict[int, Restored]:
@@ -91,4 +91,4 @@ async def write_entries(
             reason = unconfirmed or "the broker confirmed it, and the log is empty"
             raise Failed(f"partition {partition}: its beginning was not written: {reason}; run the command again", Exit.UNAVAILABLE)
         if (stands.key, stands.value) != (key, value):
-            raise Failed(f"partition {partition} of topic {place.topic}: the restore does not stand at offset 0: {BEGIN_AGAIN}")
+            raise Failed(f"partition {partition} of topic {place.topic}: the restore is not at offset 0: {BEGIN_AGAIN}")

@@ -88,7 +88,7 @@ def topic_watch(place: KafkaPlace) -> Iterator[TopicWatch]:
 def while_pruned(watch: TopicWatch, partitions: int, work: Callable[[Mapping[int, int], bool], T]) -> T:
     """Do a work that reads the log, given where the partitions begin; again when their beginnings were deleted while it read.
 
-    The work is told whether it is done again. Raises what it raises, and what Kafka says.
+    The work learns whether it is repeated. Raises what it raises, and what Kafka says.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -101,7 +101,7 @@ def while_pruned(watch: TopicWatch, partitions: int, work: Callable[[Mapping[int
             moved = watch.starts(range(partitions))
             if moved == log_starts or tries == TRIES_MAX:
                 raise
-            say("the beginning of the log was deleted, behind a snapshot, while it was read; it is read again")
+            say("the beginning of the log was deleted, up to a snapshot, while it was read; it is read again")
             log_starts = moved
     raise AssertionError("not reached")
 

@@ -332,8 +332,8 @@ class Shard:
             return
         self.follower.contradiction = found
         raise BrokenInvariant(
-            f"node {event.accuser_id} reads entry {found.offset} of this term as a contradiction ({found.reason}); the state that it was decided"
-            " on is set aside and rebuilt from the log"
+            f"node {event.accuser_id} reads entry {found.offset} of this term as a contradiction ({found.reason}); its state"
+            " is set aside and rebuilt from the log"
         )
 
     # ---- reading the log

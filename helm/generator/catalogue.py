@@ -1,4 +1,4 @@
-"""Every metric that may stand in a dashboard or a rule: a coordinator's, the monitor's, and those of any process."""
+"""Every metric that a dashboard or a rule may use: a coordinator's, the monitor's, and those of any process."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ SNAPSHOTS: Final = Section(
         ),
         Panel(
             title="Entries in the log",
-            help="Between the log's start, as its leader has seen it, and its end. Pruning behind proven snapshots bounds it.",
+            help="Between the log's start, as its leader has seen it, and its end. Pruning to proven snapshots bounds it.",
             queries=(
                 Query(
                     expr=f"max by (partition) ({metric('log_end_offset', per_partition=True)})"

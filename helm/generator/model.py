@@ -81,7 +81,7 @@ class Board:
 
 
 class AlertSeverity(StrEnum):
-    """`critical` wakes somebody up, `warning` is for working hours."""
+    """`critical` needs an answer at any hour, `warning` is for working hours."""
 
     CRITICAL = "critical"
     WARNING = "warning"

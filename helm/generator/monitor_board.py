@@ -47,7 +47,7 @@ NOW: Final = Section(
         ),
         number(
             "Open findings",
-            "Violations of the log's rules that nobody acknowledged.",
+            "Violations of the log's rules that were not acknowledged.",
             f"sum({metric('findings_open')}) or vector(0)",
             bad_from=1,
         ),
@@ -76,7 +76,7 @@ NOW: Final = Section(
             Unit.SECONDS,
             bad_from=300,
         ),
-        number("Void", "Entries that count for nobody, ever.", f"sum({metric('void_entries_total')}) or vector(0)"),
+        number("Void", "Entries that never count.", f"sum({metric('void_entries_total')}) or vector(0)"),
     ),
 )
 
@@ -171,7 +171,7 @@ FOUND: Final = Section(
         ),
         Panel(
             title="Void entries by reason",
-            help="Entries that count for nobody: late ones of former leaders (stale), or strangers' (foreign, never normal).",
+            help="Entries that never count: late ones of former leaders (stale), or strangers' (foreign, never normal).",
             queries=(Query(expr=f"sum by (reason) ({metric('void_entries_total')})", legend="{{reason}}"),),
             look=Look.STACKED,
         ),

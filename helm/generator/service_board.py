@@ -31,7 +31,7 @@ HEALTH: Final = Section(
         number("Processes ready", "Processes whose /ready says yes.", f"sum({metric('ready')})", bad_below=1),
         number(
             "Without leader",
-            "Metadata partitions that nobody leads: commits to their topics are refused.",
+            "Metadata partitions without a leader: commits to their topics are refused.",
             f"count(sum by ({GROUP}, partition) ({metric('leading')}) == 0) or vector(0)",
             bad_from=1,
         ),
@@ -185,7 +185,7 @@ LEADERSHIP: Final = Section(
         ),
         Panel(
             title="Clocks",
-            help="How far each node's clock is surely ahead of others' and of Kafka's. Beyond the limit the odd one out does not lead.",
+            help="How far each node's clock is certainly ahead of others' and of Kafka's. Beyond the limit such a node does not lead.",
             queries=(
                 Query(expr=f"max by (instance, clock) ({metric('clock_ahead_seconds')})", legend="{{instance}} and {{clock}}"),
                 Query(expr=f"max({metric('clock_skew_limit_seconds')})", legend="limit"),
@@ -361,7 +361,7 @@ RETENTION: Final = Section(
         ),
         Panel(
             title="Time of a look at all partitions",
-            help="Of each coordinator, with rests. Longer than log.retention.check.interval.ms: batches stay that much longer.",
+            help="Of each coordinator, pauses included. Longer than log.retention.check.interval.ms: batches stay that much longer.",
             queries=(Query(expr=metric("retention_last_run_seconds", per_partition=True), legend="{{partition}} on {{instance}}"),),
             unit=Unit.SECONDS,
         ),

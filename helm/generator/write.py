@@ -70,7 +70,7 @@ def runbook() -> str:
         "",
         f"<!-- {MADE_BY} -->",
         "",
-        "What to do when an alert of `rules/alerts.yaml` fires. `critical` wakes somebody up, `warning` is for working hours.",
+        "What to do when an alert of `rules/alerts.yaml` fires. `critical` needs an answer at any hour, `warning` is for working hours.",
         "In the commands NODE is a coordinator process, KAFKA a broker, PARTITION a metadata partition (the coordinator's number),",
         "FILE a coordinator's configuration, FOLDER the monitor's folder, DATA_DIR a coordinator's data directory, CLIENT a file of",
         "[client properties](../../docs/secured-kafka.md#client-properties); without logins and TLS leave `--command-config CLIENT` out.",

@@ -166,7 +166,7 @@ class MemoryStateStore:
                 self._take(rows_of)
                 stored = self.load()
             except (DamagedRow, StateCorrupt) as damaged:
-                raise Misfit(f"its rows are not those that its head stands for: {damaged}") from damaged
+                raise Misfit(f"its rows are not those that its head describes: {damaged}") from damaged
         assert stored is not None
         return stored
 

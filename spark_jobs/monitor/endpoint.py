@@ -1,6 +1,6 @@
 """The metrics of `spark_jobs.monitor.metrics` with their values, on an HTTP port if one is wanted.
 
-What the database knows is read from it when somebody asks, so a scrape and the dashboard never disagree; what only the
+What the database knows is read from it at each request, so a scrape and the dashboard never disagree; what only the
 running job knows is kept here. Invariant: a scrape never waits for the job.
 """
 

@@ -2,7 +2,7 @@
 
 It is a file of its own because a sign must not wait for a merge, which holds the database, and because readers of the
 database see it change with every sign. Invariant: `alive_ms` moves only while the job can do its work; a job whose JVM
-stands still gives no sign.
+hangs gives no sign.
 """
 
 from __future__ import annotations

@@ -43,10 +43,10 @@ _ALL = (
     MonitorMetric(name="records_total", kind="counter", help="Records in accepted batches."),
     MonitorMetric(name="bytes_total", kind="counter", help="Bytes of accepted batches."),
     MonitorMetric(name="replayed_entries_total", kind="counter", help="Entries that came again after a restart and were dropped."),
-    MonitorMetric(name="void_entries_total", kind="counter", help="Entries that count for nobody, by reason.", labels=("reason",)),
+    MonitorMetric(name="void_entries_total", kind="counter", help="Entries that never count, by reason.", labels=("reason",)),
     MonitorMetric(name="quarantined_total", kind="counter", help="Entries in force that cannot be read."),
     MonitorMetric(name="findings_total", kind="counter", help="Violations of the log's rules, by rule.", labels=("rule",)),
-    MonitorMetric(name="findings_open", kind="gauge", help="Findings that nobody acknowledged, by rule.", labels=("rule",)),
+    MonitorMetric(name="findings_open", kind="gauge", help="Findings that were not acknowledged, by rule.", labels=("rule",)),
     MonitorMetric(name="open_transactions", kind="gauge", help="Transactions of the metadata log that are open."),
     MonitorMetric(name="open_transaction_age_seconds", kind="gauge", help="Age of the oldest open transaction; 0 when none is open."),
     MonitorMetric(

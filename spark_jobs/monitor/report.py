@@ -68,7 +68,7 @@ class Report:
         return {str(row["name"]): _whole(row["value"]) for row in rows}
 
     def findings_by_rule(self, *, only_open: bool = False) -> Mapping[str, int]:
-        """How many findings there are rows of, by rule; open ones that got no row stand under `WITHOUT_ROW`."""
+        """How many findings there are rows of, by rule; open ones that got no row are under `WITHOUT_ROW`."""
         where = "WHERE acknowledgement IS NULL" if only_open else ""
         rows = self._rows(f"SELECT rule, count(*) AS count FROM finding {where} GROUP BY rule ORDER BY rule")
         found = {str(row["rule"]): _whole(row["count"]) for row in rows}

@@ -43,7 +43,7 @@ class KafkaUnavailableError(Exception):
 
 
 class KafkaRefusedError(KafkaUnavailableError):
-    """Kafka does not let this client in, or not do this; asking again helps when somebody has changed that. The text says what to check."""
+    """Kafka does not admit this client, or not permit this; retry after that has changed. The text says what to check."""
 
 
 class WatchedTopic(NamedTuple):
@@ -142,8 +142,8 @@ class TopicWatch:
         """The brokers of the cluster. Raises `KafkaUnavailableError` also when none is in service."""
         places = {one.id: str(one.host) for one in self._metadata().brokers.values()}
         if places != self._places:
-            # Racks are told by `describe_cluster` alone, whose answer without any broker ends this process by an assertion of
-            # librdkafka. Brokers answer so that are missed themselves, for moments after they stood still: it is asked rarely.
+            # Only `describe_cluster` gives racks, and whose answer without any broker ends this process by an assertion of
+            # librdkafka. Brokers answer so that are missed themselves, for moments after a pause: it is asked rarely.
             self._places = {}
             if not places:
                 raise KafkaUnavailableError("no broker is in service")
@@ -160,7 +160,7 @@ class TopicWatch:
             raise self._unavailable(error.args[0]) from error
 
     def _on_error(self, error: KafkaError) -> None:
-        """Called by the client: why no connection comes about is told here alone, and questions only end because of their time."""
+        """Called by the client: only here is the reason why there is no connection; questions end by their timeouts."""
         if error.code() in _UNCONNECTED:
             self._refusal = error
 

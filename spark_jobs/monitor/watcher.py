@@ -19,7 +19,7 @@ ENDS_EVERY_S = 1.0
 IDENTITY_EVERY_S = 5.0
 QUIET_S = 60.0
 ROUTINE_TIMEOUT_S = 4.0
-"""Less patience than at the start: a Kafka that does not answer has to be told of within seconds."""
+"""Less patience than at the start: a Kafka that does not answer has to be reported within seconds."""
 
 
 class LogReplacedError(Exception):
@@ -53,7 +53,7 @@ def check_ends(topic: str, heads: Mapping[int, int], ends: Mapping[int, int]) ->
 class Waiting:
     """Since when entries wait for being merged, from where heads and ends were at each look.
 
-    The age of a log's last entry does not tell it: a log that was quiet for an hour is not an hour behind when an entry comes.
+    The age of a log's last entry does not show it: a log that was quiet for an hour is not an hour behind when an entry comes.
     """
 
     def __init__(self) -> None:

@@ -70,7 +70,7 @@ class _ProducerLink:
 
 
 class Partitions(NamedTuple):
-    """The user partition of each accepted batch of some files: a small number, and what it stands for."""
+    """The user partition of each accepted batch of some files: a small number, and its meaning."""
 
     number: Int64s
     names: list[PartitionName]

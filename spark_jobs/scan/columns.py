@@ -1,6 +1,6 @@
 """The files of a piece of the log, whichever way they were decoded: what the rules of the scan work on.
 
-Only lawful files get here. Most were read together (`records.committed_files.codec.read_files_at`); those that stand beside other records
+Only lawful files get here. Most were read together (`records.committed_files.codec.read_files_at`); those beside other records
 or in a transaction were decoded one by one, and `merged` puts both in log order.
 """
 
@@ -26,7 +26,7 @@ SLICE_BYTES = 32 * 1024
 
 
 class FilePlace(NamedTuple):
-    """Where a file stands: its step in the scan, the offset and time of its entry, and its number within the entry."""
+    """The place of a file: its step in the scan, the offset and time of its entry, and its number within the entry."""
 
     at: int
     offset: int
@@ -101,7 +101,7 @@ def _lines_of(lines: Int64s, which: Int64s, files: int) -> Int64s:
 
 
 def sums_of(lines: Int64s, column: int, files: int) -> Int64s:
-    """The sum of a column per file. Lines stand file after file."""
+    """The sum of a column per file. Lines are in the order of files."""
     sums = np.zeros(files, np.int64)
     if len(lines):
         starts = np.concatenate(([0], (lines[1:, FILE] != lines[:-1, FILE]).nonzero()[0] + 1))
@@ -133,7 +133,7 @@ def read_columns(data: bytes, starts: Int64s, ends: Int64s) -> tuple[list[int], 
 
 
 def columns_of_table(table: FileTable, at: Int64s, offset: Int64s, append_ms: Int64s, number: Int64s) -> ScannedFiles:
-    """The files of a table, given where each stands."""
+    """The files of a table, given the place of each."""
     is_accepted = table.lines[:, VERDICT] == 0
     is_plain = bool(is_accepted.all())
     return ScannedFiles(

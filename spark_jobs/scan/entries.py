@@ -35,7 +35,7 @@ class Piece:
         )
 
     def bytes_of(self, which: Int64s) -> tuple[bytes, Int64s, Int64s]:
-        """Bytes in which the values of some entries stand, and where each begins and ends in them."""
+        """Bytes with the values of some entries, and where each begins and ends in them."""
         if not len(which):
             return b"", which, which
         starts, ends = self.starts[which], self.ends[which]

@@ -2,7 +2,7 @@
 
 What it finds goes to the same books as what the fast path finds. Nothing throws: an entry that cannot be decoded, or whose records
 are no lawful composition, contradicts the log, and is void for every replica; one of a schema that this version does not know
-is left out, and nothing is known of what comes behind it.
+is left out, and nothing is known of later ones.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from spark_jobs.scan.transaction import ENTRIES_MAX, Transaction
 
 
 class _Contradictory(Exception):
-    """An entry is void; so is the transaction it stands in."""
+    """An entry is void; so is its transaction."""
 
     def __init__(self, finding: FindingRow) -> None:
         super().__init__(finding.message)
@@ -118,7 +118,7 @@ class SlowPath:
     def _apply_entry(self, piece: Piece, index: int, verdicts: Verdicts, applied: Applied) -> None:
         offset, at = int(piece.offsets[index]), int(piece.at[index])
         if index in verdicts.claims:
-            self._never_ended(self._transaction.end(), offset, "was cut off by a claim, and whoever asked for it has to ask again")
+            self._never_ended(self._transaction.end(), offset, "was cut off by a claim; its client has to ask again")
         elif index in verdicts.adopted:
             self._never_ended(self._transaction.end(), offset, "is of another term than the one that is taken to be in force now")
         entry = HeldEntry(offset, int(piece.append_ms[index]), piece.value(index) or b"")
@@ -151,7 +151,7 @@ class SlowPath:
         self._events.append(RestartRow(self._kpart, at, entry.offset))
 
     def _stop(self, offset: int, why: str) -> None:
-        """Replicas stop at their first such entry, so it is told once."""
+        """Replicas stop at their first such entry, so it is reported once."""
         if self.stopped_at is None:
             self.stopped_at = offset
             message = f"replicas of this version stop here: {why}"

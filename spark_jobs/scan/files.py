@@ -100,7 +100,7 @@ def check_times(kpart: int, files: ScannedFiles, log_time_ms: int, audit: Audit)
     newest = np.maximum.accumulate(np.concatenate((np.array([log_time_ms]), times)))
     for file in (times < newest[:-1]).nonzero()[0].tolist():
         due, found, key = int(newest[file]), int(times[file]), files.key(file)
-        message = f"file {key} was appended {due - found} ms before a file that stands before it"
+        message = f"file {key} was appended {due - found} ms before an earlier file of the log"
         audit.find(FindingRow(kpart, int(files.offset[file]), "append-time-backwards", message, object_key=key, expected=due, found=found))
     return int(newest[-1])
 

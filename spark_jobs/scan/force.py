@@ -3,8 +3,8 @@
 The rule is `records.log.Fence`; a restored log begins at a floor of epochs.
 
 A scan that begins in the middle of a log has not seen the claim. It *adopts* the term of the first entry it meets, and
-takes another one when two entries of that follow each other, as long as no claim was seen; an operator is told.
-What was judged never depends on how the log was cut into pieces: all it rests on is in the fields that `Head` keeps.
+takes another one when two entries of that follow each other, as long as no claim was seen; this is reported.
+The verdicts never depend on how the log was cut into pieces: they depend only on the fields that `Head` keeps.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Force:
         self.is_adopted = self.is_confirmed = False
 
     def judge(self, keys: Keys, read_claim: ReadClaim, first_offset: int) -> Verdicts:
-        """Judge the next piece of the log, whose entries stand from `first_offset` on."""
+        """Judge the next piece of the log, whose entries begin at `first_offset`."""
         size = len(keys.epoch)
         if self._is_all_of_term(keys):
             self.fence = Fence(*(int(column[-1]) for column in keys[:3]))
@@ -114,7 +114,7 @@ class Force:
         return bool(is_same.all()) and bool((np.diff(keys.seq) == 1).all())
 
     def _is_restored(self, entry: Sequence[Record] | UnknownClaim) -> bool:
-        """Judge the entry that may begin a restored log; behind one that cannot be read nothing is known."""
+        """Judge the entry that may begin a restored log; after one that cannot be read nothing is known."""
         if isinstance(entry, UnknownClaim):
             self.forget()
             return True

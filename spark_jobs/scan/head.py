@@ -59,4 +59,4 @@ class Head:
 
 
 START = Head(next_offset=0, epoch=0, term=0, seq=0, level=1)
-"""The head of a log that is read from its first entry on: nobody ever led."""
+"""The head of a log that is read from its first entry on: no node ever led."""

@@ -1,7 +1,7 @@
 """Schema levels of entries: none may be above the one in force, which metadata partition 0 says (`FeatureLevelSet`).
 
-In partition 0 itself that is judged here. Elsewhere the first use of a level is told, and the store compares it with what
-partition 0 says, which is read at its own speed. What was told once is not told again.
+In partition 0 itself that is judged here. Elsewhere the first use of a level is reported, and the store compares it with what
+partition 0 says, which is read at its own speed. Each is reported once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Levels:
         self.level = LEVEL_LATEST
 
     def raise_to(self, level: int, offset: int) -> None:
-        """An entry that takes effect raises the level for those behind it."""
+        """An entry that takes effect raises the level for later ones."""
         self._raised.append((offset, level))
 
     def check(self, piece: Piece, live: Int64s) -> None:

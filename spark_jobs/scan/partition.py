@@ -109,7 +109,7 @@ class PartitionScan:
         self._step += size
         piece = Piece(offsets, append_ms, at, *bytes_of(batch.column("value")))
         keys = keys_of(batch.column("key"))
-        # The effect of an entry (commit a snapshot, end a transaction) is known before a claim behind it is judged.
+        # The effect of an entry (commit a snapshot, end a transaction) is known before a claim after it is judged.
         may_claim = (keys.seq == 0) & keys.is_well_formed & (keys.epoch > (self._force.epoch or 0))
         edges = [0, *(may_claim[1:].nonzero()[0] + 1).tolist(), size]
         for start, stop in pairwise(edges):
@@ -133,7 +133,7 @@ class PartitionScan:
             self._audit.note(offset, f"the log begins at offset {offset}: totals hold from here on, the term in force is adopted")
         else:
             message = (
-                f"entries {self._next} to {offset - 1} were lost or pruned before they were read, or are what Kafka puts behind another"
+                f"entries {self._next} to {offset - 1} were lost or pruned before they were read, or are what Kafka writes after another"
                 " program's transactions; all chains start anew"
             )
             self._audit.find(FindingRow(self._kpart, offset, "log-lost", message, expected=self._next, found=offset))

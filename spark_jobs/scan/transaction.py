@@ -2,7 +2,7 @@
 
 Entries of an open transaction are held until it ends, across micro-batches too (`Head.transaction`). A claim ends an open
 one, and so does TransactionAborted: nothing of it counts then. One that grows beyond `ENTRIES_MAX` or `BYTES_MAX` is not
-held any longer: an operator is told, and its entries count as they come.
+held any longer: this is reported, and its entries count as they come.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class SnapshotTopicRow(NamedTuple):
 
 
 class SnapshotPartitionRow(NamedTuple):
-    """A user partition. Batches of a dead one, and those before the log start, are deleted; they are counted out up to `trimmed_to`."""
+    """A user partition. Batches of a dead one, and those before the log start, are deleted; they are trimmed up to `trimmed_to`."""
 
     row: int
     topic_id: bytes
@@ -155,7 +155,7 @@ class BatchChunk(NamedTuple):
 class SnapshotContent:
     """A whole snapshot; the batches are read again from the file each time.
 
-    `file_id_base` is the id of a file less the offset of its entry in the log behind the snapshot: offsets of files from before a restore
+    `file_id_base` is the id of a file less the offset of its entry in the log after the snapshot: offsets of files from before a restore
     are less than 0.
     """
 

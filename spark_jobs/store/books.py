@@ -66,7 +66,7 @@ class PartitionBook:
         self._db.execute("delete from partition where kpart = ? and topic_id = ?", (self._kpart, topic_id))
 
     def unchain(self) -> None:
-        """Entries were lost: the next values of every partition are unknown, and where its migration stands."""
+        """Entries were lost: the next values of every partition are unknown, and the state of its migration."""
         for state in self.states.values():
             state.chained = False
             state.leader_epoch = UNSEEN

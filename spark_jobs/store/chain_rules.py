@@ -1,7 +1,7 @@
 """The rules of chains, in the one place where links are joined: what is known of a user partition or a producer, and a link.
 
 Pure. What contradicts the log is void for every replica, so a chain does not follow it (`spark_jobs.contradiction` has the rules);
-what is odd and applied all the same is followed, so that one fault is one finding and not an endless row.
+what is odd and applied nevertheless is followed, so that one fault is one finding and not an endless row.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def check_link(state: PartitionState | None, row: LinkRow) -> list[FindingRow]:
     """Return what is odd about a link that follows on a state; None: the partition is new."""
     found: list[FindingRow] = []
     if state is not None and state.chained and row.log_start < state.start:
-        message = "the log start of the partition is behind what it was"
+        message = "the log start of the partition went back"
         found.append(_finding(row, "log-start-backwards", message, state.start, row.log_start))
     if row.log_start > row.base_offset and (state is None or row.log_start != state.start):
         message = "the log start of the partition is past its high watermark"
@@ -115,7 +115,7 @@ def delete_records(state: PartitionState, kpart: int, offset: int, record: Recor
 
 
 def standing_of(state: PartitionState) -> MigrationStanding:
-    """Where the migration of a partition stands."""
+    """The state of a partition's migration."""
     base = 0 if state.base is None else state.base
     return MigrationStanding(base, state.prefix, state.start, state.next, state.leader_epoch)
 

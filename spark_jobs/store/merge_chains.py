@@ -186,7 +186,7 @@ class ChainMerge:
     def _state_of(self, topic_id: bytes, partition: int, offset: int) -> PartitionState | None:
         """The state of a partition that an event is about; None for one that does not exist, where the event does nothing.
 
-        One that nobody saw created, because entries are missing, begins here.
+        One whose creation was not seen, because entries are missing, begins here.
         """
         state = self._partitions.states.get((topic_id, partition))
         if state is not None:
@@ -206,7 +206,7 @@ class ChainMerge:
             message = f"{count} partitions are created at once, only {PARTITIONS_PER_RECORD_MAX} of them are followed from the beginning"
             self._report(FindingRow(self._kpart, row.offset, "partitions-not-followed", message, record.topic_id, found=count))
             count = PARTITIONS_PER_RECORD_MAX
-            # The others exist all the same, without having been seen to be created.
+            # The others exist, too, although their creation was not seen.
             self._is_complete, self.restarted_at = False, row.offset
         known = {partition for _, partition in self._partitions.read_topic(record.topic_id)}
         note_creation(self._db, row, record, known, self._findings)

@@ -136,7 +136,7 @@ class FileMerge:
     # ---- events
 
     def apply(self, record: FileEvent, row: EventRow) -> None:
-        """Apply a record about files; those committed before it must be there, and deleted batches counted out."""
+        """Apply a record about files; those committed before it must be there, and deleted batches subtracted."""
         match record:
             case FilesFenced():
                 for key, created_ms in zip(record.object_keys, record.created_ms, strict=True):
@@ -175,7 +175,7 @@ class FileMerge:
         FileMerge(self._db, next_owner_id, (), self._findings).settle(key, row.append_ms)
 
     def _bury(self, key: str, row: EventRow) -> None:
-        """A key that was never committed is known as gone all the same, for good: it has no time of creation."""
+        """A key that was never committed is also known as gone, for good: it has no time of creation."""
         self._db.execute(_FENCE, (self._kpart, key, row.offset, row.append_ms, REMOVED, row.append_ms, NEVER_CREATED_MS))
 
     def _bury_again(self, number: int, state: str) -> None:

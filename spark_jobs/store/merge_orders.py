@@ -77,7 +77,7 @@ def note_levels(db: sqlite3.Connection, rows: Iterable[LevelRow], now_ms: int) -
 
 
 def compare_orders(db: sqlite3.Connection, findings: Findings, now_ms: int) -> None:
-    """Compare what waits with what partition 0 says by now."""
+    """Compare the waiting orders with the present state of partition 0."""
     head = db.execute("select next_offset, log_end from head where kpart = ?", (DIRECTORY,)).fetchone()
     if head is None:
         return

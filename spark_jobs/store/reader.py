@@ -51,7 +51,7 @@ def read_state(text: str, held: Sequence[HeldEntry] = ()) -> HeadState:
 
 
 def read_heads(db: sqlite3.Connection) -> dict[int, Head]:
-    """Return where the scan of each partition of the metadata topic stands."""
+    """Return the position of the scan in each partition of the metadata topic."""
     held: dict[int, list[HeldEntry]] = {}
     for kpart, offset, append_ms, value in db.execute(_HELD):
         held.setdefault(kpart, []).append(HeldEntry(offset, append_ms, value))
@@ -75,7 +75,7 @@ def read_heads(db: sqlite3.Connection) -> dict[int, Head]:
 
 
 def knows_all(db: sqlite3.Connection, kpart: int) -> bool | None:
-    """Whether all that exists in a partition of the metadata topic is known: by its entries, or by a snapshot and those behind it.
+    """Whether all that exists in a partition of the metadata topic is known: by its entries, or by a snapshot and those after it.
 
     None: it was never read.
     """

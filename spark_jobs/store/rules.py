@@ -26,17 +26,17 @@ RULES: dict[str, str] = {
     "transaction-unclosed": f"A metadata transaction began inside another one: both are void. {_VOID}",
     "transaction-unopened": f"A metadata transaction ended that never began. {_VOID}",
     "transaction-chunks": f"A metadata transaction has another number of entries than its end says, or its beginning. {_LEADER}",
-    "misplaced-transaction": f"The beginning or end of a metadata transaction stands among other records. {_VOID}",
+    "misplaced-transaction": f"The beginning or end of a metadata transaction is among other records. {_VOID}",
     "transaction-too-large": "A metadata transaction is larger than the monitor holds; its entries were counted before its end.",
-    "epoch-jump": "Somebody wrote a claim that skips epochs. It is void for every replica; find out who may write to the metadata topic.",
+    "epoch-jump": "A program wrote a claim that skips epochs. It is void for every replica; find out who may write to the metadata topic.",
     "epoch-regression": f"A snapshot names an epoch that is not in force yet. {_LEADER}",
     "void-carries-live-term": (
         "An entry of the leader in force came out of order or twice, and was ignored by every replica. What it said was"
         " not acknowledged; one such entry at the end of a term is survived, many point to a broken producer or a "
         "forger."
     ),
-    "misplaced-claim": f"A claim of leadership stands inside a term. {_VOID}",
-    "misplaced-restore": f"The record that begins a restored log stands behind its beginning. {_VOID}",
+    "misplaced-claim": f"A claim of leadership is inside a term. {_VOID}",
+    "misplaced-restore": f"The record that begins a restored log is not at its beginning. {_VOID}",
     "snapshot-beyond-log": f"A snapshot claims to hold entries that come after it. {_LEADER}",
     "file-committed-twice": f"The same object was committed twice. {_VOID}",
     "file-committed-after-fence": f"An object was committed after it was fenced, handed over or removed: it may be deleted. {_VOID}",
@@ -45,8 +45,8 @@ RULES: dict[str, str] = {
     "live-file-fenced": f"A committed file with live batches was fenced, so it may be deleted. {_VOID}",
     "log-lost": (
         "Entries of the metadata topic were lost or pruned before the monitor read them. Totals lack them, chains start"
-        " anew. If nobody pruned the log, look at the topic's retention and at unclean leader elections, and at who writes to the topic in"
-        " transactions: what Kafka puts behind those (`diskless log` shows it as void) is not seen by Spark."
+        " anew. If the log was not pruned, look at the topic's retention and at unclean leader elections, and at who writes to the topic in"
+        " transactions: Spark does not see the records that Kafka writes after those (`diskless log` shows them as void)."
     ),
     "unknown-partition": f"An entry is about a partition that was never created here. A deletion has no effect then. {_VOID}",
     "deleted-topic": f"An entry is about a partition of a topic that was deleted. A deletion has no effect then. {_VOID}",
@@ -57,7 +57,7 @@ RULES: dict[str, str] = {
     "replica-stops": f"An entry of a schema, a record type or a schema level that this version does not know. {_STOPS}",
     "level-not-in-force": f"An entry has a schema level that metadata partition 0 did not put in force: older nodes stop at it. {_LEADER}",
     "append-time-backwards": f"The append time of a file is before that of a file before it: retention by time may be wrong. {_LEADER}",
-    "owner-missing": f"A file was committed at a coordinator that it does not name as an owner, so nobody may ever delete it. {_LEADER}",
+    "owner-missing": f"A file was committed at a coordinator that it does not name as an owner, so no node may ever delete it. {_LEADER}",
     "partition-hole": f"Partitions of a topic are created beyond partitions that do not exist. {_LEADER}",
     "partition-not-placed": f"A coordinator created a partition that metadata partition 0 does not place there. {_LEADER}",
     "placement-broken": f"The ranges in which a topic is placed leave out partitions, or have some twice. {_LEADER}",

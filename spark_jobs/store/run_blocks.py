@@ -1,4 +1,4 @@
-"""Blocks of the store that say which files hold the batches of a user partition, and counting deleted batches out of them.
+"""Blocks of the store that say which files hold the batches of a user partition, and the subtraction of deleted batches from them.
 
 A batch is dead when its last offset is before the log start; a deleted partition's batches are all dead. Dead batches leave
 their block, so only blocks that begin before the log start are looked at, and each batch dies once. New frames are added

@@ -16,7 +16,7 @@ create table if not exists head (           -- where the job is, per partition o
     append_ms integer not null,             -- Kafka's time of the last entry read
     merged_ms integer not null,             -- when it was merged: merged_ms - append_ms is the freshness
     state text not null default '{}',       -- the rest of the scan's head, as JSON
-    restarted_at integer,                   -- entries before it were lost: user partitions may exist that nobody saw created
+    restarted_at integer,                   -- entries before it were lost: user partitions may exist whose creation was not seen
     snapshot_offset integer                 -- where it last began with a snapshot, which says all that exists; null: it never did
 );
 create table if not exists held_entry (     -- entries of the open transaction

@@ -105,7 +105,7 @@ def _seed_chains(db: sqlite3.Connection, kpart: int, content: SnapshotContent) -
 
 
 def _seed_directory(db: sqlite3.Connection, kpart: int, content: SnapshotContent) -> None:
-    """Take over the directory as if its newest records stood at the end of the snapshot."""
+    """Take over the directory as if its newest records were at the end of the snapshot."""
     if content.directory is None:
         return
     directory = directory_from(content.directory)

@@ -68,7 +68,7 @@ def _add_columns(db: sqlite3.Connection) -> None:
 
 
 class StaleHeadsError(Exception):
-    """A summary was scanned from other heads than those of the database: somebody else writes it."""
+    """A summary was scanned from other heads than those of the database: another process writes it."""
 
 
 class LogMismatchError(Exception):
@@ -109,7 +109,7 @@ class Store:
     # ---- heads
 
     def heads(self) -> dict[int, Head]:
-        """Return where the scan of each partition of the metadata topic stands; partitions never read are not in it."""
+        """Return the position of the scan in each partition of the metadata topic; partitions never read are not in it."""
         return read_heads(self._db)
 
     def adopt_log(self, topic: str, topic_id: str, partitions: int) -> None:
@@ -124,7 +124,7 @@ class Store:
         self._db.execute(insert, (topic, topic_id, partitions, SCHEMA_VERSION))
 
     def start_from(self, content: SnapshotContent, now_ms: int) -> None:
-        """Begin a partition of the metadata topic with a snapshot that ends behind what was read of it.
+        """Begin a partition of the metadata topic with a snapshot that ends after the entries read of it.
 
         Entries that were lost to reading so are a finding. Raises StaleHeadsError when it was read up to there.
         """

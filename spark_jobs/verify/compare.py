@@ -158,7 +158,7 @@ def _result(replica: ComparedReplica, rebuilt: Rebuilt, groups: Sequence[Group],
             f"the replica's digest is {replica.digest.to_bytes().hex()}; compare its state database (--state) to learn which rows differ"
         )
     if rebuilt.began is not None:
-        told.append(f"it stands inside the transaction that begins at entry {rebuilt.began}, where no replica's state may end")
+        told.append(f"it is inside the transaction that begins at entry {rebuilt.began}, where no replica's state may end")
     if replica.complaint:
         told.append(replica.complaint)
     return ReplicaComparison(

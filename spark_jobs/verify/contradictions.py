@@ -66,7 +66,7 @@ class WrongEntry(NamedTuple):
 
 
 class Void(NamedTuple):
-    """A contradiction, and the entry where it stands: of a transaction not its end, which names the transaction."""
+    """A contradiction, and its entry: of a transaction not its end, which names the transaction."""
 
     offset: int
     contradiction: WrongEntry
@@ -82,7 +82,7 @@ class Fold(Protocol):
         """The high watermark of a user partition; None when it is not known."""
 
     def standing(self, topic_id: bytes, partition: int) -> MigrationStanding | None:
-        """Where the migration of a user partition stands; None when it is not known."""
+        """The state of a user partition's migration; None when it is not known."""
 
     def producer(self, topic_id: bytes, partition: int, producer_id: int) -> tuple[int, int] | None:
         """The epoch and the next sequence of a producer; None when there is no state of it."""
@@ -98,7 +98,7 @@ class Fold(Protocol):
 
 
 def check_file(record: FileCommitted, fold: Fold) -> WrongEntry | None:
-    """Find the contradictions of a file that stands alone in its entry."""
+    """Find the contradictions of a file that is alone in its entry."""
     return _check_positions(record) or fold.known_key(record.object_key) or _check_offsets(record, fold) or _check_producers(record, fold)
 
 
@@ -154,15 +154,15 @@ def check_composition(records: Sequence[Record], *, in_transaction: bool = False
     if files > 1:
         return BrokenRule("misplaced-file", f"{files} files in one entry, each must be alone in its own", expected=1, found=files)
     if files and len(records) > 1:
-        return BrokenRule("misplaced-file", "a file stands among other records, it must be alone in its entry")
+        return BrokenRule("misplaced-file", "a file is among other records, it must be alone in its entry")
     if files and in_transaction:
         return BrokenRule("misplaced-file", "a file is committed inside a transaction")
     for record in records:
         match record:
             case LeadershipClaimed():
-                return BrokenRule("misplaced-claim", f"a claim of epoch {record.epoch} stands inside a term")
+                return BrokenRule("misplaced-claim", f"a claim of epoch {record.epoch} is inside a term")
             case Restored():
-                return BrokenRule("misplaced-restore", f"a restore from topic id {record.old_topic_id.hex()} stands inside a term")
+                return BrokenRule("misplaced-restore", f"a restore from topic id {record.old_topic_id.hex()} is inside a term")
             case PartitionCreated():
                 wrong = _check_range(record.topic_id, record.first_partition, record.num_partitions)
                 if wrong is not None:
@@ -178,10 +178,10 @@ def check_composition(records: Sequence[Record], *, in_transaction: bool = False
 
 
 def check_marks(records: Sequence[Record]) -> BrokenRule | None:
-    """Beginnings and ends of transactions stand alone; this is told as soon as the entry is read."""
+    """Beginnings and ends of transactions are alone in their entries; this is reported as soon as the entry is read."""
     for record in records:
         if isinstance(record, TransactionBegan | TransactionEnded) and len(records) > 1:
-            return BrokenRule("misplaced-transaction", f"a {type(record).__name__} stands among other records")
+            return BrokenRule("misplaced-transaction", f"a {type(record).__name__} is among other records")
     return None
 
 

@@ -19,7 +19,7 @@ from spark_jobs.verify.effective import Effective, EffectiveLog
 Int64s = npt.NDArray[np.int64]
 
 NEVER = (1 << 63) - 1
-"""The offset at which what stays is deleted, and a log start behind everything."""
+"""The offset at which remaining batches are deleted, and a log start after everything."""
 
 IN_SNAPSHOT = -1
 """Stands for the entry that created a partition of the snapshot at which reading begins."""

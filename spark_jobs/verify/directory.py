@@ -1,7 +1,7 @@
 """The directory of metadata partition 0, rebuilt: placements, settings of topics, deletions, nodes and the directories of
 their replicas, schema level; and of each the newest committed snapshots.
 
-As in replicas, a deletion is dated by the first file behind it: the log has no other clock.
+As in replicas, a deletion is dated by the next file of the log, which has no other clock.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 What `judged` lets count takes effect at once, or, between TransactionBegan and TransactionEnded, when the end is read: in
 order, each entry at its own offset. A claim that comes into force, or TransactionAborted, ends an open transaction, and
-nothing of it counts. An entry that contradicts the log is void, together with the transaction it stands in
-(`contradictions`): what needs no state to be told is told here. Apart on purpose from `records.log`, like `judged`: a fault of the
+nothing of it counts. An entry that contradicts the log is void, together with its transaction
+(`contradictions`): what needs no state is found here. Apart on purpose from `records.log`, like `judged`: a fault of the
 grammar that all others share is found here.
 """
 
@@ -64,7 +64,7 @@ class EffectiveLog:
         return (judge.epoch, judge.term, judge.seq) if self.opened is None else self.opened.before
 
     def read(self, offset: int, key: bytes | None, value: bytes | None) -> EffectiveUnit | None:
-        """Take the next entry; returns what takes effect now. `PLAIN_COMMIT` may stand for plain commits. Raises `LogFault`."""
+        """Take the next entry; returns what takes effect now. `PLAIN_COMMIT` may replace plain commits. Raises `LogFault`."""
         judge = self.judge
         epoch = judge.epoch
         if not judge.counts(offset, key, value):

@@ -22,13 +22,13 @@ from spark_jobs.verify.tally import TalliedFile, Tally
 
 
 def log_from(content: SnapshotContent, known_void: Set[int] = frozenset()) -> EffectiveLog:
-    """The log behind a snapshot, with the term that its head names in force."""
+    """The log after a snapshot, with the term that its head names in force."""
     head = content.head
     return EffectiveLog(known_void, TermJudge(head.end_offset, head.epoch, head.term, head.seq))
 
 
 def deletions_from(content: SnapshotContent, known_void: Set[int]) -> DeletionScan:
-    """First pass behind a snapshot."""
+    """First pass after a snapshot."""
     scan = DeletionScan(log_from(content, known_void))
     for one in content.partitions:
         if not one.is_dead:
@@ -37,7 +37,7 @@ def deletions_from(content: SnapshotContent, known_void: Set[int]) -> DeletionSc
 
 
 def rebuild_from(content: SnapshotContent, deletions: Deletions, tally: Tally) -> Rebuild:
-    """Second pass behind a snapshot; its batches that the log deletes are left out. Raises `BadSnapshot`, OSError."""
+    """Second pass after a snapshot; its batches that the log deletes are left out. Raises `BadSnapshot`, OSError."""
     rebuild = Rebuild(deletions, tally, log_from(content))
     rebuild.log_time_ms, rebuild.file_id_base = content.head.log_time_ms, content.file_id_base
     owners = [

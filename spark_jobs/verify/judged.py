@@ -38,9 +38,7 @@ class TermJudge:
     def counts(self, offset: int, key: bytes | None, value: bytes | None) -> bool:
         """Whether the next entry is to be applied. Raises `LogFault` when entries are missing before it."""
         if offset != self.next_offset:
-            why = (
-                "the entries between are not in the log, or another program wrote in a transaction (`diskless log` shows what stands there)"
-            )
+            why = "the entries between are not in the log, or another program wrote in a transaction (`diskless log` shows its records)"
             raise LogFault(offset, f"{self.next_offset} was expected: {why}")
         self.next_offset += 1
         parts = decode_key(key)

@@ -81,7 +81,7 @@ class UserPartition:
 
     @property
     def standing(self) -> MigrationStanding:
-        """Where its migration stands."""
+        """The state of its migration."""
         return MigrationStanding(self.base, self.prefix, self.log_start, self.high_watermark, self.leader_epoch)
 
     def stand(self, standing: MigrationStanding) -> None:
@@ -157,7 +157,7 @@ class Rebuild:
 
     def read(self, offset: int, key: bytes | None, value: bytes | None) -> None:
         """Take the next entry. Raises `LogFault`."""
-        # Here values are those of the log: an empty one cannot be decoded, and stands for nothing.
+        # Here values are those of the log: an empty one cannot be decoded, and means nothing.
         unit = self.log.read(offset, key, value or None)
         if unit is None:
             return
@@ -428,7 +428,7 @@ class Rebuild:
         self._know(offsets, files, live, emptied, values)
 
     def _advance_time(self, append_times_ms: Sequence[int]) -> None:
-        """The log has no other clock: deletions get the time of the first file behind them."""
+        """The log has no other clock: deletions get the time of the next file."""
         first_ms = append_times_ms[0]
         self.gone = {topic_id: gone if gone.time_ms else gone._replace(time_ms=first_ms) for topic_id, gone in self.gone.items()}
         self.directory.date(first_ms)

@@ -220,7 +220,7 @@ class Tally:
         self.add(RowKind.DIRECTORY, what.encode(), {"what": what, "id": identity, **says}, hash_item(what, identity, says))
 
     def add_header(self, *, epoch: int, term: int, seq: int, log_time_ms: int) -> None:
-        """Take where the state stands besides its offset: the claim in force, its last entry, the log's clock."""
+        """Take the position of the state besides its offset: the claim in force, its last entry, the log's clock."""
         row: Row = {"epoch": epoch, "term": term, "seq": seq, "log_time_ms": log_time_ms}
         self.add(RowKind.HEADER, b"", row, hash_position(epoch, term, seq, log_time_ms))
 

@@ -188,4 +188,4 @@ def test_a_restored_log_is_judged_without_the_state_that_it_begins_with() -> Non
         assert not judge.is_folding
     # The snapshot may have had records up to there: only its form can make an entry void.
     assert [one.verdict for one in judged] == ["restored", "claim", "apply", "apply", "void"]
-    assert "stands behind the beginning" in judged[-1].reason
+    assert "is not at the beginning" in judged[-1].reason

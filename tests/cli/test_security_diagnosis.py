@@ -54,7 +54,7 @@ def test_settings_in_order_are_said_to_be(secure: dict[str, str]) -> None:
     ("changed", "health", "told"),
     [
         ({"listeners": "SSL://:9192,PLAINTEXT://:9191"}, Health.WARNING, "listener PLAINTEXT is in plain text beside SSL"),
-        ({"super.users": "-"}, Health.ERROR, "nobody may do anything"),
+        ({"super.users": "-"}, Health.ERROR, "no user may do anything"),
         ({"super.users": "User:root;User:ANONYMOUS"}, Health.ERROR, "super.users has User:ANONYMOUS"),
         ({"super.users": "User:*;User:root"}, Health.WARNING, "User:*, which is nobody"),
         ({"acls": "User:*:DESCRIBE,ALTER"}, Health.WARNING, "acls give ALTER to User:*"),

@@ -91,7 +91,7 @@ CONTRADICTIONS: dict[str, Callable[[World], list[Record]]] = {
         next_file(w),
         next_file(w, key="d", base_offset=8, base_sequence=6),
     ],
-    "stands behind seq 0": lambda w: [LeadershipClaimed(epoch=2, term=5, node_id=1, rack="", endpoints=[])],
+    "is not at seq 0": lambda w: [LeadershipClaimed(epoch=2, term=5, node_id=1, rack="", endpoints=[])],
     "up to 6, past the high watermark 5": lambda w: [deleted_to(6)],
     "up to 1, past the high watermark 0": lambda w: [created(0, 2), deleted_to(1, 1, OTHER)],
     "up to 2, past the high watermark 0": lambda w: [TopicDeleted(topic_id=TOPIC, order_offset=0), created(0, 1, TOPIC), deleted_to(2)],

@@ -203,7 +203,7 @@ def test_a_topic_placed_while_coordinators_are_unclaimed_is_told_so() -> None:
     records, (wide, narrow) = decide_create(hot.directory, command, LIMITS, 0)
     assert len(records) == 2
     assert wide.error is ErrorCode.NONE
-    assert "live on 2 of 4 coordinators, since nobody has claimed coordinators 1, 2 yet" in str(wide.message)
+    assert "live on 2 of 4 coordinators, since no node has claimed coordinators 1, 2 yet" in str(wide.message)
     assert narrow == OK
 
 

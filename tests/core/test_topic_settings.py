@@ -131,7 +131,7 @@ def test_settings_are_changed_and_deleted_one_by_one() -> None:
         (
             [("retention.ms", SET, "1"), ("retention.ms", DELETE, None)],
             ErrorCode.INVALID_REQUEST,
-            "retention.ms stands in the request twice",
+            "retention.ms is in the request twice",
         ),
         ([("retention.ms", APPEND, "1")], ErrorCode.INVALID_CONFIG, "set or deleted as a whole"),
         ([("retention.ms", 9, "1")], ErrorCode.INVALID_REQUEST, "operation 9 is not one of 0 (set) to 3 (subtract)"),

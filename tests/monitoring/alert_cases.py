@@ -92,7 +92,7 @@ CASES = (
         fires=(pair("leading", "0x9", "0x9"), pair("leading", "1 1 stale", "0x9")),
         quiet=(pair("leading", "1 1 0 0 0 0", "0 0 0 1 1 1"), pair("leading", "1x9", "0x9")),
         labels={**SERVICE, "partition": "3"},
-        description="Nobody leads metadata partition 3 of diskless-coordinator for a minute: commits to its topics are refused.",
+        description="No node leads metadata partition 3 of diskless-coordinator for a minute: commits to its topics are refused.",
     ),
     Case(
         alert="DisklessTwoLeaders",
@@ -471,7 +471,7 @@ CASES = (
         fires=(monitor("up", "0x9"), {f"up{{{WATCH}}}": "0x9"}),
         quiet=({**monitor("up", "1x9"), f"up{{{WATCH}}}": "1x9"}, monitor("up", "0x3 1x9")),
         labels=ON_MONITOR,
-        description="The monitor three:9194 cannot be scraped, or its query has ended. Nobody audits the log meanwhile.",
+        description="The monitor three:9194 cannot be scraped, or its query has ended. The log is not audited meanwhile.",
     ),
     Case(
         alert="DisklessMonitorLagging",

@@ -324,9 +324,9 @@ BROKEN: dict[str, tuple[list[list[Record]], dict[int, str]]] = {
     "ends twice": ([BEGAN, CREATED, ENDED, ENDED], {4: "never began"}),
     "ends after the note": ([BEGAN, CREATED, NOTE, ENDED], {4: "never began"}),
     "a chunk beyond the state": ([CREATED, BEGAN, BEYOND, ENDED], {4: "its entry 3: records are deleted past the high watermark"}),
-    "an end beside others": ([BEGAN, [*ENDED, NoOp()], CREATED], {2: "a TransactionEnded stands among other records"}),
+    "an end beside others": ([BEGAN, [*ENDED, NoOp()], CREATED], {2: "a TransactionEnded is among other records"}),
     "a file in it": ([CREATED, BEGAN, [LogWriter().file([])], ENDED], {4: "a file is committed inside a transaction"}),
-    "a claim": ([[LeadershipClaimed(epoch=2, term=1, node_id=1, rack="", endpoints=[])]], {1: "stands inside a term"}),
+    "a claim": ([[LeadershipClaimed(epoch=2, term=1, node_id=1, rack="", endpoints=[])]], {1: "is inside a term"}),
     "two files": ([[LogWriter().file([]), LogWriter().file([])]], {1: "2 files in one entry"}),
     "absurdly many": ([[HUGE]], {1: "a topic has at most"}),
 }

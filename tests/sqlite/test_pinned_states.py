@@ -219,7 +219,7 @@ def doubled(table: str) -> Change:
 
 
 TABLES = ("topic", "partition", "run", "file", "producer", "tombstone", "directory")
-NOT_THE_ROWS = "its rows are not those that its head stands for"
+NOT_THE_ROWS = "its rows are not those that its head describes"
 DAMAGES: dict[str, tuple[Change, str]] = {
     "unknown table": (lambda rows: [*rows, TableRows("header", {"id": [1]})], "rows of a table 'header'; the tables are topic, partition"),
     "missing column": (of_table("run", lambda columns: columns.pop("proof")), "table run have other columns than the table: proof"),

@@ -192,7 +192,7 @@ async def _commit(wanted: Committing, wal: WalFile, store: ObjectStore, bootstra
     from coordinator.client.records.wal_objects import upload
 
     async with open_client(bootstrap_server, wanted.timeout_s) as client:
-        # Topics are looked up before anything is uploaded, so that a misspelt name leaves no object behind.
+        # Topics are looked up before anything is uploaded, so that a misspelt name leaves no object.
         topics = await _topics(client, wanted, wal)
         batches, _ = commit_batches(str(wal.path), wal.batches, topics, _now_ms())
         record = choose_key(wal.path, now_ms=_now_ms(), prefix=wanted.prefix, renew=wanted.new_key)
@@ -253,7 +253,7 @@ def _fail_for(wal: WalFile, outcome: CommitOutcome) -> None:
     if not outcome.is_known:
         raise Failed(f"{what} in time; run the command again to learn their outcome", Exit.TIMEOUT)
     if all(error in RETRIABLE for error in errors):
-        raise Failed(f"{what}; nothing stands against running the command again", Exit.UNAVAILABLE)
+        raise Failed(f"{what}; the command may be run again", Exit.UNAVAILABLE)
     raise Failed(what)
 
 

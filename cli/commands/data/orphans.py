@@ -28,7 +28,7 @@ def orphans() -> None:
 
 @orphans.command()
 @click.option("--dry-run", is_flag=True, help="Print what would be deleted now, and why; nothing is changed.")
-@click.option("--force", is_flag=True, help="Scan although a restore is not finished: files behind its snapshots count as orphans then.")
+@click.option("--force", is_flag=True, help="Scan although a restore is unfinished: files committed after its snapshots are then orphans.")
 @server_option
 @timeout_option
 @output_option

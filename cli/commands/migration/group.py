@@ -18,7 +18,7 @@ COMMANDS = {
         "verify",
         "Prove that readers of a migrated topic get every record once and in order, from Kafka below the start and diskless above.",
     ),
-    "state": Lazy("cli.commands.migration.steps", "state", "Show where the migration of each partition stands, as its leader knows it."),
+    "state": Lazy("cli.commands.migration.steps", "state", "Show the state of each partition's migration, as its leader knows it."),
     "init": Lazy(
         "cli.commands.migration.steps",
         "init",

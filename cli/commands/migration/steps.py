@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from coordinator.client.model import PartitionId
 
     Step = Callable[[DisklessClient, PartitionId, DisklessLogState, str], Awaitable[DisklessLogState | None]]
-    """Takes the client, the partition, where it stands and how it is called; returns where it stands afterwards, None for a dry run."""
+    """Takes the client, the partition, its state and its name; returns its state afterwards, None for a dry run."""
 
 STATE_COLUMNS = ("topic", "partition", "state", "start_offset", "prefix_start", "suffix_start", "high_watermark", "leader_epoch")
 STATES = ("pending", "initialised", "born")
@@ -30,10 +30,10 @@ STATES = ("pending", "initialised", "born")
 @timeout_option
 @output_option
 def state(topic: Sequence[str], wanted: Sequence[str], bootstrap_server: str, timeout_s: float, output: str) -> None:
-    """Show where the migration of each partition stands, as its leader knows it.
+    """Show the state of each partition's migration, as its leader knows it.
 
     TOPIC is a name or an id; none means all. `pending`: a classic partition that takes nothing yet. `initialised`: its records before
-    start_offset are in Kafka, from prefix_start on, those behind it diskless. `born`: it was never classic. -1 stands for what is not set.
+    start_offset are in Kafka, from prefix_start on, later ones are diskless. `born`: it was never classic. -1 means not set.
 
     Examples: `diskless migration state --state pending --bootstrap-server localhost:9192`,
     `diskless migration state orders --bootstrap-server localhost:9192 -o json`
@@ -116,7 +116,7 @@ def init(
 ) -> None:
     """Begin the diskless log of a classic partition, without its idempotent producers: `diskless migration start` finds those.
 
-    TOPIC is a name or an id. Nobody may write to the classic partition any more, and its log must end at --start-offset. Repeating it
+    TOPIC is a name or an id. No producer may write to the classic partition any more, and its log must end at --start-offset. Repeating it
     changes nothing; another start offset is refused. A producer's retry of a batch that the classic log has is written twice.
 
     Examples: `diskless migration init orders 0 --start-offset 1000 --prefix-start 0 --dry-run --bootstrap-server localhost:9192`,
@@ -130,7 +130,7 @@ def init(
         elif before.state != "pending":
             _refuse(f"{name} is {before.state} and begins at offset {before.start_offset}; only a pending partition can be initialised")
         if prefix_start > start_offset:
-            _refuse(f"the classic log of {name} cannot begin at {prefix_start}, behind its end {start_offset}")
+            _refuse(f"the classic log of {name} cannot begin at {prefix_start}, after its end {start_offset}")
         epoch = max(0, before.leader_epoch) if leader_epoch is None else leader_epoch
         say(f"{name} {'would begin' if dry_run else 'begins'} at offset {start_offset}, in leader epoch {epoch}; no producer is remembered")
         if dry_run:

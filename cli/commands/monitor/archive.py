@@ -86,7 +86,7 @@ def archive(
     One row for each run of a committed file, and one for each other record, as JSON; void and unreadable entries, too. Entries of
     a transaction leave rows when that is over: `applied`, or `aborted`. SIGTERM or Ctrl-C stop it after the running commit;
     started again it goes on where the table ends, and nothing is in it twice.
-    Coordinators delete the log's beginning behind snapshots: where entries are deleted that are not in the archive, it takes what lives
+    Coordinators delete the log's beginning, up to a snapshot: where entries are deleted that are not in the archive, it takes what lives
     of their files from the newest good snapshot of the object store (--config, or --object-store-url). Without one it ends with status
     1, unless --skip-pruned says that they may be missing.
     Status 3 when the topic does not exist, or is not the one in the table; 1 when something failed.

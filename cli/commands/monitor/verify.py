@@ -71,7 +71,7 @@ def verify(
     (largest timestamps; of files counters, proofs and kept answers). With --dir what was found of nodes is kept for the page, never
     of state databases, which may be copies. Entries that contradict the log, which are void for every replica, are listed; they are
     no disagreement (the monitor has a finding for each). Where coordinators have deleted the log's beginning, the oldest good snapshot
-    of the object store stands for it, and what it says is compared as it is. Status 5 when something differs, 1 when something could
+    of the object store replaces it, and is compared unchecked. Status 5 when something differs, 1 when something could
     not be found out.
 
     Examples: `diskless monitor verify --bootstrap-server localhost:9192 --kafka-bootstrap-server localhost:9092 --dir ./monitor`,
@@ -160,7 +160,7 @@ def _ask_nodes(bootstrap_server: str, timeout_s: float) -> list[ToldReplica]:
 def _ask_again(
     rebuilder: Rebuilder, results: list[ReplicaComparison], log_starts: Mapping[int, int], bootstrap_server: str, timeout_s: float
 ) -> list[ReplicaComparison]:
-    """A digest that is told still counts deleted batches until they are trimmed, moments later: compare what is told then."""
+    """A node's digest includes deleted batches until they are trimmed, moments later: compare the digest of then."""
     from spark_jobs.verify.compare import compare
 
     for _ in range(ROUNDS_MAX - 1):

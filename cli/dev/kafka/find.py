@@ -25,7 +25,7 @@ from cli.java.java import NoJavaError
 
 CHOICES = ("testcontainers",)
 SESSION_TIMEOUT_MS = 30_000
-"""No test kills a broker of `find_kafka` to see it missed; one that stands still for some seconds with its machine must not be missed."""
+"""No test kills a broker of `find_kafka` to see it missed; a pause of some seconds of its machine must not end it."""
 
 
 class NoKafkaError(Exception):

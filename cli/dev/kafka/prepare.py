@@ -120,7 +120,7 @@ def _make_archive(bare: BrokerRuntime, work: Path) -> Path | None:
     _train(bare, work / "training", ["-Xshare:off", f"-XX:DumpLoadedClassList={classes}"])
     options = ["-Xshare:dump", f"-XX:SharedClassListFile={classes}", f"-XX:SharedArchiveFile={archive}", "-Xlog:disable"]
     done = _run_tool(java_command(bare.java, bare.class_path, options))
-    # An archive only saves time: a Java that cannot make one runs brokers all the same.
+    # An archive only saves time: a Java that cannot make one still runs brokers.
     return archive if done.returncode == 0 and archive.is_file() else None
 
 

@@ -1,7 +1,7 @@
 """The server.properties of a node and the options of its JVM, as pure functions.
 
 The settings are those that make a broker small and quick to start without changing what a client can observe; the
-exceptions, which tests and demos want, are named where they stand.
+exceptions, which tests and demos want, are named in their places.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def server_properties(
     properties = {
         "process.roles": "broker,controller",
         "node.id": str(node.node_id),
-        # Static voters: nothing about the quorum stands in the data folder, so it can be formatted by hand.
+        # Static voters: the data folder holds nothing about the quorum, so it can be formatted by hand.
         "controller.quorum.voters": ",".join(f"{one.node_id}@{one.host}:{one.controller_port}" for one in cluster),
         "controller.listener.names": CONTROLLER_LISTENER,
         "inter.broker.listener.name": CLIENT_LISTENER,

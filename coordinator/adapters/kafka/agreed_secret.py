@@ -69,7 +69,7 @@ class AgreedSecret:
         self._timeout_s = request_timeout_s
 
     async def agree(self, known: str | None) -> str:
-        """Return the secret that stands in Kafka; where none does, `known` or a new one is written. Raises `SecretUnavailable`."""
+        """Return the secret in Kafka; if there is none, write `known` or a new one. Raises `SecretUnavailable`."""
         try:
             return await asyncio.to_thread(ask_coordinator, self._properties, self._group, self._timeout_s, lambda c: self._agree(c, known))
         except KafkaException as error:

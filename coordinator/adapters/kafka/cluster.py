@@ -133,7 +133,7 @@ class KafkaAdmin:
 
     async def topic_id(self) -> bytes:
         """Ask only for the topic id (under 1 ms). Raises `TopicMissing`, `KafkaUnavailable`, `ClusterRefused`."""
-        description = await self._ask("read the topic id", self._in_thread(self._describe_by_whoever_lives))
+        description = await self._ask("read the topic id", self._in_thread(self._describe_by_any_broker))
         return topic_id_bytes(description.topic_id)
 
     async def log_range(self, partition: int) -> tuple[int, int]:
@@ -166,7 +166,7 @@ class KafkaAdmin:
         try:
             found = read_control_records(self._admin_properties, self._topic, partition, offset, offset + 1, self._timeout_s)
         except KafkaException as failure:
-            # Deleted since the range was read; or own connections do not know the login, and it cannot be told what stands there.
+            # Deleted since the range was read; or own connections do not support the login, so the offset cannot be examined.
             if failure.args[0].code() in (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._UNSUPPORTED_FEATURE):
                 return None
             raise
@@ -224,7 +224,7 @@ class KafkaAdmin:
             self._admin.poll(0)  # serves what the client logs, and its errors
             return self._admin
 
-    def _describe_by_whoever_lives(self) -> TopicDescription:
+    def _describe_by_any_broker(self) -> TopicDescription:
         for _ in range(FIRST_WAITS):
             try:
                 return self._describe_topic_only(min(FIRST_WAIT_S, self._timeout_s))

@@ -1,6 +1,6 @@
 """The librdkafka properties of each client: which are fixed, which are defaults, and what an operator may add.
 
-Fixed properties carry the safety of the log (a producer that times an entry out leaves a hole behind it, a consumer
+Fixed properties carry the safety of the log (a producer that times an entry out leaves a hole after it, a consumer
 that resets its offset skips entries silently), so an operator's value for one is refused with an error instead of
 being ignored. Everything else, security above all, is taken as given and wins over our defaults.
 """

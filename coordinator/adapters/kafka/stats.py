@@ -24,7 +24,7 @@ class KafkaStats:
     reader_stale_entries: int = 0
     """Entries dropped because their partition was followed anew or no longer."""
     reader_waits: int = 0
-    """Times the reader stood still because the event loop had not taken enough of what was read."""
+    """Times the reader paused because the event loop had not taken enough entries."""
     reader_partition_errors: Counter[str] = field(default_factory=Counter)
     reader_reopened: int = 0
 

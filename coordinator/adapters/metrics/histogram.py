@@ -1,7 +1,7 @@
 """A histogram that costs a tenth of a microsecond per value: commits are observed one by one.
 
 `prometheus_client`'s own takes two locks and several calls per value. Here values are only kept, and counted many at a
-time: when they have become many, or when somebody looks. Safe on any thread.
+time: when they have become many, or at a scrape. Safe on any thread.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Series:
     def totals(self) -> tuple[list[int], int, float]:
         """How many values there were up to each bound, how many in all, and their sum."""
         with self._lock:
-            # Other threads only append meanwhile, behind what is taken.
+            # Other threads only append meanwhile, after the taken values.
             taken = self._values[:]
             del self._values[: len(taken)]
             taken.sort()

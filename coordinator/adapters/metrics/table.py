@@ -5,7 +5,7 @@ event queue time, purgatory time (wait for the acknowledgement), flush time, loa
 partition, state, reason, error, operation, loop, event, step, data directory.
 
 A metric is either told (`Metrics.add`, `set`, `observe`) or, with `is_read`, read from its owner at each scrape
-(`Metrics.read_from`): levels and ages, and counters that somebody keeps anyway.
+(`Metrics.read_from`): levels and ages, and counters that are kept anyway.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ SNAPSHOTS = (
     ),
     _histogram(
         "snapshot_load_seconds",
-        "Time to fetch a snapshot, unless it is local, and to load it, by reason: `replica` (to make one, at a start or behind the start of"
+        "Time to fetch a snapshot, unless it is local, and to load it, by reason: `replica` (to make one, at a start or past the start of"
         " the log) or `proof` (of a committed one; KIP-630: LoadSnapshotLatencyMs).",
         _LOAD_SECONDS,
         "reason",
@@ -172,7 +172,7 @@ SNAPSHOTS = (
     _read_gauge("log_start_offset", "Start of the metadata partition's log as its leader saw it last.", "partition"),
     _counter(
         "snapshot_failures_total",
-        "Attempts to take, prove or prune behind a snapshot that failed, by step.",
+        "Failed attempts to take, prove or prune to a snapshot, by step.",
         "partition",
         "step",
         is_read=True,
@@ -192,7 +192,7 @@ RETENTION = (
         "partition",
         is_read=True,
     ),
-    _read_gauge("retention_last_run_seconds", "Time in which all partitions were last looked at for retention, with rests.", "partition"),
+    _read_gauge("retention_last_run_seconds", "Duration of the last look at all partitions for retention, pauses included.", "partition"),
     _read_gauge("retention_held_partitions", "User partitions that a timestamp in the future keeps from retention by time.", "partition"),
 )
 

@@ -85,7 +85,7 @@ class LocalFolderStore(ObstoreStore):
             after = found[-1].key if found else after
 
     async def _first(self, prefix: str, after: str) -> tuple[Sequence[StoredObject], bool]:
-        """Return the first objects behind a key in their order, and whether they are all; the folder is gone through once for that."""
+        """Return the first objects after a key in their order, and whether they are all; this walks the folder once."""
         found: list[StoredObject] = []
         seen = 0
         objects = _objects_below(self._folder, check_prefix(prefix), after)
@@ -129,7 +129,7 @@ def _objects_below(folder: Path, prefix: str, after: str) -> Iterator[StoredObje
 
 
 def _key_of(path: str) -> str:
-    """The path of a file as its key; for one that is no text, what `is_key` refuses: the path with escapes, and a slash behind it."""
+    """The path of a file as its key; for one that is no text, what `is_key` refuses: the path with escapes, and a slash after it."""
     return path if _NO_TEXT.search(path) is None else os.fsencode(path).decode(errors="backslashreplace") + "/"
 
 

@@ -68,7 +68,7 @@ def open_store(url: StoreUrl | str, options: Mapping[str, str] | None = None, *,
             _refuse_options(parsed, given)
             folder = Path(parsed.path)
             if not folder.is_dir():
-                # Only a node makes it: whoever else names a folder that is not there has mistyped it.
+                # Only a node makes it: any other program that names a missing folder has mistyped it.
                 what = "is no folder" if folder.exists() else "does not exist"
                 raise StoreFolderMissing(f"{parsed}: the folder {what}; correct the path, or mount or create it if it shall be the store")
             return LocalFolderStore(folder, request_timeout_ms=request_timeout_ms)

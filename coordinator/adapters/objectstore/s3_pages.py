@@ -56,12 +56,12 @@ class S3Pages:
         self._timeout_s = timeout_s
 
     async def read(self, prefix: str, after: str) -> S3Page:
-        """Return the first objects below a prefix behind a key. Raises `PageError`, and what obstore raises without credentials."""
+        """Return the first objects below a prefix after a key. Raises `PageError`, and what obstore raises without credentials."""
         question = {"list-type": "2", "encoding-type": "url", "prefix": prefix, **({"start-after": after} if after else {})}
         data = await asyncio.to_thread(self._fetch, await self._signed(question))
         page = await asyncio.to_thread(_parse, data)
         if any(one.key <= after for one in page.objects) or not (page.objects or page.is_last):
-            raise PageError(f"the listing does not go on behind {after!r}")
+            raise PageError(f"the listing does not go on after {after!r}")
         return page
 
     async def _signed(self, question: Mapping[str, str]) -> str:

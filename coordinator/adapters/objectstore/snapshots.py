@@ -126,7 +126,7 @@ class ObjectStoreSnapshots:
 
 
 def _remove(file: Path) -> None:
-    with suppress(OSError):  # the error that ended the download is told; a leftover is overwritten by the next one
+    with suppress(OSError):  # the error that ended the download is raised; a leftover is overwritten by the next one
         file.unlink(missing_ok=True)
 
 

@@ -141,7 +141,7 @@ class ObstoreStore:
     async def list(self, prefix: str, after: str = "") -> AsyncIterator[Sequence[StoredObject]]:
         check_prefix(prefix)
         while True:
-            # obstore goes on behind keys only.
+            # obstore continues only after keys.
             if self._s3_pages is None or not after or is_key(after):
                 try:
                     async for found in self._list(prefix, after):

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 REQUESTS_A_TICK: Final = 64
 """A connection begins no more requests in one tick of the loop, but for those that are taken together with one of them. One read may
-hold tens of thousands that are answered at once, by somebody who has not logged in: they took 600 ms."""
+hold tens of thousands that are answered at once, by a client that has not logged in: they took 600 ms."""
 
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 _LOGIN = frozenset({int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE)})
@@ -67,9 +67,9 @@ class Owner(Protocol):
 
 
 class _Head(NamedTuple):
-    """The bytes before a request's body without the correlation id: `start` is before that and `rest` behind it.
+    """The bytes before a request's body without the correlation id: `start` is before that and `rest` after it.
 
-    The length of the client id stands in `rest`, so no other head has the same bytes.
+    The length of the client id is in `rest`, so no other head has the same bytes.
     """
 
     start: bytes

@@ -76,7 +76,7 @@ class RequestKind(NamedTuple):
 
 
 class RequestRun(NamedTuple):
-    """Requests of one connection with the same head that were read together, one behind the other; see `IncomingRequest`."""
+    """Consecutive requests of one connection with the same head that were read together; see `IncomingRequest`."""
 
     kind: RequestKind
     correlation_ids: list[int]
@@ -122,7 +122,7 @@ def run_of_one(request: IncomingRequest, respond: Respond) -> RequestRun:
 
 
 TakeRun = Callable[[RequestRun], None]
-"""Takes requests, on the loop, as `Handler.handle` would take one after the other. Raises MalformedMessage behind those before it."""
+"""Takes requests, on the loop, as `Handler.handle` would take one after the other. Raises MalformedMessage after taking those before it."""
 
 
 class Handler(Protocol):

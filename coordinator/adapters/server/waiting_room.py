@@ -36,7 +36,7 @@ class WaitingRoom:
         self._enter(guest, asyncio.get_running_loop().time() + self._timeout_ms / 1000)
 
     def exchange(self, guest: Guest, successor: Guest) -> None:
-        """Let a connection that left a step behind it wait as another object; its time goes on."""
+        """Let a connection that finished a step wait as another object; its time goes on."""
         timer = self._guests.pop(guest, None)
         if timer is not None:
             timer.cancel()

@@ -1,6 +1,6 @@
 """The snapshots of one metadata partition in a folder of the data directory.
 
-A file has its name when it is whole and on the disk. While it is written it has `.part` behind its name; a process that dies leaves such a
+A file has its name when it is whole and on the disk. While it is written its name ends in `.part`; a process that dies leaves such a
 file, and `keep` removes it. Files with other names are left alone.
 """
 

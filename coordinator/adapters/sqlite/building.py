@@ -36,7 +36,7 @@ def remove_unfinished(path: Path) -> None:
 def replace_database(path: Path, lock: LockFile, head: SnapshotHead, rows: Iterable[TableRows], rest: Rest = no_rest) -> Stored:
     """Make a database in the place of the one at a path, whose lock is held; returns the state in it, proven.
 
-    Raises `BadSnapshot` when the rows are not those that the head stands for, and `StateFailed`; then the earlier one is still there.
+    Raises `BadSnapshot` when the rows are not those that the head describes, and `StateFailed`; then the earlier one is still there.
     """
     unfinished = _unfinished(path)
     stored = make_database(unfinished, head, rows, rest)
@@ -119,7 +119,7 @@ def _prove(path: Path, header: Header) -> Stored:
     try:
         stored = read_state(connection)
     except DamagedRow as damaged:
-        raise Misfit(f"its rows are not those that its head stands for: {damaged}") from damaged
+        raise Misfit(f"its rows are not those that its head describes: {damaged}") from damaged
     finally:
         connection.close(True)
     if stored is None or stored.header != header:

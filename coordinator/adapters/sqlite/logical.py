@@ -1,7 +1,7 @@
 """A state database as logical rows: the state by the log, without row numbers, packing and housekeeping that is under way.
 
 For tools that compare states (`diskless db digest`, `diskless monitor verify`), also while the service runs: everything
-is read in one read transaction. Batches that were deleted but not yet counted out of their files ("trimming") are given
+is read in one read transaction. Batches that were deleted but not yet subtracted from their files ("trimming") are given
 as gone, so that two replicas at one offset have the same rows however far their housekeeping is.
 """
 

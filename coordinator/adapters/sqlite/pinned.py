@@ -60,7 +60,7 @@ class PinnedDatabase:
         return head_of(self.header)
 
     def tables(self, rest: Rest = no_rest) -> Iterator[TableRows]:
-        """All rows of all tables, in the order of their keys, a chunk at a time; rests between pieces of a millisecond.
+        """All rows of all tables, in the order of their keys, a chunk at a time; pauses between pieces of a millisecond.
 
         Raises `StateCorrupt`, `DirectoryFailed`.
         """

@@ -50,7 +50,7 @@ def run_of(run_id: int, columns: tuple[Any, ...]) -> RunRow:
 
 
 def file_of(columns: tuple[Any, ...]) -> FileRow:
-    """A file as it was read, behind it how many batches it lost, the proof of its record and its own. Raises `DamagedRow`."""
+    """A file as it was read, then how many batches it lost, the proof of its record and its own. Raises `DamagedRow`."""
     *row, lost, of_record, proof = columns
     file = FileRow._make(row)
     check_file(columns, proof)

@@ -163,7 +163,7 @@ class StateReader:
         return files
 
     def empty_files(self, before_ms: int, after: tuple[int, int], limit: int) -> list[FileRow]:
-        """Files with `emptied_ms` below `before_ms`, ordered by it and the file id, behind that pair.
+        """Files with `emptied_ms` below `before_ms`, ordered by it and the file id, after that pair.
 
         A deleted topic empties very many files at the same time. SQLite does not begin in the middle of them for a comparison of pairs.
         """

@@ -251,7 +251,7 @@ def fetch_columns_at_once(
     try:
         [(other_types, *texts)] = fetch(connection, f"SELECT {others}, {', '.join(written)} FROM ({source})", bindings)
     except apsw.SQLError:
-        other_types = True  # JSON cannot hold bytes, which stand where none belong
+        other_types = True  # JSON cannot hold bytes, which are where none belong
     if other_types:
         return fetch_columns(connection, source, bindings)
     lists: list[list[Any]] = list(map(json.loads, texts))

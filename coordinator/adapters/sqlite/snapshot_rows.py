@@ -1,4 +1,4 @@
-"""The content of a snapshot of a state database: a head, which stands for the header, and rows of the tables as they are stored.
+"""The content of a snapshot of a state database: a head, made from the header, and rows of the tables as they are stored.
 
 A snapshot may come from another release: a table or column that does not fit the tables of this one is refused by name.
 """
@@ -21,7 +21,7 @@ COLUMN_TYPES = {field.name: {"int": int, "str": str, "bytes": bytes}[str(field.t
 
 
 class Misfit(Exception):
-    """The content of a snapshot does not fit the tables, or is not what its head stands for."""
+    """The content of a snapshot does not fit the tables, or is not what its head describes."""
 
 
 def check_partition(head: SnapshotHead, partition: int) -> None:
@@ -41,7 +41,7 @@ def refused_as_bad(head: SnapshotHead) -> Iterator[None]:
 
 
 def head_of(header: Header) -> SnapshotHead:
-    """The head of a snapshot of the state that a header stands for."""
+    """The head of a snapshot of the state that a header describes."""
     columns = asdict(header)
     leader = {name: columns.pop(name) for name in LEADER_COLUMNS}
     return SnapshotHead(end_offset=columns.pop("applied_offset") + 1, table_version=VERSION, header=leader, **columns)

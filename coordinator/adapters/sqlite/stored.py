@@ -66,7 +66,7 @@ def select_all(table: str, where: str = "") -> str:
 
 
 def proven(header: Header, rows_of: RowsOf) -> Stored:
-    """The state that rows make, if it is the one that the header stands for. Raises `DamagedRow`."""
+    """The state that rows make, if it is the one that the header describes. Raises `DamagedRow`."""
     try:
         return prove(
             StoredRows(

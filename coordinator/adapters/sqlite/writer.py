@@ -1,4 +1,4 @@
-"""Writes flushes: one transaction each, the applied offset in the same transaction as the rows that it stands for.
+"""Writes flushes: one transaction each, the applied offset in the same transaction as its rows.
 
 Rows go in by the hundred per statement. SQLite lets go of the interpreter for every step, and under load a thread gets
 it back only after the event loop's turn of up to 5 ms: a step per row would make a flush of a few thousand rows last

@@ -9,7 +9,7 @@ LOG = logging.getLogger("coordinator.app")
 
 
 def interpreted_loops() -> list[str]:
-    """The loaded modules `*_loops` that the interpreter runs as they stand in the source."""
+    """The loaded modules `*_loops` that the interpreter runs from their source."""
     ours = [
         (name, module) for name, module in sys.modules.items() if name.endswith("_loops") and name.startswith(("coordinator.", "records."))
     ]

@@ -1,7 +1,7 @@
-"""The cyclic GC examines few objects at a time, since the event loop stands still meanwhile.
+"""The cyclic GC examines few objects at a time, since the event loop is blocked meanwhile.
 
 By default Python examines all objects made since the start when a hundred middle collections have left many: 120 ms for a million. So the
-objects of the start are frozen, and middle collections run behind a flush (`GarbageCollection`). Tables are arrays, and long-lived objects
+objects of the start are frozen, and middle collections run after a flush (`GarbageCollection`). Tables are arrays, and long-lived objects
 that go again, such as a connection, are in no cycle when they go.
 """
 
@@ -28,7 +28,7 @@ def settle_garbage_collector() -> None:
 
 
 class GarbageCollection:
-    """Runs a middle collection behind a flush, at most once in `GC_MIDDLE_S`: most objects that waited for the flush are gone then."""
+    """Runs a middle collection after a flush, at most once in `GC_MIDDLE_S`: most objects that waited for the flush are gone then."""
 
     def __init__(self, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self._monotonic_s = monotonic_s

@@ -2,7 +2,7 @@
 
 One value for all threads, and the event loop is on both sides: while few commits come it should not wait long for the state writer or a
 snapshot, and while many come it should not be stopped by each of them, since a thread that is let in has to be woken first, and the loop
-stands still meanwhile. But then the writer gets less than it needs: unwritten changes fill memory, so a writer that falls behind is
+is blocked meanwhile. But then the writer gets less than it needs: unwritten changes fill memory, so a writer that falls behind is
 let in at once again. Why and how much: docs/decisions/034-switch-interval.md.
 """
 

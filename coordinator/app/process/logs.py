@@ -34,7 +34,7 @@ class LineFormatter(logging.Formatter):
         return one_line(_told(super().formatMessage(record)))
 
     def formatException(self, ei: ExceptionInfo) -> str:
-        """Return the traceback; stacks of Java, which stand in texts of its errors, are left out."""
+        """Return the traceback; stacks of Java in texts of its errors are left out."""
         return _told(super().formatException(ei))
 
     def format(self, record: logging.LogRecord) -> str:

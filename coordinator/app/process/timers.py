@@ -1,4 +1,4 @@
-"""The timers of a process come due together, so that an idle process wakes up seldom (docs/decisions/035).
+"""The timers of a process come due together, so that an idle process rarely wakes up (docs/decisions/035).
 
 A process has some twenty watches that look about once a second, each in its own time. A wake-up of an idle process costs several times
 what most of them do, and those that come due at one moment share it.

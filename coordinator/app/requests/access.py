@@ -63,7 +63,7 @@ class Access:
             if (is_node or not one.is_internal) and (not one.acl or not granted.isdisjoint(one.acl))
         )
         if len(self._remembered) >= REMEMBERED_MAX:
-            self._remembered.clear()  # connections that are gone leave their decision behind
+            self._remembered.clear()  # decisions of closed connections are still here
         self._remembered[peer.connection_id] = (peer, allowed)
         return allowed
 

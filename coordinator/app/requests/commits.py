@@ -38,7 +38,7 @@ class CommitDesk:
         self._due: list[_CommitRun] = []
 
     def take(self, run: RequestRun) -> None:
-        """Take CommitFile requests. Raises MalformedMessage behind those before it."""
+        """Take CommitFile requests. Raises MalformedMessage after taking those before it."""
         commits, refusals, damage = read_commits(run.frames, run.kind.body_offset, run.kind.client_id)
         for place, refusal in refusals:
             run.replies.give(place, write_commit(refusal))
@@ -50,7 +50,7 @@ class CommitDesk:
             raise damage
 
     def failed(self, started: _CommitRun, error: Exception) -> None:
-        """A commit raised. The connection is closed, and nothing that waits behind this request on it may start."""
+        """A commit raised. The connection is closed, and no later request on it may start."""
         LOG.error("commit failed peer=%s", started.peer.address, exc_info=error)
         self._counts[(_NAME, ErrorCode.UNKNOWN_SERVER_ERROR)] += 1
         started.replies.fail()

@@ -1,6 +1,6 @@
 """Fair scheduler for expensive reads: at most one starts per iteration of the event loop.
 
-The connection that has used the least CPU time goes first, so a small read never waits behind a queue of large ones. After a
+The connection that has used the least CPU time goes first, so a small read never waits for a queue of large ones. After a
 read of `LONG_S` or more, connections that are slow or unknown wait as long as it took, which leaves the loop half of its time
 for everything else. The account of each connection is cleared every `FORGET_S`.
 """

@@ -22,7 +22,7 @@ Start: TypeAlias = Callable[[], bool]
 """Starts a request; False when it has not reached its coordinators yet, so that nothing may follow it. Raises nothing."""
 StartRun: TypeAlias = Callable[[int, int], int]
 """Starts requests of a run, by their places from a first up to a stop, in order. Returns how many have reached their coordinators: it ends
-with the first that has not, which is started all the same. Raises nothing."""
+with the first that has not, which is started, too. Raises nothing."""
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class ConnectionOrder:
             self.enter(connection_id, lane, partial(_start_one, start, place))
 
     def _hold_back(self, connection_id: int, not_begun: int) -> None:
-        """A request has not reached its coordinators yet: nothing may follow it. So many behind it have taken their turn too early."""
+        """A request has not reached its coordinators yet: nothing may follow it. So many after it have taken their turn too early."""
         connection = self._connections.get(connection_id)
         if connection is not None:
             connection.lane = Lane.ALONE

@@ -2,8 +2,8 @@
 
 A principal whose bucket is in debt gets no further request begun until the debt is paid, on none of its connections; its answers tell
 for how long (ThrottleTimeMs). Requests that wait stay in the order in which they came. They count as pending of their connections, and
-what waits of one principal is bounded besides, because it outlives a connection that goes away. Stands in front of the dispatcher
-only when a quota is set, so nobody pays for it otherwise.
+the waiting requests of one principal are bounded, too, because they outlive a connection that goes away. It is in front of the dispatcher
+only when a quota is set, so it costs nothing otherwise.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class _Waiting(NamedTuple):
 
 
 class _Account:
-    """The buckets of one principal by quota, and what waits for them."""
+    """The buckets of one principal by quota, and the requests that wait for them."""
 
     __slots__ = ("_is_full", "_waiting_bytes", "buckets", "timer", "waiting")
 
@@ -209,10 +209,10 @@ class QuotaGate(Handler):
         # The throttle time is the first field of every answer that a handler gives.
         respond(_THROTTLE.pack(min(_THROTTLE_MAX_MS, 1 + int(debt_s * 1000))) + body[_THROTTLE.size :])
 
-    # ---- what waits
+    # ---- waiting requests
 
     def _wake(self, account: _Account, now_s: float) -> None:
-        """See to it that what waits is begun when the debt is paid, or refused when its time is over."""
+        """Ensure that waiting requests start when the debt is paid, or are refused when their time is over."""
         if account.timer is None and account.waiting:
             until_s = min(now_s + max(0.0, account.debt(now_s)[0]), account.waiting[0].since_s + WAIT_MAX_S)
             account.timer = self._timers.call_at(until_s, self._go_on, account)
@@ -233,7 +233,7 @@ class QuotaGate(Handler):
                     self._begin(account, one.request, one.respond, now_s)
             except MalformedMessage:
                 one.respond(None)
-            except Exception:  # one request must not hold up those behind it
+            except Exception:  # one request must not hold up the later ones
                 LOG.exception("request failed peer=%s", one.request.peer.address)
                 one.respond(None)
         self._wake(account, now_s)

@@ -1,6 +1,6 @@
 """ListOffsets and FindBatches between a connection and the node: each is attempted at once, and gets a task only where one has to wait.
 
-A request is answered exactly once, and lets what stands behind it in its connection go on; one that fails closes its connection.
+A request is answered exactly once, and lets later requests of its connection go on; one that fails closes its connection.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class KafkaRules:
     def __init__(
         self, *, read: Callable[[], Awaitable[frozenset[Binding]]], changed: Callable[[frozenset[Binding]], None], interval_ms: int
     ) -> None:
-        """`read` raises `AclsUnavailable`; `changed` is told the ACLs whenever they are other ones."""
+        """`read` raises `AclsUnavailable`; `changed` gets the ACLs whenever they have changed."""
         self._read = read
         self._changed = changed
         self._interval_s = interval_ms / 1000
@@ -77,7 +77,7 @@ class KafkaRules:
         except AclsUnavailable as error:
             self.failures += 1
             if not self._is_silent:
-                consequence = "nobody but super.users may do anything" if self._known is None else "the ACLs it told last go on to count"
+                consequence = "only super.users may do anything" if self._known is None else "its last known ACLs stay in force"
                 LOG.warning("Kafka does not tell its ACLs: %s; until it does, %s", error, consequence)
             self._is_silent = True
             return False

@@ -44,5 +44,5 @@ class AuthorizationSettings:
         low=1_000,
         high=INT32_MAX,
         why="""How often Kafka is asked for its ACLs with authorizer=kafka: so long may a change of theirs take to count
-        here. While Kafka does not answer, the ACLs it told last go on to count.""",
+        here. While Kafka does not answer, the last known ACLs stay in force.""",
     )

@@ -107,7 +107,7 @@ snapshots.peers={{ include "diskless.headless" . }}.{{ .Release.Namespace }}.svc
 {{- end }}
 {{- end -}}
 
-{{/* What pods are told: addresses by listener. Kubernetes replaces $(POD_NAME) and the like. */}}
+{{/* Addresses that clients use, by listener. Kubernetes replaces $(POD_NAME) and the like. */}}
 {{- define "diskless.advertised" -}}
 {{- $inside := printf "$(POD_NAME).%s.%s.svc.%s" (include "diskless.headless" .) .Release.Namespace .Values.clusterDomain -}}
 {{- $advertised := list -}}

@@ -1,4 +1,4 @@
-"""The alerts: when somebody has to look, and what they read then. The conditions tolerate a restart, a roll-out, a fail-over.
+"""The alerts: when an operator has to look, and what to read then. The conditions tolerate a restart, a roll-out, a fail-over.
 
 Differences over time ("now less than the end two minutes ago") are used instead of numbers of entries, because what is
 many entries for one service is a second's work for another.

@@ -37,7 +37,7 @@ COMMITS: Final = (
             means="Requests end with an error that is not the client's. Clients repeat them safely with the same object key, but wait.",
             look=(
                 (
-                    "Panel *Commit answers by error*: NOT_COORDINATOR or COORDINATOR_NOT_AVAILABLE means nobody leads, or clients do"
+                    "Panel *Commit answers by error*: NOT_COORDINATOR or COORDINATOR_NOT_AVAILABLE means no node leads, or clients do"
                     " not look for the new leader; REQUEST_TIMED_OUT means Kafka is slow; UNKNOWN_SERVER_ERROR has a stack trace in the"
                     " log."
                 ),

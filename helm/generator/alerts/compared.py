@@ -71,7 +71,7 @@ COMPARED: Final = (
         runbook=Runbook(
             means=(
                 "A leader wrote the beginning of several entries that count together, and neither their end nor their abort. They"
-                " count for nobody until then; the next claim of leadership aborts them."
+                " do not count until then; the next claim of leadership aborts them."
             ),
             look=(
                 "Panel *Open transactions*: since when; `monitor status` has coordinator, name and offset.",

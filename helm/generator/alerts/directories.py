@@ -47,7 +47,7 @@ DIRECTORIES: Final = (
         runbook=Runbook(
             means="A data directory that is full goes offline with its replicas, and those need room in another one.",
             look=(
-                "What takes the room: state databases, snapshots, databases that were set aside (`*.failed-*`), or somebody else's files.",
+                "What takes the room: state databases, snapshots, databases that were set aside (`*.failed-*`), or foreign files.",
                 "Whether another directory of the node has room: replicas can be moved there while the service goes on.",
             ),
             commands=(DIRS_LIST, DIRS_MOVE, DOCTOR),

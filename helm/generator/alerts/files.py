@@ -56,7 +56,7 @@ FILES: Final = (
             ),
             look=(
                 "Whether the alert DisklessFileDeletionsFail fires too: then the store refuses.",
-                "The panel *Deleted and handed over*: if objects go and the number grows all the same, the store is the limit.",
+                "The panel *Deleted and handed over*: if objects are deleted and the number still grows, the store is the limit.",
                 "Which files they are: their column *since* says for how long.",
             ),
             commands=(FILES_LIST, DOCTOR),
@@ -102,11 +102,11 @@ FILES: Final = (
         runbook=Runbook(
             means=(
                 "Retention by time deletes from the beginning of a partition up to the first batch that is young enough. A batch from the"
-                " future is young until its timestamp has passed, so all records behind it stay, and their objects. The usual cause is a"
+                " future is young until its timestamp has passed, so all later records stay, and their objects. The usual cause is a"
                 " producer that gives microseconds instead of milliseconds."
             ),
             look=(
-                "Which partitions they are, with the timestamp and the offset behind that batch: a look at retention names them.",
+                "Which partitions they are, with the timestamp and the offset after that batch: a look at retention names them.",
                 "Who writes such timestamps: our client and `diskless files` refuse them (message.timestamp.after.max.ms).",
                 "Whether the first records may go: deleting up to the offset frees the rest, unless such a batch follows.",
             ),
@@ -149,7 +149,7 @@ FILES: Final = (
         description="{{ $labels.job }} scans the object store for orphans, and finished that {{ $value | humanizeDuration }} ago last.",
         runbook=Runbook(
             means=(
-                "Objects that were uploaded and never committed go late. A scan lists all objects below object.store.wal.prefix, and rests"
+                "Objects that were uploaded and never committed go late. A scan lists all objects below object.store.wal.prefix, and pauses"
                 " after each thousand so that commits come first."
             ),
             look=(

@@ -63,7 +63,7 @@ KAFKA: Final = (
                 "`refused`: Kafka does not allow it any longer. `missing`: Kafka says that the topic does not exist; a process that"
                 " hears this three times in a row ends, because acknowledged entries are gone."
             ),
-            look=("ACLs of the principal, its credentials and certificates.", "Whether somebody deleted or recreated the topic."),
+            look=("ACLs of the principal, its credentials and certificates.", "Whether the topic was deleted or recreated."),
             commands=(f"diskless init --dry-run {AT_KAFKA}", DOCTOR),
             harmless="`missing` once, from a broker that has just started.",
         ),
@@ -81,7 +81,7 @@ KAFKA: Final = (
         runbook=Runbook(
             means="Once it has expired, clients and other nodes refuse to connect; connections that are open go on.",
             look=(
-                "Whether whoever renews the files of ssl.keystore.location or ssl.certificate.location has done so.",
+                "Whether the files of ssl.keystore.location or ssl.certificate.location were renewed.",
                 "The log of the process: `certificate reloaded` when it took a new file, else `certificate not reloaded` and why.",
             ),
             commands=(DOCTOR,),
@@ -101,15 +101,15 @@ KAFKA: Final = (
         ),
         runbook=Runbook(
             means=(
-                "With authorizer=kafka the ACLs that Kafka told last go on to count, so a right that was taken away is still given."
-                " A node that starts now serves nobody but super.users."
+                "With authorizer=kafka the last known ACLs stay in force, so a revoked right is still granted."
+                " A node that starts now serves only super.users."
             ),
             look=(
                 "The reason in the log of the process (`Kafka does not tell its ACLs`).",
                 "Whether the principal of the nodes still has DESCRIBE on the cluster (kafka-acls --list --cluster).",
             ),
             commands=(STATUS, DOCTOR),
-            harmless="While Kafka itself is away, as long as nobody's rights are to change.",
+            harmless="While Kafka itself is away, as long as no rights are to change.",
         ),
     ),
     Alert(
@@ -118,7 +118,7 @@ KAFKA: Final = (
         looks_at=(f'sum by ({GROUP}, partition) (diskless_coordinator_void_entries_total{{reason="foreign"}})',),
         wait="0m",
         severity=AlertSeverity.WARNING,
-        summary="Somebody else writes to the metadata topic",
+        summary="Another program writes to the metadata topic",
         description="Metadata partition {{ $labels.partition }} of {{ $labels.job }} has entries that no coordinator wrote.",
         runbook=Runbook(
             means="They are ignored by every replica. But who may write there could also write what is not ignored.",
@@ -140,7 +140,7 @@ KAFKA: Final = (
         ),
         runbook=Runbook(
             means=(
-                "A leader decided by a state that was not what the log says, or somebody else wrote in its name. Every replica treats the"
+                "A leader decided by a state that was not what the log says, or another process wrote in its name. Every replica treats the"
                 " entry as void; the leader's term has ended, and states that may be damaged were set aside and built anew."
                 " A commit that such an entry acknowledged is lost."
             ),

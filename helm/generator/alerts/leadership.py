@@ -27,7 +27,7 @@ LEADERSHIP: Final = (
                     " `ended: ...`."
                 ),
                 "Is the HTTP port reachable from Prometheus (a network policy, a changed port)?",
-                "Is Kafka there? Processes wait for it, they do not end; but orchestrators may have been told to end them.",
+                "Is Kafka there? Processes wait for it, they do not end; but orchestrators may be configured to end them.",
             ),
             commands=(DOCTOR,),
             harmless="Prometheus itself lost its network or its service discovery: other jobs are down as well then.",
@@ -62,7 +62,7 @@ LEADERSHIP: Final = (
         severity=AlertSeverity.CRITICAL,
         summary="A metadata partition has no leader",
         description=(
-            "Nobody leads metadata partition {{ $labels.partition }} of {{ $labels.job }} for a minute: commits to its topics are refused."
+            "No node leads metadata partition {{ $labels.partition }} of {{ $labels.job }} for a minute: commits to its topics are refused."
         ),
         runbook=Runbook(
             means=(
@@ -163,7 +163,7 @@ LEADERSHIP: Final = (
                 "Evidence is bounded (state.evidence.max.percent) and removed when space is short: copy it away if you want to keep it.",
             ),
             commands=(DOCTOR, DESCRIBE),
-            harmless="Once, after somebody changed files of a data directory by hand or a disk was full.",
+            harmless="Once, after files of a data directory were changed by hand or a disk was full.",
         ),
     ),
     Alert(
@@ -176,9 +176,9 @@ LEADERSHIP: Final = (
         description="{{ $labels.instance }} stays out of leadership for a minute, reason: {{ $labels.reason }}. There is one standby less.",
         runbook=Runbook(
             means=(
-                "The node knows that it should not lead: its clock is the odd one out (`clock`), Kafka refused what it wrote"
+                "The node knows that it should not lead: its clock is judged wrong (`clock`), Kafka refused what it wrote"
                 " (`refused`), a newer version wrote the log (`unsupported`), or the log lost what its state has (`unloadable`). Others"
-                " lead; it leads on what nobody else can take."
+                " lead; it keeps partitions that no other node can take."
             ),
             look=(
                 "`/ready`: `withheld` has the reason in words.",
@@ -202,7 +202,7 @@ LEADERSHIP: Final = (
         runbook=Runbook(
             means=(
                 "A node or a Kafka broker shows a wrong time. With a majority the wrong node stays out of leadership by itself; of two"
-                " clocks nobody knows which is wrong. No leader writes times far ahead of its brokers into the log, so nothing expires"
+                " clocks it is unknown which is wrong. No leader writes times far ahead of its brokers into the log, so nothing expires"
                 " early; files may be refused as too old, or answers be forgotten late."
             ),
             look=(

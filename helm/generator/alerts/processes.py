@@ -87,7 +87,7 @@ PROCESSES: Final = (
                 "Probes: /healthy is for liveness, /ready must never be.",
             ),
             commands=("diskless config validate --config FILE", DOCTOR),
-            harmless="Somebody is trying out settings.",
+            harmless="While an operator tries out settings.",
         ),
     ),
 )

@@ -68,13 +68,13 @@ REPLICAS: Final = (
         runbook=Runbook(
             means=(
                 "Replicas compute the same state from the same log, so one of them is wrong: a bug, or a database that was changed or"
-                " damaged. The leader's answers may be wrong too. Replicas are compared only at moments when they stand at the same"
+                " damaged. The leader's answers may be wrong too. Replicas are compared only at moments when they are at the same"
                 " offset."
             ),
             look=(
                 (
                     "Which replica differs: `diskless coordinator describe` shows digest and written offset of each. With three, the"
-                    " odd one out."
+                    " one that differs."
                 ),
                 "Whether versions differ between the processes.",
                 "Keep the databases as evidence (copy them) before anything is rebuilt.",

@@ -31,7 +31,7 @@ SNAPSHOTS: Final = (
         runbook=Runbook(
             means=(
                 "The object was changed or damaged, or the node that took it had a state that others do not have. The log is not pruned"
-                " behind a snapshot that no other node has proven, so nothing is lost yet."
+                " up to a snapshot that no other node has proven, so nothing is lost yet."
             ),
             look=(
                 "The reason: the column *error* of `diskless snapshots describe`, and the log of the process (`snapshots failed`).",
@@ -53,7 +53,7 @@ SNAPSHOTS: Final = (
             "{{ $labels.instance }}: the step {{ $labels.step }} for snapshots of metadata partition {{ $labels.partition }} keeps failing."
         ),
         runbook=Runbook(
-            means="The metadata log is not pruned behind new snapshots meanwhile: it grows, and so does the time of a cold start.",
+            means="The metadata log is not pruned to new snapshots meanwhile: it grows, and so does the time of a cold start.",
             look=(
                 "The reason: the column *error* of `diskless snapshots describe`.",
                 (
@@ -84,7 +84,7 @@ SNAPSHOTS: Final = (
             ),
             look=(
                 "Whether snapshots fail: the column *error* of `diskless snapshots describe`.",
-                "Whether somebody set snapshots.enable=false, or a longer interval.",
+                "Whether snapshots.enable=false, or a longer interval, was set.",
             ),
             commands=(SNAPSHOTS_DESCRIBE, SNAPSHOTS_LIST, LOG_PRUNE),
             harmless="With a longer interval set on purpose: raise the limit of the alert, too.",
@@ -100,8 +100,8 @@ SNAPSHOTS: Final = (
         description="The log of {{ $labels.job }} begins with a restore that no operator has called finished.",
         runbook=Runbook(
             means=(
-                "The service was begun again from snapshots after a loss of Kafka (`diskless restore start`). What was committed behind the"
-                " snapshots is not known any more. Until somebody has looked at that, the log of partition 0 is not pruned, and objects"
+                "The service was begun again from snapshots after a loss of Kafka (`diskless restore start`). Commits after the"
+                " snapshots are not known any more. Until an operator has checked that, the log of partition 0 is not pruned, and objects"
                 " that no coordinator knows are not taken for orphans."
             ),
             look=(

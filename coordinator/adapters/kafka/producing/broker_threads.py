@@ -1,8 +1,8 @@
 """The scheduling policy of librdkafka's broker threads: under heavy load they wait for a free core instead of taking one (Linux).
 
 The thread of a broker is woken by the first entry of a group. If it takes a core from the event loop, or from the broker, before the
-others of the group are there, it sends that one alone, and so on, until five are in flight and it asks without a pause whether the rest
-may leave. Under the policy SCHED_BATCH a thread that is woken takes no core from another one; on a free core it runs at once all the same.
+others of the group are there, it sends that one alone, and so on, until five are in flight; then it asks without a pause whether the others
+may leave. Under the policy SCHED_BATCH a woken thread preempts no other; on a free core it still runs at once.
 Why and how much: docs/decisions/001-five-messages-in-flight.md.
 """
 
@@ -23,14 +23,14 @@ _NAME: Final = b"rdk:broker"
 class BrokerThreads:
     """The threads of brokers of all clients of this process. Used on the event loop only.
 
-    A process that was started under another policy than the usual one, or may not set any, is left alone.
+    A process that was started under another policy than the default one, or may not set any, is left alone.
     """
 
     def __init__(self) -> None:
-        self._may_set = _is_policy_the_usual()
+        self._may_set = _has_default_policy()
 
     def wait(self, are_waiting: bool) -> None:
-        """Have them run when a core is free, or else at once."""
+        """Make the threads wait for a free core, or run at once."""
         if not self._may_set:
             return
         before, after = (os.SCHED_OTHER, os.SCHED_BATCH) if are_waiting else (os.SCHED_BATCH, os.SCHED_OTHER)
@@ -45,8 +45,8 @@ class BrokerThreads:
             LOG.info("this system does not let threads wait for a free core (%s): more CPU is used while many commits come", error)
 
 
-def _is_policy_the_usual() -> bool:
-    """Whether this thread has the policy that threads have when nobody says otherwise; False where that cannot be told."""
+def _has_default_policy() -> bool:
+    """True if the thread runs under the default scheduling policy; False if unknown."""
     if not hasattr(os, "sched_getscheduler") or not os.path.isdir(_TASKS):
         return False
     try:

@@ -44,7 +44,7 @@ class EntryClient(Protocol):
         """Says that there is something to take; without it a thread has to wait in `take`."""
 
     def send(self, partition: int, entries: Sequence[NewEntry]) -> None:
-        """Hand entries over, to travel in few requests. Raises `ProduceRefused`; entries behind the refused one may be sent."""
+        """Hand entries over, to travel in few requests. Raises `ProduceRefused`; entries after the refused one may be sent."""
 
     def take(self, timeout_s: float) -> None:
         """Take all that librdkafka has to report, or wait for it so long."""
@@ -64,7 +64,7 @@ class EntryClientListener(Protocol):
 class ToldPlaces:
     """Tells places that a broker gave from those that librdkafka made up.
 
-    A request was repeated and the broker does not remember where its batch stands: it answers -1, and librdkafka counts on from there.
+    A request was repeated and the broker does not remember the place of its batch: it answers -1, and librdkafka counts on from there.
     """
 
     def __init__(self) -> None:
@@ -222,7 +222,7 @@ class CallbackClient:
             if self._producer is not None:
                 self._producer.poll(timeout_s)
         except KafkaException as error:
-            # Raised once for a fatal error. Entries under way are reported as failed all the same, and the next
+            # Raised once for a fatal error. Entries under way are still reported as failed, and the next
             # call is refused, so the term learns of it in order; reports must go on being served.
             note_fatal(error.args[0], self._stats)
 

@@ -29,7 +29,7 @@ class InFlightWindow(Generic[Entry]):
         return self._waiting[0] if self._waiting else None
 
     def add(self, entries: Sequence[Entry]) -> None:
-        """Let entries wait behind those that wait already."""
+        """Let entries wait after those that wait already."""
         self._waiting += entries
 
     def take(self) -> list[Entry]:
@@ -44,7 +44,7 @@ class InFlightWindow(Generic[Entry]):
         return leaving
 
     def refused(self, entries: Sequence[Entry]) -> None:
-        """Entries that were taken did not leave: nothing may leave behind them, so none waits any more."""
+        """Drop all waiting entries: taken ones did not leave, so none may leave after them."""
         self.in_flight -= len(entries)
         self._waiting.clear()
 

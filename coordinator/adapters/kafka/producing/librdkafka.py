@@ -3,10 +3,10 @@
 The Python client makes an object of every message and of every report, calls back for each, and gives the interpreter away around each.
 librdkafka takes and gives them in arrays, and has a descriptor that becomes readable when there is something to report
 (`rd_kafka_queue_io_event_enable`). The Python client passes none of that on, so it is asked for through ctypes, with the client's handle,
-which is the first field behind the header of the client's objects. That is said nowhere. So a child process tries all of it first
+which is the first field after the header of the client's objects. That is documented nowhere. So a child process tries all of it first
 (`is_usable`): with a client whose objects are laid out otherwise the child ends, never this process.
 
-Functions keep the interpreter but for `wait_for_event`: they take microseconds, and whoever gives it away waits to have it back.
+Functions keep the interpreter, except `wait_for_event`: they take microseconds, and getting it back takes longer.
 Run as a program, this file is that child. Figures: docs/decisions/002-reports-by-a-signal.md.
 """
 

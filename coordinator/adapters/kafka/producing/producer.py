@@ -2,7 +2,7 @@
 
 Settings and life follow from what librdkafka really does. A timed-out or permanently refused entry would be skipped
 and its successors delivered, hence `message.timeout.ms=0` and `enable.gapless.guarantee`. A new idempotent producer
-asks for its producer id only after half a second, hence spare ones stand ready. `close()` and `flush()` wait
+asks for its producer id only after half a second, hence spare ones are kept ready. `close()` and `flush()` wait
 without a limit, hence neither is ever called: an abandoned producer is purged, polled for at most a second, and its
 last reference dropped in a thread of its own. It sends only while fewer than five messages are in flight, hence the others wait
 in an `InFlightWindow`.
@@ -46,7 +46,7 @@ PURGE_POLL_S = 1.0
 STATISTICS_INTERVAL_MS = 1_000
 """Only the statistics say that the producer id was fetched. Making and taking them costs an idle process 0.2 ms for each spare."""
 SPARES = 4
-"""One made on demand costs its partition half a second; each that stands ready costs a few threads that sleep."""
+"""One made on demand costs its partition half a second; each spare one costs a few threads that sleep."""
 SPARE_RETRY_DELAY_S = 1.0
 REAP_RETRY_S = 1.0
 METADATA_TIMEOUT_S = 3.0
@@ -117,7 +117,7 @@ class KafkaTermProducer:
         self._send_waiting()
 
     def _send_waiting(self) -> None:
-        """Hand over the entries that may leave now. Raises `ProduceRefused`; nothing is sent behind a refused entry."""
+        """Hand over the entries that may leave now. Raises `ProduceRefused`; nothing is sent after a refused entry."""
         entries = self._window.take()
         if not entries:
             return
@@ -178,7 +178,7 @@ class KafkaTermProducer:
         batch = [reports.popleft() for _ in range(len(reports))]
         reported = sum([report.entries for report in batch])
         self._window.reported(reported)
-        # An entry that was not delivered ends the term, so entries behind it need not be sent.
+        # An entry that was not delivered ends the term, so later entries need not be sent.
         if not any(report.error for report in batch):
             self._send_next()
         if batch:
@@ -199,7 +199,7 @@ class KafkaTermProducer:
     def _on_signal(self, signal: ReportSignal) -> None:
         signal.clear()
         if self._abandoned:
-            return  # the thread that ends the producer takes the rest
+            return  # the thread that ends the producer takes the others
         assert self._client is not None
         self._client.take(0)
         if self._reports:
@@ -322,12 +322,12 @@ class KafkaTermProducers:
 
     @property
     def is_spare_ready(self) -> bool:
-        """A spare stands ready with its producer id fetched."""
+        """Note that a spare is ready, with its producer id fetched."""
         spares = self._spares
         return bool(spares) and spares[0].is_ready
 
     def open(self, partition: int, on_reports: OnReports) -> KafkaTermProducer:
-        """Hand out the spare, or a new producer when none stands ready; never waits."""
+        """Hand out a spare, or a new producer when none is ready; never waits."""
         with self._condition:
             producer = self._spares.popleft() if self._spares else None
             self._condition.notify_all()

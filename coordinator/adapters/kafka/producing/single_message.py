@@ -1,6 +1,6 @@
 """Writes one message to a partition of the metadata topic, outside of any term: tools begin logs with it.
 
-Where the message stands is told by reading it back: a report may be lost, and somebody else may have written before.
+The offset of the message is found by reading it back: a report may be lost, and another process may have written before.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def write_message(
 ) -> str | None:
     """Write a message with acks=all, once at most; returns why the broker did not confirm it, None when it did. Blocks.
 
-    A message that was not confirmed may stand in the log all the same.
+    A message that was not confirmed may still be in the log.
     """
     timeout_ms = max(1, int(timeout_s * 1000))
     properties = client_properties(

@@ -1,6 +1,6 @@
-"""The control records of a log: what Kafka puts behind a transaction. They take offsets, and no client gives them to its caller.
+"""The control records of a log, which Kafka writes after a transaction. They take offsets, and no client gives them to its caller.
 
-Nobody writes to the metadata topic in a transaction but an outsider, whose entries are void. Its control records are void entries, too,
+Only an outsider writes to the metadata topic in a transaction, and its entries are void. Its control records are void entries, too,
 without key and value; so replicas need not stop at offsets that a client leaves out, if all of them are proven to be such records. Anything
 else that is missing was lost. Blocks: used in worker threads.
 """
@@ -23,7 +23,7 @@ def read_control_records(
 ) -> list[LogEntry] | None:
     """Return void entries for the control records of a partition from offset `first` on; None unless all of `[first, stop)` are theirs.
 
-    A log with one such record may have very many, so those behind `stop` that came with the answer are among them. `properties` are
+    A log with one such record may have very many, so those after `stop` that came with the answer are included. `properties` are
     librdkafka's. The offsets must lie below the high watermark. Raises `KafkaException`.
     """
     found: list[LogEntry] = []

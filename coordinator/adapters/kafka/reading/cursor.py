@@ -17,9 +17,9 @@ class Cursor:
     `last_hash` identifies the entry before `wanted`, and `last` is that entry once one was read. While `is_repeating`, the next entry is
     that one, and not for the listener.
     `floor` is a log start offset: before it there is nothing to repeat.
-    `epoch` is the leader epoch of the last entry, and `next_epoch` the one that a later entry may have: `last` was looked for behind it.
+    `epoch` is the leader epoch of the last entry, and `next_epoch` the one that a later entry may have: `last` was looked for after it.
     `controls` are the entries of control records that were found since the last repetition. While it `is_asking` for some, nothing is read;
-    the assignment behind that `is_resuming` where it was asked.
+    the next assignment `is_resuming` where it was asked.
     """
 
     __slots__ = (
@@ -63,7 +63,7 @@ class Cursor:
 
     @property
     def knows_the_last(self) -> bool:
-        """Whether an entry can be told from the one before the wanted one."""
+        """Whether an entry can be distinguished from the one before the wanted one."""
         return self.last is not None or self.last_hash is not None
 
     def take_controls(self, stop: int) -> list[LogEntry] | None:
@@ -74,7 +74,7 @@ class Cursor:
         return [self.controls.pop(offset) for offset in offsets]
 
     def found_controls(self, entries: Iterable[LogEntry]) -> None:
-        """Go on where it was asked for control records: these stand there and behind, and were read from the log a moment ago."""
+        """Continue where control records were asked for; these are at that place and later, and were just read from the log."""
         self.controls = {entry.offset: entry for entry in entries}
         self.is_asking, self.is_resuming = False, True
 

@@ -1,6 +1,6 @@
 """Single entries of the log, read over one consumer: state databases are proven against them when a node starts.
 
-Questions that stand at the same time are served together. Each has its partition assigned at the offset it asks for, and taken away when
+Questions that are open at the same time are served together. Each has its partition assigned at the offset it asks for, and taken away when
 it is answered or its time is over, so a partition that cannot be read delays no other. One thread owns the consumer and starts with the
 first question. The consumer is closed when nothing was asked for a while.
 """
@@ -45,7 +45,7 @@ FIXED: Mapping[str, Any] = {
 
 
 class _Question:
-    """One entry that somebody waits for; `error` is the last one told of its partition."""
+    """One requested entry; `error` is the last one reported of its partition."""
 
     __slots__ = ("answer", "deadline_s", "error", "offset", "partition")
 
@@ -149,7 +149,7 @@ class EntryReader:
             raise KafkaException(error)
         question = self._reading.get(partition) if partition is not None else None
         if question is None or (error is not None and error.code() == OF_THE_GROUP):
-            return  # an entry behind the one that was wanted, or nothing about entries
+            return  # an entry after the wanted one, or nothing about entries
         if error is None:
             is_it = offset == question.offset
             self._answer(question, LogEntry(question.offset, message.timestamp()[1], message.key(), message.value()) if is_it else None)

@@ -26,7 +26,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """What stands before the offset `stop`, where librdkafka left some out: `controls`, with some behind them, or `why` it is a gap."""
+    """Offsets before `stop` that librdkafka skipped: control records (`controls`, and later ones), or the reason `why` they are a gap."""
 
     stop: int
     controls: list[LogEntry]
@@ -59,8 +59,8 @@ class LogQuestions:
         self._thread.submit(self._ask, f"the log range of {self._topic}-{partition}", lambda: self._range(partition), is_wanted, then)
 
     def ask_skipped(self, partition: int, first: int, stop: int, is_wanted: Callable[[], bool], then: Callable[[Skipped], None]) -> None:
-        """Ask what stands at offsets that librdkafka left out."""
-        what = f"what stands at offsets {first} to {stop - 1} of {self._topic}-{partition}"
+        """Ask for the entries at offsets that librdkafka left out."""
+        what = f"the batches at offsets {first} to {stop - 1} of {self._topic}-{partition}"
         self._thread.submit(self._ask, what, lambda: self._skipped(partition, first, stop), is_wanted, then)
 
     # ---- in the thread

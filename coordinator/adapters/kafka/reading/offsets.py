@@ -1,6 +1,6 @@
 """The log range of one partition, asked of its leader through an admin client.
 
-`Consumer.get_watermark_offsets` waits up to half a second behind the long-poll fetch of its consumer; the admin
+`Consumer.get_watermark_offsets` waits up to half a second for the long-poll fetch of its consumer; the admin
 client answers in less than a millisecond. Each partition is asked for by itself: in a request for many, those whose
 broker answers would wait for the one whose broker does not.
 """

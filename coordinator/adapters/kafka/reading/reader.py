@@ -1,7 +1,7 @@
 """The replica consumer: tails metadata partitions for one process, each in order and without a hole.
 
 One thread owns the `Consumer` and everything about it: every method of a consumer waits for another thread's `poll`
-and starves behind a poll loop, so other threads queue commands to the owner. Entries travel to the event loop in chunks: it is woken
+and is starved by a poll loop, so other threads queue commands to the owner. Entries travel to the event loop in chunks: it is woken
 for an urgent or a full one, and fetches the others with its ticks; while it has not taken enough of them, the thread reads no further.
 
 Invariants: an entry reaches the listener only under the generation its partition is followed with at that moment
@@ -176,7 +176,7 @@ class KafkaLogReader:
                 try:
                     self._listener.on_entries(partition, generation, entries, size_bytes)
                 except Exception as error:
-                    # The replica lacks these entries now, so it gets no later ones; those of other partitions wait behind them.
+                    # The replica lacks these entries now, so it gets no later ones; those of other partitions wait for them.
                     LOG.exception("entries were not taken partition=%d", partition)
                     self.unfollow(partition)
                     self._listener.on_log_broken(partition, generation, LogBroken.FAILED, f"entries were not taken: {error!r}")
@@ -366,7 +366,7 @@ class KafkaLogReader:
         return True
 
     def _pass_controls(self, cursor: Cursor, stop: int, batch: list[LogEntry], breaks: list[_Break]) -> bool:
-        """Take the control records that stand before an offset; False when nothing behind them may be read yet, or any more."""
+        """Take the control records before an offset; False when nothing after them may be read yet, or any more."""
         if stop < cursor.next_offset:
             self._break_at_gap(cursor, stop, "the broker goes back", breaks)
             return False
@@ -398,7 +398,7 @@ class KafkaLogReader:
         breaks.append(_Break(cursor.partition, cursor.generation, why, f"{self._topic}-{cursor.partition}: {detail}"))
 
     def _on_end(self, message: Message, batches: dict[int, list[LogEntry]], breaks: list[_Break]) -> None:
-        """Take the end of a partition: what stands before it and was not read are control records, or the entry to repeat is not there."""
+        """Take the end of a partition: unread offsets before it are control records, or the entry to repeat is missing."""
         partition, end = message.partition(), message.offset()
         if partition is None or end is None or partition in self._changed or (cursor := self._cursors.get(partition)) is None:
             return

@@ -17,7 +17,7 @@ reports, and a follower is new enough. Without them every group would be fetched
 time a standby costs a quarter more, and a clean stop is over 30 ms sooner."""
 
 REFUSALS = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN, KafkaError.INVALID_MSG})
-"""Answers of a broker that may not show the topic for now, that failed, or that says a batch is damaged: they pass, and are told."""
+"""Answers of a broker that may not show the topic for now, that failed, or that says a batch is damaged: they pass, and are logged."""
 
 # Raised by librdkafka for a partition while it goes on trying; everything else ends the reading of that partition.
 PASSING_ERRORS = REFUSALS | frozenset(
@@ -53,7 +53,7 @@ def reader_properties(bootstrap_servers: str, client_id: str, user: Mapping[str,
             # Says that the entry to repeat is not there, without which an idle log would say nothing.
             "enable.partition.eof": True,
             "check.crcs": True,
-            # The thread stands still while the loop is busy; without a group no other member could take over anyway.
+            # The thread pauses while the loop is busy; without a group no other member could take over anyway.
             "max.poll.interval.ms": 86_400_000,
         },
         user=user,
