@@ -67,7 +67,7 @@ _HOST = re.compile(r"\[[^]\[/\s]+\]|[^]\[:/\s]*")
     "--proxy-addresses",
     metavar="ADDRESS[/BITS][,..]",
     default="",
-    help="Addresses of trusted proxies: their X-Forwarded-For tells who sends a token, and their --proxy-user-header is believed.",
+    help="Addresses of trusted proxies: their X-Forwarded-For names the sender of a token, and their --proxy-user-header is trusted.",
 )
 @click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
 def dashboard(
@@ -157,7 +157,7 @@ def _header(name: str | None, addresses: str) -> str | None:
     if name is not None and not _HEADER.fullmatch(name):
         raise Failed(f"--proxy-user-header takes the name of a header such as X-Forwarded-User, not {name!r}", Exit.USAGE)
     if name is not None and not addresses.strip():
-        raise Failed("--proxy-user-header needs --proxy-addresses: the header is believed from these addresses alone", Exit.USAGE)
+        raise Failed("--proxy-user-header needs --proxy-addresses: the header is trusted from these addresses alone", Exit.USAGE)
     return name
 
 

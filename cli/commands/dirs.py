@@ -144,7 +144,7 @@ def _check(errors: dict[int, ErrorCode], directories: Sequence[DescribedDirector
                 known = ", ".join(one.path for one in directories)
                 raise Failed(f"node {node_id} has no data directory {path}; it has {known} (data.dirs)", Exit.NOT_FOUND)
             case ErrorCode.KAFKA_STORAGE_ERROR:
-                raise Failed(f"{path} is offline on node {node_id}: mend it and start the node again (`diskless dirs list` has the reason)")
+                raise Failed(f"{path} is offline on node {node_id}: repair it and restart the node (`diskless dirs list` has the reason)")
             case _:
                 what = f"coordinator {coordinator_id} is not moved on node {node_id}: {error.name} ({int(error)})"
                 raise Failed(f"{what}; the log of the node says why (it is loading, or moves already)", Exit.UNAVAILABLE)

@@ -67,7 +67,7 @@ def dump(
     """Print entries with their key, their verdict and their records.
 
     The verdict is that of every replica: `apply` counts, `claim` starts a term, `void` never counts (the reason is
-    printed), `chunk` is part of a transaction and counts when that ends, which the entry that ends or aborts it says,
+    printed), `chunk` belongs to a transaction; it counts if the transaction ends, as its last entry says;
     `unknown` is shown before the first claim of a log whose beginning was pruned. With --output other than table every field
     of every record is printed.
 

@@ -20,7 +20,7 @@ def diagnose_dirs(views: Sequence[NodeView]) -> list[Diagnosis]:
         name = f"node {view.node.node_id}"
         for one in view.directories:
             if one.offline_reason is not None:
-                remedy = "its replicas live in the other directories; mend it (what is in it is a cache), and start the node again"
+                remedy = "its replicas live in the other directories; repair it (its content is a cache), and start the node again"
                 finding = f"{name}: data directory {one.path} is offline: {one.offline_reason}"
                 found.append(Diagnosis(health=Health.ERROR, check=CHECK, finding=finding, remedy=remedy))
             elif 0 <= one.free_bytes < min(max(FREE_BYTES_MIN, FREE_SHARE_MIN * one.total_bytes), one.total_bytes):

@@ -18,7 +18,7 @@ def diagnose_withheld(views: Sequence[NodeView]) -> list[Diagnosis]:
             health=Health.ERROR,
             check="nodes",
             finding=f"node {view.node.node_id} stays out of leadership: {view.withheld}",
-            remedy="mend what it says; it comes back by itself, and until then there is one standby less",
+            remedy="remove the cause; it comes back by itself, and until then there is one standby less",
         )
         for view in views
         if view.withheld

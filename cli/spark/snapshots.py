@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 REMEDY = (
     "Name the object store that has the snapshots of the log: --config with the settings of a coordinator, or --object-store-url; "
-    "of a log without good snapshots nothing is known but what is left of it"
+    "of a log without good snapshots only the remaining entries are known"
 )
 
 

@@ -144,7 +144,7 @@ def _fences_outlive_late_commits(settings: Settings) -> Iterator[Problem]:
 
 @_rule("deleted.topic.retention.ms", "commit.results.retention.ms", "clock.skew.max.ms")
 def _placement_outlives_results(settings: Settings) -> Iterator[Problem]:
-    """A repeated commit is answered share by share, and shares are told apart by where the topics were placed."""
+    """A repeated commit is answered share by share, and shares are distinguished by the placement of topics."""
     least = settings.commit_results_retention_ms + settings.clock_skew_max_ms
     because = "commit.results.retention.ms + clock.skew.max.ms"
     yield from _at_least(settings, "deleted.topic.retention.ms", least, because, "commit.results.retention.ms")
@@ -166,7 +166,7 @@ def _loading_outlives_a_session(settings: Settings) -> Iterator[Problem]:
 
 @_rule("file.commit.max.age.ms", "clock.skew.max.ms")
 def _age_exceeds_skew(settings: Settings) -> Iterator[Problem]:
-    """With a greater skew a file that was created just now may count as too old."""
+    """With a greater skew a file that was just created may count as too old."""
     if settings.file_commit_max_age_ms <= settings.clock_skew_max_ms:
         yield _problem(
             settings,

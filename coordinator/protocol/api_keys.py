@@ -9,7 +9,7 @@ KIP_KEY_SHIFT: Final = 10_000
 
 
 class ApiKey(IntEnum):
-    """Those with KIP_ are the KIP's own, below 10000; each is also served 10000 higher, because Kafka 4.4 gave 93 and 94 to others."""
+    """KIP_* are the KIP's numbers. Every operation is also served at number + 10000, because Kafka 4.4 uses 93 and 94 otherwise."""
 
     METADATA = 3
     FIND_COORDINATOR = 10

@@ -49,7 +49,7 @@ class Pauses:
     """Between two questions for the clocks of the other nodes, at most."""
 
     clock_look_s: float = 0.25
-    """Between two looks whether the own clock is the odd one out, at least."""
+    """Between two checks whether the own clock is wrong, at least."""
 
     clocks_forgotten_s: float = 5.0
     """A node that has not answered for so long has no vote on clocks."""
@@ -67,7 +67,7 @@ class Pauses:
     """Between two looks whether partition 0 knows in which data directories the replicas are, unless something has changed."""
 
     assignment_retry_s: tuple[float, float] = (0.5, 10.0)
-    """Before partition 0 is told again of directories that it did not record; doubles with each failure."""
+    """Before directories that partition 0 did not record are reported again; doubles with each failure."""
 
     registration_group_s: float = 0.5
     """Between two looks whether the group has forgotten the process that is to be replaced."""

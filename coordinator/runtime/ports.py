@@ -22,7 +22,7 @@ from coordinator.protocol.codec import Message
 from records.snapshot import SnapshotFile, SnapshotHead, SnapshotId, TableRows
 
 LogEntry = ReadEntry
-"""One message of a metadata partition as it stands in the log."""
+"""One message of the log of a metadata partition."""
 
 
 class LogBroken(Enum):
@@ -53,7 +53,7 @@ class LogReader(Protocol):
     def follow(self, partition: int, next_offset: int, generation: int, last_hash: bytes | None = None) -> None:
         """(Re)start reading a partition at `next_offset`.
 
-        `last_hash` identifies the entry before it (`entry_hash`): a log that has another one there is told as `LogBroken.CUT`.
+        `last_hash` identifies the entry before it (`entry_hash`): a log that has another one there is reported as `LogBroken.CUT`.
         """
 
     def unfollow(self, partition: int) -> None: ...
@@ -69,7 +69,7 @@ Report = Delivery
 """The delivery report of entries that travelled together, most often of one: `seq` and `offset` are those of the last.
 
 Without an error the brokers have them side by side; `offset` is None when they did not tell where, and never
-negative. One that is told may lie further on than the entry stands, never before it: librdkafka repeats requests."""
+negative. A reported one may be later than the entry's offset, never earlier: librdkafka repeats requests."""
 
 
 class TermProducer(Protocol):
@@ -78,7 +78,7 @@ class TermProducer(Protocol):
     def produce(self, entries: Sequence[NewEntry]) -> None:
         """Hand the entries of a group over together. Raises `ProduceRefused` when some were definitely not sent.
 
-        Others of the group may be sent then, also behind the first that was not: the log's rules make those void.
+        Others of the group may be sent then, also after the first that was not: the log's rules make those void.
         """
 
     def abandon(self) -> None:
@@ -233,14 +233,14 @@ class PinnedState(Protocol):
 
     @property
     def header(self) -> Header:
-        """Where in the log the state stands."""
+        """The position of the state in the log."""
 
     @property
     def head(self) -> SnapshotHead:
         """The head of a snapshot of this state."""
 
     def tables(self, rest: Rest = no_rest) -> Iterator[TableRows]:
-        """All rows of all tables as they are stored, about a megabyte at a time; rests between pieces of a millisecond."""
+        """All rows of all tables as they are stored, about a megabyte at a time; pauses between pieces of a millisecond."""
 
     def close(self) -> None:
         """Let go of the state (idempotent): as long as it is held, the log of the database's writes grows."""
@@ -290,7 +290,7 @@ class SnapshotStoreFailed(Exception):
 
 
 class StoredSnapshot(NamedTuple):
-    """One durable copy of a snapshot as the object store lists it; nobody has proven its content. `location` is the object's key."""
+    """One durable copy of a snapshot as the object store lists it; its content is unproven. `location` is the object's key."""
 
     location: str
     end_offset: int
@@ -319,7 +319,7 @@ class LocalSnapshots(Protocol):
         """The file of a snapshot."""
 
     def read(self, snapshot_id: SnapshotId, position: int, max_bytes: int) -> SnapshotPiece | None:
-        """At most so many bytes of a snapshot from a position on, none behind its end; None when it is not there."""
+        """At most so many bytes of a snapshot from a position on, none after its end; None when it is not there."""
 
     def part(self, snapshot_id: SnapshotId) -> Path:
         """Where a snapshot that comes from elsewhere is written; `adopt` makes it one that is there."""

@@ -56,7 +56,7 @@ def test_settings_in_order_are_said_to_be(secure: dict[str, str]) -> None:
         ({"listeners": "SSL://:9192,PLAINTEXT://:9191"}, Health.WARNING, "listener PLAINTEXT is in plain text beside SSL"),
         ({"super.users": "-"}, Health.ERROR, "no user may do anything"),
         ({"super.users": "User:root;User:ANONYMOUS"}, Health.ERROR, "super.users has User:ANONYMOUS"),
-        ({"super.users": "User:*;User:root"}, Health.WARNING, "User:*, which is nobody"),
+        ({"super.users": "User:*;User:root"}, Health.WARNING, "User:*, which is no user"),
         ({"acls": "User:*:DESCRIBE,ALTER"}, Health.WARNING, "acls give ALTER to User:*"),
         ({"acls": "User:ANONYMOUS:ALL"}, Health.WARNING, "acls give ALL to User:ANONYMOUS"),
         ({"authorizer": "kafka", "super.users": "-"}, Health.WARNING, "authorizer=kafka without super.users"),

@@ -98,7 +98,7 @@ LINE = format_users({"alice": {"SCRAM-SHA-256": USERS["alice"]["SCRAM-SHA-256"]}
         ("alice", "it is not `USER MECHANISM CREDENTIALS`"),
         (LINE.replace("alice", NODE_USER), "is the service's own user"),
         (LINE.replace("alice", "a;b"), "a user name has"),
-        (f"{LINE}\n{LINE}", "stands in an earlier line, too"),
+        (f"{LINE}\n{LINE}", "is in an earlier line, too"),
         (LINE.replace("SHA-256", "SHA-1"), "is none of SCRAM-SHA-256, SCRAM-SHA-512"),
         (LINE.replace("SHA-256", "SHA-512"), "are not of SCRAM-SHA-512"),
         (LINE.replace("salt=", "salz="), "are not salt=,stored_key=,server_key=,iterations="),

@@ -299,7 +299,7 @@ class KafkaAdmin:
 
 
 def _is_refusal(error: BaseException) -> bool:
-    """Whether asking again is in vain."""
+    """Whether asking again is useless."""
     return _code(error) in REFUSED
 
 

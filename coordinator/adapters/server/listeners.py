@@ -81,7 +81,7 @@ class ListenersSecurity:
             look_now.clear()
             try:
                 await self._look()
-            except Exception:  # whatever is wrong with a file, the next look may find it mended
+            except Exception:  # any fault of a file may be repaired at the next look
                 LOG.exception("the files of the listeners were not looked at")
 
     async def _look(self) -> None:

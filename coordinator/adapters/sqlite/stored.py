@@ -1,4 +1,4 @@
-"""Reads everything that a state database holds, and proves it before it is believed.
+"""Reads everything that a state database holds, and proves it before it is used.
 
 The rows may come from a database or from a snapshot: they are the same in both.
 """

@@ -18,7 +18,7 @@ LONG_S: Final = 0.003
 PAUSE_MAX_S: Final = 0.2
 FORGET_S: Final = 10.0
 TIMER_MIN_S: Final = 0.001
-"""uvloop rounds to milliseconds: what is left of a pause would be none, again and again until it is over."""
+"""uvloop rounds to milliseconds: the remainder of a pause would become zero, again and again until it is over."""
 
 T = TypeVar("T")
 

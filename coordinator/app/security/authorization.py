@@ -52,7 +52,7 @@ class KafkaRules:
         self._is_silent = False
         self._answered_s: float | None = None
         self.failures = 0
-        """How often Kafka was asked in vain."""
+        """How often Kafka did not answer."""
         self.are_known = asyncio.Event()
 
     @property

@@ -50,7 +50,7 @@ class FileSettings:
         why="""How long the ids of deleted topics are remembered in the log's time: so long a delayed creation cannot bring a topic
         back, and deleting again answers success. At least twice file.commit.max.age.ms plus clock.skew.max.ms: a late commit must meet
         either the memory or the age limit. At least commit.results.retention.ms plus clock.skew.max.ms: a repeated commit is answered
-        although its topic was deleted, and its shares are told apart by where the topic was placed.""",
+        although its topic was deleted, and its shares are distinguished by the placement of the topic.""",
     )
     expiration_interval_ms: int = integer(
         "expiration.interval.ms",

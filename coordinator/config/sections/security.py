@@ -154,7 +154,7 @@ class LoginSettings:
         "",
         allowed=_is_keys_url,
         bounds="file:///folder/keys.json or https://host/path",
-        why="""Public keys (JWKS) of the authority whose tokens are believed; needed by OAUTHBEARER. A file is read again when it
+        why="""Public keys (JWKS) of the authority whose tokens are trusted; needed by OAUTHBEARER. A file is read again when it
         changes; keys at an https address are fetched every hour, and when a token names another key.""",
     )
     sasl_oauthbearer_expected_audience: tuple[str, ...] = items(

@@ -46,7 +46,7 @@ def spread(
 
 
 def _fill(own: Mapping[int, int], count: int) -> tuple[dict[int, int], int]:
-    """Raise those with the fewest partitions to one level, as high as `count` reaches; returns what is left, less than one for each."""
+    """Raise those with the fewest partitions to one level, as high as `count` reaches; returns the remainder, less than one for each."""
     shares = dict.fromkeys(own, 0)
     order = sorted(own, key=lambda one: own[one])
     level, reached = own[order[0]], 1

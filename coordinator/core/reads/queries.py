@@ -298,7 +298,7 @@ def _named(state: Lookups, row: int) -> str:
 def _batches_from(state: Lookups, row: int, offset: int) -> Iterator[tuple[int, ...]]:
     """Base offset, record count, byte offset, size, file, index, timestamp and its type of each batch that ends at an offset or later.
 
-    Unpacked by and by, few at first: a consumer that asks for little, or lags behind, gets few of many.
+    Unpacked gradually, few at first: a consumer that asks for little, or lags behind, gets few of many.
     """
     limit = ROWS_AT_FIRST
     for run in state.runs_from(row, offset):

@@ -1,4 +1,4 @@
-"""Whether the rows of a state database are those that were written: proven before the state is believed.
+"""Whether the rows of a state database are those that were written: proven before the state is used.
 
 Every row is read once. The hashes of all rows add up to the digest in the header; each partition has a hash of all its columns,
 those included that are no part of the digest; each run says where it ends; and each live batch is counted in its file. Data that

@@ -1,4 +1,4 @@
-"""Lists the files that this node's replicas know, which may be behind their leaders, with the states of their lives.
+"""Lists the files that this node's replicas know, which may lag their leaders, with the states of their lives.
 
 A page is cut between keys: a file of several owners has a row for each coordinator, and all rows of a key come together.
 """

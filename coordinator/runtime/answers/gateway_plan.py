@@ -91,7 +91,7 @@ class _RackPlan:
                 pieces = [half for piece in self._place_whole(pieces) for half in _halves(piece)]
 
     def _pieces(self, members: Sequence[int]) -> list[tuple[int, ...]]:
-        """Cut a group into what one broker can take: powers of two, so that one broker more or less seldom changes the cuts."""
+        """Cut a group into what one broker can take: powers of two, so that one broker more or less rarely changes the cuts."""
         size = len(members) if len(members) <= self._room + (self._extras > 0) else 1 << max(0, self._room.bit_length() - 1)
         return [tuple(members[start : start + size]) for start in range(0, len(members), size)]
 

@@ -47,7 +47,7 @@ async def _finish(node: Node, request: FinishRestoreRequest) -> Outcome:
         return OK
     first = _restoration(node, DIRECTORY_PARTITION)
     if first is not None:
-        # A partition that is not there yet would never be told from an empty one again.
+        # A partition that is still missing could never be distinguished from an empty one again.
         missing = [one for one in range(first.begun.partition_count) if not _is_of(_restoration(node, one), first)]
         if missing:
             message = (

@@ -47,7 +47,7 @@ async def _take(node: Node, coordinator_id: int, timeout_ms: int) -> TakeSnapsho
 
 
 async def describe_snapshots(node: Node, _: int, request: DescribeSnapshotsRequest) -> Message:
-    """Answer DescribeSnapshots from this node's replicas, which may be behind the log."""
+    """Answer DescribeSnapshots from this node's replicas, which may lag the log."""
     facts = node.topic.facts
     return DescribeSnapshotsResponse(
         cluster_id=None if facts is None else facts.cluster_id,

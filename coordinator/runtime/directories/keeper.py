@@ -38,7 +38,7 @@ CONFIRM_BYTES = 8 << 20
 """After trouble so much has to be free besides what did not fit: the pages of a database, their write-ahead log and its index."""
 DOUBTS_MAX = 3
 DOUBTS_FORGOTTEN_S = 120.0
-"""Trouble of one replica that probes do not confirm: so much of it in such a time is a failure of the directory all the same."""
+"""Trouble of one replica that probes do not confirm: so much of it in such a time still counts as a failure of the directory."""
 
 
 class DirectoryKeeper:
@@ -54,7 +54,7 @@ class DirectoryKeeper:
         on_move: Callable[[ReplicaMove], None],
         on_fatal: Callable[[FatalError], None],
     ) -> None:
-        """`on_failed` is told of replicas that have lost their home, with the reason: they are to be made anew in another one.
+        """`on_failed` gets the replicas that have lost their home, with the reason: they are to be rebuilt in another one.
 
         `on_move` performs a move and calls `moved` in the end.
         """

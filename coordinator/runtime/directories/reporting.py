@@ -1,9 +1,9 @@
 """Tells partition 0 in which data directory each replica of this node is (KIP-858, AssignReplicasToDirs).
 
-What is to be told is the difference between where the replicas are and what this node's replica of partition 0 has applied, so nothing
-is forgotten in a restart and only the newest place of a replica is told. A replica that moves is told of at its new place as soon as
+It reports the difference between where the replicas are and what this node's replica of partition 0 has applied, so nothing
+is forgotten in a restart and only the newest place of a replica is reported. A replica that moves is reported at its new place as soon as
 its copy is written; the keeper of the directories hears when that is recorded. One whose directory failed before partition 0 knew that
-it was there is LOST. Failed directories themselves are told by the registration of the node; while partition 0 has not heard of one, and
+it was there is LOST. Failed directories themselves are in the registration of the node; while partition 0 has not heard of one, and
 this node leads replicas there, it may go on for `log.dir.failure.timeout.ms` only.
 """
 
@@ -126,7 +126,7 @@ class DirectoryReports:
                     await asyncio.sleep(pause_s)  # what changes meanwhile does not make the leader answer
                     continue
             except Exception:
-                LOG.exception("directories of replicas were not told; they are told again")
+                LOG.exception("the report of replicas' directories failed; it is repeated")
             self._failures = 0
             try:
                 async with asyncio.timeout(pause_s):
@@ -199,7 +199,7 @@ class DirectoryReports:
                 one = unreported[directory_id]
                 limit = f"log.dir.failure.timeout.ms ({self._failure_timeout_s:g} s)"
                 self._directories.must_stop(
-                    f"data directory {one.path} failed ({one.offline_reason}), and the leader of metadata partition 0 could not be told"
+                    f"data directory {one.path} failed ({one.offline_reason}), and the leader of metadata partition 0 did not learn of it"
                     f" within {limit} while this node leads replicas there. Mend the directory, or take it out of data.dirs, and start the"
                     " node again"
                 )

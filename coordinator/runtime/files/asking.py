@@ -1,6 +1,6 @@
 """One question to the owners of files, here or elsewhere: "have you got this key? If not, promise never to take it." (FenceFiles)
 
-Answers are believed only when the coordinator's leader gave them, durably or behind a barrier: that is up to the core. A question may be
+Answers are trusted only when the coordinator's leader gave them, durably or after a barrier: that is up to the core. A question may be
 repeated at any time, and an answer that is lost has done no harm: a promise is kept whether it was heard or not.
 """
 
@@ -29,7 +29,7 @@ class OwnersAsked:
     async def ask(
         self, coordinator_id: int, keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool = False
     ) -> list[FileStanding] | Outcome:
-        """Return where each key stands at a coordinator, or why that cannot be told now: then nothing is known of any of them.
+        """Return the standing of each key at a coordinator, or why it is unknown now, for all of them.
 
         With `only_tell` a key that is not known there stays so.
         """

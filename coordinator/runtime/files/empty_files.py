@@ -34,7 +34,7 @@ LOG = logging.getLogger("coordinator.files")
 ROWS_PER_PIECE = 25
 """Reading rows, and finding out what is next for them, holds the event loop; so many take it for a fraction of a millisecond."""
 PIECE_PAUSE_S = 0.001
-"""The pause behind each piece that was read while commits come, so that they find the event loop free most of the time."""
+"""The pause after each piece that was read while commits come, so that they find the event loop free most of the time."""
 FILES_AT_ONCE = 4_000
 """Files that are asked about and deleted side by side: no more than the state keeps (`EMPTY_FILES_KEPT_MAX`), and while commits come no
 more than go in a second."""
@@ -46,7 +46,7 @@ KEYS_PER_ENTRY_FREE = 250
 """While no commits come. The first of them may wait for one such entry, a few milliseconds."""
 LOG_TIMEOUT_MS = 5_000
 LOG_PAUSE_S = (0.002, 0.1)
-"""Bounds of the rest behind each entry while commits come: as long as the entry was on its way, or longer for the pace."""
+"""Bounds of the pause after each entry while commits come: as long as the entry was on its way, or longer for the pace."""
 
 
 class CleanerCounts(NamedTuple):
@@ -129,7 +129,7 @@ class EmptyFiles:
         log_turn: asyncio.Lock,
         on_handed_over: Callable[[int], None],
     ) -> None:
-        """`log_turn` is held while an entry is on its way, so that commits come between; `on_handed_over` is told who has got files."""
+        """`log_turn` is held while an entry is on its way, so that commits come between; `on_handed_over` gets the receivers of files."""
         self._partition = partition
         self._replica = replica
         self._asked = asked
@@ -288,7 +288,7 @@ class EmptyFiles:
         return logged
 
     async def _log(self, command: RemoveFiles | HandOverFiles) -> object:
-        """Have an entry written, and rest while commits come; those of all coordinators of a node one after the other."""
+        """Have an entry written, and pause while commits come; entries of all coordinators of a node take turns."""
         loop = asyncio.get_running_loop()
         async with self._log_turn:
             begun_s = loop.time()

@@ -1,4 +1,4 @@
-"""Which objects can be those of files: others stay, whatever key somebody committed, and whatever a store lists."""
+"""Which objects can be those of files: others stay, whatever keys were committed, and whatever a store lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deletes objects in bulk, a few calls at a time, and ever more rarely while the store refuses or stands still.
+"""Deletes objects in bulk, a few calls at a time, and with growing pauses while the store refuses or hangs.
 
 One remover serves all coordinators of a node. It retries nothing: the caller meets files again whose deletion is not confirmed. A call may
 fail because of one of its keys, so these keys come in ever smaller calls of their own until they are gone.
@@ -60,7 +60,7 @@ class ObjectRemover:
         return self._monotonic_s() < self._rest_until_s
 
     def calls_of(self, keys: Sequence[str]) -> Iterator[Sequence[str]]:
-        """Cut keys into those of a call each. Keys that calls failed for come last, since a failure ends what waits behind it."""
+        """Cut keys into those of a call each. Keys of failed calls come last, since a failure ends the calls after it."""
         sizes = self._keys_per_call
         if not sizes:
             yield from pieces_of(keys, KEYS_PER_CALL_MAX)
@@ -70,7 +70,7 @@ class ObjectRemover:
             by_size.setdefault(sizes.get(key, KEYS_PER_CALL_MAX), []).append(key)
         for size in sorted(by_size, reverse=True):
             if size < KEYS_PER_CALL_MAX:
-                # A few keys that always fail would end what waits behind them each time.
+                # A few keys that always fail would end the calls after them each time.
                 self._rng.shuffle(by_size[size])
             yield from pieces_of(by_size[size], size)
 

@@ -1,7 +1,7 @@
 """A page of objects is judged, and the orphans among them are fenced and deleted.
 
 An orphan is older than an honest commit of it may be, by a margin, and no coordinator has it: neither with batches nor without.
-What is deleted rests on one thing alone: every coordinator has promised, durably, never to take the key.
+A deletion has one condition: every coordinator has promised, durably, never to take the key.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Owners(Protocol):
     async def ask(
         self, coordinator_id: int, keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool = False
     ) -> list[FileStanding] | Outcome:
-        """Return how a coordinator stands to each key, or why it cannot say. Unless `only_tell`, unknown keys are fenced first."""
+        """Return the standing of each key at a coordinator, or why it cannot say. Unless `only_tell`, unknown keys are fenced first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +114,7 @@ class OrphanPages:
         return JudgedPage(orphans=orphans, counts=counts, unusual_keys=[one.key for one in objects if not is_key(one.key)])
 
     async def remove(self, orphans: Sequence[Orphan]) -> tuple[ScanCounts, StoreError | None]:
-        """Fence orphans in every coordinator and delete them; return what is gone, and why the rest is not if the store failed.
+        """Fence orphans in every coordinator and delete them; return the deleted ones, and the store's failure if some remain.
 
         One that a coordinator has got meanwhile stays. Raises `PageUndecided`, and what `coordinator_count` raises.
         """

@@ -1,7 +1,7 @@
 """Looks through the object store for orphans, round after round, where the directory is led.
 
 A round lists all objects below the prefix in the order of their keys and works on one page after the other; where it is
-stands in the store (`scan_record`), so a round that was interrupted, by a restart, by another leader or by a coordinator
+is in the store (`scan_record`), so a round that was interrupted, by a restart, by another leader or by a coordinator
 that could not answer, goes on where it was. Leadership only keeps two nodes from doing the same work: what may be deleted
 is decided by the coordinators' promises (`orphan_pages`).
 """
@@ -34,10 +34,10 @@ RETRY_S: Final = (1.0, 300.0)
 SAVE_S: Final = 2.0
 """A round that is interrupted repeats what it did in so long; as often a small object is written, and other services are looked for."""
 REST_MAX_S: Final = 0.5
-"""After each page the scan rests as long as the page took, at most so long: requests of clients come first."""
+"""After each page the scan pauses as long as the page took, at most so long: requests of clients come first."""
 ORPHANS_TOLD_MAX: Final = 1_000
 DELETE_ATTEMPTS: Final = 3
-"""What a store does not delete as often (it is locked, say) waits for the next round, and holds up nothing behind it."""
+"""Attempts to delete an object; one that stays (it is locked, say) waits for the next round, and holds up no other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class ScanStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookedPages:
-    """The findings of a scan behind a key: orphans, all counts, the last key that was looked at, and whether it is the last of all."""
+    """The findings of a scan after a key: orphans, all counts, the last key that was looked at, and whether it is the last of all."""
 
     orphans: Sequence[Orphan]
     counts: ScanCounts
@@ -111,7 +111,7 @@ class OrphanScan:
         self._is_asked = False
         """An attempt is wanted now: it begins a round, or goes on with the one that was interrupted."""
         self._is_another_asked = False
-        """A round is wanted behind the one under way, which had passed objects when it was asked for, however often that is interrupted."""
+        """A further round is requested after the one under way, which had passed objects by then; interruptions do not change that."""
         self._is_forced = False
         self._is_running = False
         self._is_at_work = False
@@ -126,7 +126,7 @@ class OrphanScan:
     # ---- what operators ask
 
     def begin(self, *, is_forced: bool) -> Outcome:
-        """Have a round begin now, behind one that an attempt works on just now; while one waits for its next attempt, have it go on now.
+        """Begin a round now, or after one that an attempt is working on; a round that waits for its next attempt resumes now.
 
         `is_forced` allows it while a restore is unfinished.
         """
@@ -183,7 +183,7 @@ class OrphanScan:
         restoration = self._restoration()
         if restoration is not None and not restoration.is_finished and not is_forced:
             message = (
-                "a restore is not finished: files that were committed behind the snapshots would be taken for orphans;"
+                "a restore is not finished: files that were committed after the snapshots would be taken for orphans;"
                 " run `diskless restore report`, then `restore finish`, or force the scan"
             )
             return Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
@@ -278,7 +278,7 @@ class OrphanScan:
     def _is_due(self, record: ScanRecord) -> bool:
         if record.is_under_way:
             return True
-        # A round that finished in the future was dated by a clock that was wrong: nobody waits for that time.
+        # A round that finished in the future was dated by a wrong clock: do not wait for that time.
         return self._rules.interval_ms > 0 and not 0 <= self._clock_ms() - record.finished_ms < self._rules.interval_ms
 
     async def _round(self, record: ScanRecord) -> None:
@@ -321,7 +321,7 @@ class OrphanScan:
             LOG.warning("objects stay whose keys no file can have objects=%d first=%r", counts.unusual, finished.unusual_keys[0])
 
     async def _work(self, pages: OrphanPages, page: Sequence[StoredObject], after: str) -> tuple[ScanCounts, Sequence[str]]:
-        """Judge the page behind a key, and delete its orphans; returns counts and unusual keys.
+        """Judge the page after a key, and delete its orphans; returns counts and unusual keys.
 
         Raises `PageUndecided`, `StoreError`, `KafkaUnavailable`, `TopicMissing`.
         """

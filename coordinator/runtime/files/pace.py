@@ -1,11 +1,11 @@
-"""How fast a node works off what can wait: as fast as it can without commits, in proportion to them while they come.
+"""Throttle for background work: unlimited while no commits arrive, otherwise proportional to the commit rate.
 
-Removing files and counting deleted batches out of them takes the event loop, the writer of the state database and the broker, and commits
-wait for all three. The proportions keep that wait small, and are greater than one: what waits does not become more.
+Removing files and subtracting deleted batches from them takes the event loop, the writer of the state database and the broker, and commits
+wait for all three. The proportions keep that wait small, and are greater than one, so the backlog does not grow.
 
 Commits at any node count, since every node applies what is removed: one that leads nothing busy would take the event loops of those that
-do. A node removes in proportion to the files that it has committed as leader itself. All nodes count batches out of files, each its own
-copy, in proportion to all commits: a node that is behind in that has to catch up before it can judge a removal.
+do. A node removes in proportion to the files that it has committed as leader itself. All nodes subtract batches from their own copy of
+files, in proportion to all commits: a node that lags in that has to catch up before it can judge a removal.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class BackgroundPace:
 
     @property
     def batches_per_s(self) -> float:
-        """The number of deleted batches that this node may count out in a second; infinite without commits."""
+        """The number of deleted batches that this node may subtract in a second; infinite without commits."""
         oldest, newest = self._looks[0], self._looks[-1]
         return self._per_s(newest.batches - oldest.batches, BATCHES_PER_BATCH, self.rules.batches_per_s_min)
 

@@ -16,7 +16,7 @@ def pieces_of(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 async def in_pieces(items: Sequence[T], size: int) -> AsyncIterator[Sequence[T]]:
-    """Cut items into pieces, as `pieces_of` does, and let the event loop do other work behind each."""
+    """Cut items into pieces, as `pieces_of` does, and let the event loop do other work after each."""
     for piece in pieces_of(items, size):
         yield piece
         await asyncio.sleep(0)

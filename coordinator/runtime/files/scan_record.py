@@ -1,7 +1,7 @@
 """The record of orphan scans: one small object in the store, which says how far the round below a prefix is.
 
 It lies beside what it tells of, so that the next leader, on whichever node, goes on where the last one stopped, and a round of
-a million objects needs no entry in the log. Nothing rests on the position: one that is old repeats pages, one that is
+a million objects needs no entry in the log. Nothing depends on the position: one that is old repeats pages, one that is
 ahead leaves them to the next round, and without one that can be read a round begins at the first object.
 """
 
@@ -25,7 +25,7 @@ UNUSUAL_TOLD_MAX: Final = 10
 class ScanCounts:
     """Objects of one round, or of one page: `skipped` are not those of files, `orphans` are those that were found.
 
-    `unusual` ones have keys that no file can have, whoever stored them; they stay.
+    `unusual` ones have keys that no file can have; they stay.
     """
 
     examined: int = 0

@@ -27,7 +27,7 @@ LOG = logging.getLogger("coordinator.files")
 LOOK_S: Final = 1.0
 """Between two looks until the mark is there."""
 REST_S: Final = 60.0
-"""Between two looks afterwards: a mark that somebody has deleted is there again after so long."""
+"""Between two later checks: a deleted mark is restored after so long."""
 MISSING_S: Final = 90.0
 """A mark that is missing for so long is not about to be written: the leader has looked for it meanwhile."""
 JITTER: Final = (0.75, 1.25)

@@ -2,7 +2,7 @@
 
 An owner is out (`FileStanding.is_out`) when it has promised, durably, never to take live batches of the file again. So an owner whose file
 is empty asks the earlier owners first: one that is not out is responsible, now or later. When all of them are out it is responsible itself,
-and asks the later ones: the first that is not out gets the file. When all others are out nobody has a live batch of it, and nobody ever
+and asks the later ones: the first that is not out gets the file. When all others are out no owner has a live batch of it, and none ever
 will: its object is deleted. Pure; `empty_files` asks and carries out.
 """
 

@@ -1,6 +1,6 @@
 """The order in which a coordinator looks at its files without live batches, and the pauses before it looks at waiting ones again.
 
-Files are ordered by the time at which they became empty. Files behind the newest that was seen are looked at in every round. Files before
+Files are ordered by the time at which they became empty. Files after the newest that was seen are examined in every round. Files before
 it had to wait, for another owner, their age or the store: *sweeps* go through them again. A sweep that moved few files is followed by a
 longer pause, so that a million files that wait for the batches of another topic cost next to nothing. Pure: the time is passed in.
 """
@@ -36,7 +36,7 @@ class Walk:
 
     @property
     def newest(self) -> Position:
-        """The newest position that was looked at; files behind it are new."""
+        """The newest examined position; files after it are new."""
         return self._newest
 
     def saw_new(self, last: Position) -> None:

@@ -33,11 +33,11 @@ LOG = logging.getLogger("coordinator.replica")
 
 
 class ReplicaUnloadable(Exception):
-    """The replica cannot be brought up from where it stands; the text says why and what to do."""
+    """The replica cannot continue from its state; the text says why and what to do."""
 
 
 class BehindLogStart(ReplicaUnloadable):
-    """The log begins behind the state, and no snapshot closes the gap; one may come back, so loading is tried again."""
+    """The log begins after the state ends, and no snapshot closes the gap; one may reappear, so loading is tried again."""
 
 
 class EntryDiffers(Exception):

@@ -1,7 +1,7 @@
 """The beginning of a restored log: the state before its first entry is that of a snapshot of another log.
 
 The entry at offset 0 (`Restored`) names the object in the store, with its size, its SHA-256 and the digest of the state. A state database
-is made from it that stands before offset 0 of this log and is marked with the hash of that entry; then the log is followed as any other.
+is made from it, before offset 0 of this log, and is marked with the hash of that entry; then the log is followed as any other.
 Partition 0 is written first: a partition whose log does not begin with the same restore is not loaded, because it would be served as
 an empty one.
 """
@@ -62,14 +62,14 @@ class RestoredStates:
         own = await self._first_entry(partition) if log_end > 0 else None
         if own is not None and own.restored.metadata_partition != partition:
             raise RestoreUnfinished(
-                f"metadata partition {partition} begins with the restore of partition {own.restored.metadata_partition}: somebody wrote to"
-                " the topic; stop the nodes, delete it, and run `diskless restore start` again"
+                f"metadata partition {partition} begins with the restore of partition {own.restored.metadata_partition}:"
+                " another program wrote to the topic; stop the nodes, delete it, and run `diskless restore start` again"
             )
         if partition == DIRECTORY_PARTITION:
             return own
         directory_start, directory_end = await self._ports.cluster.log_range(DIRECTORY_PARTITION)
         if directory_start > 0:
-            # Partition 0 is pruned only behind a finished restore, and a restore is finished only when every partition was loaded.
+            # Partition 0 is pruned only after a finished restore, and a restore is finished only when every partition was loaded.
             return own
         first = await self._first_entry(DIRECTORY_PARTITION) if directory_end > 0 else None
         due = None if first is None or partition >= first.restored.partition_count else first.restored.restore_id
@@ -143,7 +143,7 @@ def beginning_in(key: bytes | None, value: bytes | None) -> Beginning | None:
 def moved_head(head: SnapshotHead, cluster_id: str, topic_id: bytes, prepared_for: bytes) -> SnapshotHead:
     """The head of a snapshot's rows as the state before the first entry of another log.
 
-    Where the state stands is a summand of its digest; the other rows are the same, so all of them stay proven.
+    The position of the state is a summand of its digest; the other rows are unchanged, so all of them stay proven.
     """
     nowhere = Fence()
     digest = Digest.from_bytes(head.digest).minus(hash_position(head.epoch, head.term, head.seq, head.log_time_ms))

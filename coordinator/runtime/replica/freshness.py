@@ -1,7 +1,7 @@
 """How new the state of a replica is known to be, so that no reader is sent to an object that is about to be deleted.
 
 An object outlives its last batch by `file.delete.grace.ms`. A replica whose state may be older than half of that answers no FindBatches:
-the other half is left to the reader. A log that is idle tells its followers nothing, and a leader that stood still does not know of its
+the other half is left to the reader. An idle log tells its followers nothing, and a leader that was paused does not know of its
 successor, so each replica is compared with the end of its log: everything that the log held when the brokers were asked is applied.
 """
 
@@ -16,7 +16,7 @@ from typing import NamedTuple
 from coordinator.runtime.ports import Cluster, KafkaUnavailable, TopicMissing
 
 ASKED_MAX = 64
-"""Ends that are not reached yet and remembered; a replica that is further behind is not new enough anyway."""
+"""Ends that are not reached yet and remembered; a replica that lags more is not fresh enough anyway."""
 PAUSE_S = (0.02, 5.0)
 QUESTIONS_PER_LAG = 6
 """How often the end is asked for within the allowed lag: some answers may be lost."""

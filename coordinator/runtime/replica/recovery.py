@@ -86,7 +86,7 @@ class Recovery:
             except (KafkaUnavailable, TopicMissing) as unavailable:
                 LOG.warning("recovery waits for Kafka partition=%d error=%r", self._partition, str(unavailable))
             except Exception:
-                # Any error, of the system's threads say: without this task the partition would be led by nobody.
+                # Any error, of the system's threads say: without this task the partition would have no leader.
                 LOG.exception("recovery failed unforeseen and is tried again partition=%d", self._partition)
             await asyncio.sleep(self._rng.uniform(*RETRY_BACKOFF_S))
 

@@ -249,7 +249,7 @@ class Replica:
 
     async def _close(self, store: StateStore, *, clean: bool) -> None:
         try:
-            # Whoever closes may be cancelled, since the process stops: work that has not begun would be dropped, and the file stay locked.
+            # The caller may be cancelled, since the process stops: work that has not begun would be dropped, and the file stay locked.
             await asyncio.shield(self._loop.run_in_executor(self._ports.writer, partial(store.close, clean=clean)))
         except Exception as error:  # noqa: BLE001 - any error of a lost disk: a database that is not marked as clean is not trusted
             LOG.warning("the state database was not closed cleanly partition=%d error=%r", self.partition, error)
@@ -415,7 +415,7 @@ class Replica:
                 else:
                     self._perform(effect)
             except Exception as error:
-                # Those behind it are performed all the same: without a word a request would wait for ever, and the log be read with a hole.
+                # Perform the remaining effects anyway; otherwise requests hang and entries are skipped.
                 LOG.exception("an effect was not performed partition=%d effect=%s", self.partition, type(effect).__name__)
                 if not isinstance(effect, Reply):
                     undone = undone or error

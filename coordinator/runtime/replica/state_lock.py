@@ -39,7 +39,7 @@ class StateLock:
         return max(0, self._clock_ms() - self.since_ms) if self.is_held else 0
 
     def met(self, busy: StateBusy) -> None:
-        """Note that an attempt met the lock; the log is told at first, and once a minute."""
+        """Note that an attempt met the lock; it is logged at first, and once a minute."""
         now_ms = self._clock_ms()
         if not self.is_held:
             self.since_ms = now_ms

@@ -41,7 +41,7 @@ class Marked(NamedTuple):
     mark_id: int
     header: Header
     is_trimming: bool
-    """Whether deleted batches were still being counted out of their files, so that the digest is no other replica's."""
+    """Whether deleted batches were still being subtracted from their files, so that the digest is no other replica's."""
     pinned: PinnedState | None
 
 
@@ -65,7 +65,7 @@ class StateWriter:
 
         `on_directory_failed` is called instead when the directory would not take it: nothing is written from then on.
 
-        `on_marked` is called when a write that ends at a mark is in the database; `lock` is told of locks that a write meets.
+        `on_marked` is called when a write that ends at a mark is in the database; `lock` gets the locks that a write meets.
         """
         self.written_offset = -1
         self.written_batches = 0
@@ -179,7 +179,7 @@ class StateWriter:
                 is_last = mark is None
                 await self._loop.run_in_executor(self._executor, self._pack_and_write, store, freeze, no_rest)
                 shard.written()
-        except Exception as error:  # noqa: BLE001 - the log has everything, and the rest of the process has to be closed too
+        except Exception as error:  # noqa: BLE001 - the log has everything, and the other parts of the process have to be closed too
             LOG.error("state database not written on closing partition=%d error=%r", self._partition, error)
             self.failures += 1
             return False

@@ -49,7 +49,7 @@ class WriteTimes:
         return self._empty_ms - self._written_ms >= IDLE_WRITE_INTERVAL_MS
 
     def begin(self, batches: int) -> bool:
-        """A write of so many batches and files begins; returns whether it rests between pieces."""
+        """A write of so many batches and files begins; returns whether it pauses between pieces."""
         now_ms = self._clock_ms()
         came_ms = max(now_ms - max(self._written_ms, self._empty_ms), 1)
         self._written_ms = self._looked_ms = self._empty_ms = now_ms

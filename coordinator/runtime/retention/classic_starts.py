@@ -113,5 +113,5 @@ class ClassicStarts:
 
 
 def _report(place: ClassicPlace, start: int, facts: LogFacts) -> PrefixReport:
-    # A log that begins behind B0 has nothing left of the classic part. The epoch is the recorded one: nobody is fenced by a look.
+    # A log that begins after B0 has nothing left of the classic part. The epoch is the recorded one, so asking fences no leader.
     return PrefixReport(place.topic_id, place.partition, min(start, facts.start_offset), facts.leader_epoch)

@@ -41,7 +41,7 @@ DIRECTORY_TIMEOUT_MS: Final = 5_000
 
 PERIODIC: Final = 99.0
 ON_DEMAND: Final = 4.0
-"""How much longer than it worked a look at all partitions rests: one percent of the event loop, or a fifth when an operator waits."""
+"""The pauses of a look at all partitions, as a multiple of its work: one percent of the event loop, a fifth when an operator waits."""
 
 Key = tuple[bytes, int]
 
@@ -93,7 +93,7 @@ class RetentionEnforcer:
         self.deleted_batches: Counter[int] = Counter()
         """Batches that were deleted here, by metadata partition."""
         self.last_run_s: dict[int, float] = {}
-        """How long the last look at everything took, its rests included, by metadata partition."""
+        """How long the last look at everything took, its pauses included, by metadata partition."""
         self.held_partitions: dict[int, int] = {}
         """How many partitions timestamps in the future kept from retention at the last look at everything, by metadata partition."""
         self._replicas = context.replicas

@@ -1,4 +1,4 @@
-"""The snapshots of a node: taken and pruned behind where it leads, verified where it follows.
+"""The snapshots of a node: where it leads it takes them and prunes the log, where it follows it verifies them.
 
 Each metadata partition is looked at about once a second. Takes, verifications and prunes of one partition follow each other; those of
 different partitions share one background thread. A failure is counted, remembered for operators, and tried again later.
@@ -82,7 +82,7 @@ class PartitionSnapshots(NamedTuple):
 
 @dataclass(slots=True)
 class _Kept:
-    """One metadata partition. `base_*` are where the counters of the replica stood at its newest snapshot."""
+    """One metadata partition. `base_*` are the counters of the replica at its newest snapshot."""
 
     taker: SnapshotTaker
     verifier: SnapshotVerifier
@@ -174,7 +174,7 @@ class SnapshotKeeper:
         self._context.spawn(self._keep(partition), f"snapshots-{partition}")
 
     def marked(self, partition: int, marked: Marked) -> None:
-        """The state database of a replica stands at a mark."""
+        """The state database of a replica ends at a mark."""
         kept = self._kept.get(partition)
         if kept is not None:
             kept.taker.marked(marked)
@@ -365,7 +365,7 @@ class SnapshotKeeper:
         decide = partial(kept.pruner.decide, is_restore_open=replica.partition == DIRECTORY_PARTITION and view.is_restore_open)
         prune = await decide(view.snapshots, kept.verifier.verified_end)
         if prune.before_offset < 0 and prune.needs_own_proof:
-            # Alone: nobody else can verify it.
+            # Alone: no other node can verify it.
             await self._verify(kept, view.snapshots[-1])
             kept.step = "prune"
             prune = await decide(view.snapshots, kept.verifier.verified_end)

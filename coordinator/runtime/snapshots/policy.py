@@ -74,11 +74,11 @@ def prune_to(
     is_restore_open: bool,
     rules: SnapshotRules,
 ) -> Prune:
-    """How far the log may be pruned: to the older of the two newest committed snapshots, once it is proven and nobody needs more.
+    """How far the log may be pruned: to the older of the two newest committed snapshots, once it is proven and no replica needs more.
 
     Proven: another node that lives has loaded it or a newer one; this node itself when it is alone. `waited_ms` is how long the log could
-    have been pruned to there if no replica were behind. `is_restore_open`: the log begins with a restore of all partitions that is not
-    finished, so that those which lack their beginning are told by this one.
+    have been pruned to there if no replica lagged. `is_restore_open`: the log begins with a restore of all partitions that is not
+    finished, so that this one shows which of them lack their beginning.
     """
     if is_restore_open:
         return Prune(-1, "the restore is not finished (diskless restore finish)")
@@ -101,6 +101,6 @@ def prune_to(
 
 
 def useless(stored: Sequence[StoredSnapshot], log_start: int) -> list[str]:
-    """The locations of snapshots behind which the log is gone: no replica could go on from one. The newest two always stay."""
+    """The locations of snapshots after which the log is gone: no replica could go on from one. The newest two always stay."""
     newest_first = sorted(stored, key=lambda one: (one.end_offset, one.epoch), reverse=True)
     return [one.location for one in newest_first[OBJECTS_KEPT:] if one.end_offset < log_start]

@@ -94,7 +94,7 @@ class LogPruner:
         return stored
 
     async def look_after_store(self, snapshots: Sequence[SnapshotCommitted], stored: list[StoredSnapshot] | None) -> None:
-        """Remove the stored snapshots behind which the log is gone; `stored` is what the store has, None to ask it when that is due.
+        """Remove the stored snapshots after which the log is gone; `stored` is what the store has, None to ask it when that is due.
 
         Raises `SnapshotStoreFailed`, and its `SnapshotsLost`.
         """

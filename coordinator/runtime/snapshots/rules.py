@@ -16,6 +16,6 @@ class SnapshotRules:
     interval_ms: int = 3_600_000
     """Time after which a snapshot is taken if there is any new entry; 0 takes none because of the time."""
     lag_time_max_ms: int = 7 * 86_400_000
-    """How long a replica that lags behind holds the log's beginning for itself."""
+    """How long a replica that lags holds the log's beginning for itself."""
     off_because: str = ""
     """Why this node takes no snapshots and prunes nothing, as a sentence; empty when it does."""

@@ -69,7 +69,7 @@ class SnapshotTaker:
         self._awaited_id = -1
 
     def marked(self, marked: Marked) -> None:
-        """The state database of the replica stands at a mark."""
+        """The state database of the replica ends at a mark."""
         if not marked.is_trimming:
             self.marks.append((marked.header.applied_offset, marked.header.digest))
         awaited, pinned = self._awaited, marked.pinned
@@ -125,7 +125,7 @@ class SnapshotTaker:
             raise SnapshotNotTaken("write", "the state was not pinned at the mark")
         if marked.is_trimming:
             await in_thread(self._background, pinned.close)
-            raise SnapshotNotTaken("mark", "deleted batches were still being counted out of their files; it is tried again")
+            raise SnapshotNotTaken("mark", "deleted batches were still being subtracted from their files; it is tried again")
 
         def write() -> SnapshotFile:
             try:
