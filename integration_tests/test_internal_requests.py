@@ -79,6 +79,6 @@ def test_a_node_with_another_secret_says_so_and_so_do_the_others(service: Servic
     """Last in this module: the stranger takes part in the group, and leads what nobody can be told of."""
     stranger = service.add(3, internal_secret_file=str(service.folder / "secret"))
     stranger.start()
-    wait_until(lambda: "another node does not let this one in" in stranger.log_text(), "the stranger to say that it is not let in")
+    wait_until(lambda: "another node refuses the login of this one" in stranger.log_text(), "the stranger to say that it is not let in")
     others = [service.nodes[1], service.nodes[2]]
     wait_until(lambda: any("by SCRAM-SHA-256: wrong password" in one.log_text() for one in others), "a node to say so")

@@ -194,10 +194,10 @@ async def test_the_last_acls_of_kafka_count_while_it_is_silent_which_is_said_onc
     assert rules.failures == 4
     assert rules.age_s is not None
     assert [one.getMessage() for one in caplog.records if one.name == "coordinator.access"] == [
-        "Kafka does not tell its ACLs: no answer within 3 s; until it does, only super.users may do anything",
-        "Kafka tells its ACLs again acls=1",
-        "Kafka does not tell its ACLs: no answer within 3 s; until it does, its last known ACLs stay in force",
-        "Kafka tells its ACLs again acls=2",
+        "Kafka does not give its ACLs: no answer within 3 s; until it does, only super.users may do anything",
+        "Kafka gives its ACLs again acls=1",
+        "Kafka does not give its ACLs: no answer within 3 s; until it does, its last known ACLs stay in force",
+        "Kafka gives its ACLs again acls=2",
     ]
 
 

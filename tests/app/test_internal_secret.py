@@ -146,8 +146,8 @@ async def test_the_secret_of_kafka_is_asked_for_until_it_is_known_and_again_when
     assert knew == [None, None, None, None, FIRST, FIRST]
     assert source.nodes.secret == SECOND
     assert [one.getMessage() for one in caplog.records if one.name == "coordinator.access"] == [
-        "Kafka does not tell the nodes' secret: not allowed: allow it; until it does, other nodes do not know this one",
-        "Kafka tells the nodes' secret again",
-        "Kafka does not tell the nodes' secret: not allowed: allow it; until it does, the last one goes on to count",
-        "Kafka tells the nodes' secret again",
+        "Kafka does not give the nodes' secret: not allowed: allow it; until it does, other nodes do not know this one",
+        "Kafka gives the nodes' secret again",
+        "Kafka does not give the nodes' secret: not allowed: allow it; until it does, the last one stays in force",
+        "Kafka gives the nodes' secret again",
     ]

@@ -294,7 +294,7 @@ class KafkaAdmin:
 
     def _group_members(self) -> frozenset[str]:
         if self._group_id is None:
-            raise AssertionError("this administration was not told which group the service has")
+            raise AssertionError("this administration does not know the group of the service")
         return describe_members(self._admin_properties, self._group_id, self._timeout_s)
 
 

@@ -69,7 +69,7 @@ class PooledPeers:
         now_s = time.monotonic()
         if now_s - self._said_s.get((host, port), -QUIET_S) >= QUIET_S:
             self._said_s[host, port] = now_s
-            LOG.warning("another node does not let this one in: %s; do all nodes have the same internal.* settings?", why)
+            LOG.warning("another node refuses the login of this one: %s; do all nodes have the same internal.* settings?", why)
 
     async def close(self) -> None:
         """Close every connection; calls under way end with `PeerUnavailable`."""

@@ -82,7 +82,7 @@ class ListenersSecurity:
             try:
                 await self._look()
             except Exception:  # any fault of a file may be repaired at the next look
-                LOG.exception("the files of the listeners were not looked at")
+                LOG.exception("checking the files of the listeners failed")
 
     async def _look(self) -> None:
         loop = asyncio.get_running_loop()

@@ -126,7 +126,7 @@ class SqliteDirectory:
         except OSError as error:
             if error.errno in LOST:
                 raise directory_failed(self._folder, "used", error) from error
-            LOG.warning("probe of a data directory says nothing path=%s error=%r", self.path, str(error))
+            LOG.warning("probe of a data directory is inconclusive path=%s error=%r", self.path, str(error))
         try:
             room = room_of(self._folder)
         except OSError as error:

@@ -118,7 +118,7 @@ class StateDatabases:
                     return -1
                 header = header_at(path)
             except StateCorrupt as damaged:
-                LOG.warning("state database is of no use path=%s reason=%r", path, str(damaged))
+                LOG.warning("state database cannot be used path=%s reason=%r", path, str(damaged))
                 return -1
             if header is None or (header.cluster_id, header.topic_id, header.metadata_partition) != (cluster_id, topic_id, partition):
                 return -1

@@ -82,7 +82,7 @@ class Access:
             message = f"{peer.principal} may not do {operation.name}, which only nodes of this service do"
             return Outcome(error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, message=message)
         if self._granted(peer) is None:
-            message = "it is not known yet who may do what, because Kafka has not told its ACLs; retry"
+            message = "it is not known yet who may do what, because Kafka has not given its ACLs; retry"
             return Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=message)
         needed = " or ".join(sorted(one.name for one in operation.acl))
         principal = str(peer.principal)

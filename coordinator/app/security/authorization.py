@@ -39,7 +39,7 @@ def rules_of_kafka(settings: Settings, bindings: Iterable[Binding] | None) -> Ru
 
 
 class KafkaRules:
-    """Keeps the rules of authorizer=kafka current. While Kafka does not answer, those that it told last go on to count."""
+    """Keeps the rules of authorizer=kafka current. While Kafka does not answer, its last known ones stay in force."""
 
     def __init__(
         self, *, read: Callable[[], Awaitable[frozenset[Binding]]], changed: Callable[[frozenset[Binding]], None], interval_ms: int
@@ -78,7 +78,7 @@ class KafkaRules:
             self.failures += 1
             if not self._is_silent:
                 consequence = "only super.users may do anything" if self._known is None else "its last known ACLs stay in force"
-                LOG.warning("Kafka does not tell its ACLs: %s; until it does, %s", error, consequence)
+                LOG.warning("Kafka does not give its ACLs: %s; until it does, %s", error, consequence)
             self._is_silent = True
             return False
         except Exception:  # without this task a right that Kafka takes away would hold for ever
@@ -87,7 +87,7 @@ class KafkaRules:
             return False
         self._answered_s = time.monotonic()
         if self._is_silent:
-            LOG.info("Kafka tells its ACLs again acls=%d", len(bindings))
+            LOG.info("Kafka gives its ACLs again acls=%d", len(bindings))
         self._is_silent = False
         if bindings != self._known:
             self._known = bindings

@@ -95,11 +95,11 @@ class KafkaSecret:
         except SecretUnavailable as error:
             if not self._is_silent and not error.is_coming:
                 self._is_silent = True
-                consequence = "other nodes do not know this one" if self.nodes.secret is None else "the last one goes on to count"
-                LOG.warning("Kafka does not tell the nodes' secret: %s; until it does, %s", error, consequence)
+                consequence = "other nodes do not know this one" if self.nodes.secret is None else "the last one stays in force"
+                LOG.warning("Kafka does not give the nodes' secret: %s; until it does, %s", error, consequence)
             return False
         if self._is_silent:
-            LOG.info("Kafka tells the nodes' secret again")
+            LOG.info("Kafka gives the nodes' secret again")
         self._is_silent = False
         self.nodes.learn(secret)
         return True

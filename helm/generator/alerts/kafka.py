@@ -95,7 +95,7 @@ KAFKA: Final = (
         looks_at=("diskless_coordinator_acl_age_seconds", "diskless_coordinator_acl_refresh_failures_total"),
         wait="1m",
         severity=AlertSeverity.WARNING,
-        summary="Kafka does not tell its ACLs",
+        summary="Kafka does not give its ACLs",
         description=(
             "{{ $labels.instance }} heard the ACLs of Kafka {{ $value | humanizeDuration }} ago; changes since then do not count there."
         ),
@@ -105,7 +105,7 @@ KAFKA: Final = (
                 " A node that starts now serves only super.users."
             ),
             look=(
-                "The reason in the log of the process (`Kafka does not tell its ACLs`).",
+                "The reason in the log of the process (`Kafka does not give its ACLs`).",
                 "Whether the principal of the nodes still has DESCRIBE on the cluster (kafka-acls --list --cluster).",
             ),
             commands=(STATUS, DOCTOR),
