@@ -1,4 +1,4 @@
-"""What must come true behind the last fault of a run: everything heals, and all replicas agree with each other and with the log.
+"""What must come true after the last fault of a run: everything heals, and all replicas agree with each other and with the log.
 
 ending = Ending(scenario=..., judge=..., clients=..., processes=..., objects=...)
 while unwell := ending.look(): ...  # some virtual time later

@@ -30,13 +30,13 @@ STRAY_TERM = 77
 UNKNOWN_SCHEMA = b"\xc3\x01" + b"a newer." + b"body"
 NOWHERE = Endpoint(listener="PLAINTEXT", host="nowhere", port=1)
 HARMLESS = frozenset({"cut", "directory", "expire", "future", "ghost", "lag", "lock", "lose_all", "network", "replay", "slow", "stray"})
-"""Faults that end no term by themselves: a leader leads on until somebody else's claim is in force."""
+"""Faults that end no term by themselves: a leader leads on until another process's claim is in force."""
 HARMLESS_FATES = frozenset({"NO_OFFSET", "FURTHER_ON"})
 """Fates of produced entries that end no term either."""
 TEAR_S = (0.0, 0.002)
 """How long after an entry of a transaction was produced its process ends: some entries have landed then."""
 STEP_WAIT_S, STEP_LOOK_S = 4.0, 0.002
-"""How long a step of a snapshot is waited for, and how long until somebody looks again."""
+"""How long a step of a snapshot is waited for, and how long until the next look."""
 LOST_CHANCE = 0.3
 REFETCH_S = (0.0, 0.3)
 """How long after a thaw fetching goes on."""
@@ -164,7 +164,7 @@ class FaultMaker:
         await node.workers.snapshots.take(partition, 3_000)
 
     def _kill_at(self, fault: Fault, end_s: float) -> None:
-        """Kill whoever is at the step, or look again a moment later."""
+        """Kill the process that is at the step, or look again a moment later."""
         for process in self._processes.values():
             known = None if process.node is None else process.node.workers.snapshots.describe(fault.partition)
             if known is not None and known.step == fault.detail:
@@ -181,7 +181,7 @@ class FaultMaker:
 
     def _restart(self, fault: Fault) -> None:
         process = self._processes[fault.node]
-        # Once stopped, a process is started again by whoever stopped it, faults or not.
+        # A stopped process is started again by the fault that stopped it, whatever else happens.
         process.stop_cleanly(lambda: self._start_later(process, fault.duration_s))
 
     def _upgrade(self, fault: Fault) -> None:

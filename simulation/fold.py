@@ -6,8 +6,8 @@ the same epoch and term. Another entry counts iff its epoch and term are in forc
 What counts between TransactionBegan and TransactionEnded takes effect at the end, or never if a claim comes before it.
 An entry that a stranger forged, in the name of the term in force and against what the log says, uses up its seq and is void; an
 open transaction is void with it. The leader learns of the forgery only when it reads it: what it had under way by then was decided
-without the void one before it, is acknowledged to nobody, and is void as well where it contradicts the log. When a leader writes a
-contradiction in a term that nobody disturbed, that is a violation.
+without the void one before it, is never acknowledged, and is void as well where it contradicts the log. When a leader writes a
+contradiction in an undisturbed term, that is a violation.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class LogFold:
         self.is_forged = False
         """Whether the next entry is made to contradict the log."""
         self.forged: set[int] = set()
-        """Where such entries stand, and those of a leader that the forgery made contradict the log."""
+        """The offsets of such entries, and of those of a leader that the forgery made contradict the log."""
         self._is_disturbed = False
         """Whether a forged entry has taken a seq from the leader of this term."""
         self.files: dict[str, FileCommitted] = {}
@@ -151,7 +151,7 @@ class LogFold:
         """The data directories of replicas, by node and metadata partition; of partition 0 only."""
         self.in_force = EntryKey(0, 0, 0)
         self.positions: list[tuple[int, int, int, int]] = []
-        """For each offset the epoch, term and seq in force behind it, and the log's time."""
+        """For each offset the epoch, term and seq in force after it, and the log's time."""
 
     def take(self, offset: int, key: bytes | None, value: bytes | None) -> str | None:
         """Take the next message; returns what it means, None when it is void. Raises `Violation`."""

@@ -56,7 +56,7 @@ def _forged_file(fold: LogFold, kind: str, chance: float) -> list[Record] | None
         case "again":
             return [replace(following, object_key=record.object_key)]
         case "sequence":
-            # Far from every sequence of the clients, and of epochs they know: beside what is remembered whoever wrote last.
+            # Far from every sequence of the clients, and of epochs they know: beside what is remembered of any writer.
             known = _producers_known(fold, record)
             return [_changed(following, lambda one: one if one.producer_id < 0 else one._replace(base_sequence=FAR))] if known else None
         case "two files":

@@ -1,4 +1,4 @@
-"""The rules of a run: what was promised to somebody must hold, whatever went wrong.
+"""The rules of a run: every promise must hold, whatever went wrong.
 
 The judge sees every entry as it lands in a log, every request as it reaches a node and every answer as it leaves one.
 It folds the logs by the rules every replica must follow, written anew here (`LogFold`), and compares: it trusts no
@@ -44,7 +44,7 @@ OUT_OF_RANGE = 1
 INVALID_REQUEST = 42
 NOT_FOUND = 91
 CONTRADICTION = "contradict"
-"""In the reason why a replica failed that read a forged entry, or is told of one in its term."""
+"""In the reason why a replica failed that read a forged entry, or was accused of one in its term."""
 LOG_AHEAD_MS_MAX = 20_000
 """The limit for leaders (clock.skew.max.ms), and what a clock gains while its process is frozen."""
 STORM_WINDOW_S = 3.0
@@ -53,7 +53,7 @@ STORM_TURNS_MAX = 6
 
 @dataclass(slots=True)
 class JudgedTopic:
-    """A topic as the clients know it. `is_going` from the moment somebody asks for its deletion."""
+    """A topic as the clients know it. `is_going` from the moment a client asks for its deletion."""
 
     topic_id: bytes
     name: str
@@ -84,7 +84,7 @@ class FileFloor:
 
 @dataclass(slots=True)
 class Promises:
-    """The greatest offsets somebody was told, and the owners that acknowledged their shares of files."""
+    """The greatest offsets that a client was told, and the owners that acknowledged their shares of files."""
 
     high_watermark: dict[Where, int] = field(default_factory=dict)
     log_start: dict[Where, int] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class Judge:
         self.supported_levels: dict[int, int] = {}
         """The schema level that the version of each node supports."""
         self.may_terms_end = False
-        """Whether something has happened that may end a term without a claim of somebody else."""
+        """Whether something has happened that may end a term without a claim of another process."""
         self._story = story
         self._now_s = now_s
         self._stop = stop
@@ -334,7 +334,7 @@ class Judge:
         return sum(len(list(fold.batches_of(key))) for fold in self.folds)
 
     def _is_gone(self, key: str) -> bool:
-        """Whether somebody was told that every batch of a file is deleted."""
+        """Whether a client was told that every batch of a file is deleted."""
         log_start = self.promises.log_start
         return all(
             self.topics[where[0]].is_deleted or last_offset < log_start.get(where, 0)

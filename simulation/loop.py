@@ -185,7 +185,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 return
             try:
                 done.set_result(func(*args))
-            except Exception as error:  # noqa: BLE001 - handed to whoever waits
+            except Exception as error:  # noqa: BLE001 - handed to the waiter
                 done.set_exception(error)
 
         self.call_at(executor.next_end_s(self._time.now_s), run)

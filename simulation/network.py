@@ -1,4 +1,4 @@
-"""The network between clients and nodes, and among nodes: it delays, loses, and delivers what nobody waits for any more."""
+"""The network between clients and nodes, and among nodes: it delays, loses, and delivers answers that are no longer awaited."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Network:
         if delay_s is not None:
             self._world.call_later(delay_s, arrive)
         if self.double and self._rng.random() < self.double:
-            # A retry of some layer below: it arrives when nobody waits for it any more.
+            # A retry of some layer below: it arrives when it is no longer awaited.
             self._world.call_later(self._rng.uniform(*LATE_S), arrive)
         timer = sender.call_later(timeout_s, give_up)
         try:

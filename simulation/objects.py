@@ -1,6 +1,6 @@
 """The rules of objects: none goes that a live batch needs or that a reader was just told of, and all others go in the end.
 
-Every deletion in the store is judged against the meaning of the logs at that moment, whoever deletes and for whatever reason.
+Every deletion in the store is judged against the meaning of the logs at that moment, independent of the deleter and its reason.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TOLD = "readers find what they were told of"
 YOUNG = "no young commit is refused"
 PLAIN = "objects that no file can have stay, and are committed by nobody"
 MEASURED_S = 0.3
-"""How far the clocks of nodes may be off that nobody has touched: they are compared with the brokers' every now and then."""
+"""How far the untouched clocks of nodes may be off: they are compared with the brokers' every now and then."""
 
 
 class JudgedObjects:
@@ -63,7 +63,7 @@ class JudgedObjects:
                 self._broken(NEEDED, f"{key} was deleted before coordinator {partition} committed batches of it")
 
     def found(self, keys: Iterable[str]) -> None:
-        """A reader was told of batches in these objects: it has half of the grace to read them."""
+        """A reader got an answer about batches in these objects: it has half of the grace to read them."""
         if self._are_clocks_true:
             until_s = self._now_s() + self._life.grace_s / 2
             self._told_s.update((key, until_s) for key in keys)
@@ -90,7 +90,7 @@ class JudgedObjects:
             self._broken(YOUNG, f"{who}, refused for good {age_s:.2f} s after it was uploaded")
 
     def left(self, keys: Iterable[str]) -> list[str]:
-        """The objects that should be gone by now: those that nobody needs; if orphans are not looked for, of committed files only.
+        """The objects that should be gone by now: those that no state needs; if orphans are not looked for, of committed files only.
 
         A clock that is hours ahead dates what becomes empty then as far in the future, and the object goes that much later: after life.
         """

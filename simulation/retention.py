@@ -19,7 +19,7 @@ KEPT = "retention deletes nothing that is to be kept"
 GOES = "what is past retention goes"
 LOGGED = "acknowledged settings are in the log"
 MEASURED_MS = 300
-"""How far the clocks of nodes may be off that nobody has touched: they are compared with the brokers' every now and then."""
+"""How far the untouched clocks of nodes may be off: they are compared with the brokers' every now and then."""
 LATE_MS = 3_000
 """How much later than at its time a batch may go when all is well."""
 EVERYTHING = 1 << 62
@@ -46,7 +46,7 @@ class JudgedRetention:
     ) -> None:
         self.life = life
         self.expired_batches = 0
-        """How many batches nobody but retention has deleted."""
+        """How many batches only retention has deleted."""
         self._folds = folds
         self._now_s = now_s
         self._broken = broken

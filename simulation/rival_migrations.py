@@ -235,7 +235,7 @@ class CoordinatorCalls:
             raise error_of(outcome.error, outcome.message or "")
 
     async def take_surely(self, step: MigrationStep) -> None:
-        """Take a step, or have it refused, as somebody does who repeats it until the answer is there."""
+        """Take a step, or have it refused, as a client that repeats it until the answer is there."""
         await asyncio.sleep(self._rng.uniform(*DELAY_S))
         self._take(step)
 
@@ -273,7 +273,7 @@ class CoordinatorCalls:
         return self.state()
 
     def state(self) -> DisklessLogState:
-        """Where the migration stands."""
+        """The state of the migration."""
         [[answer]] = self.leader.ask(DescribeDisklessLogs(partitions=[NamedLog(TOPIC_ID, 0)]))  # type: ignore[misc]
         facts = answer.facts  # type: ignore[union-attr]
         return DisklessLogState(state=STATES[facts.origin], **facts._asdict())  # type: ignore[arg-type]
@@ -332,7 +332,7 @@ class _Life:
         self._is_stopped = False
         self._drivers: list[asyncio.Task[None]] = []
         self._holds_until_s = self._rng.choice((0.0, self._rng.uniform(2.0, FAULTS_S)))
-        """Before, nobody writes to the diskless log: then it can be taken back."""
+        """Before, no client writes to the diskless log: then it can be taken back."""
 
     def _failed(self, _: object, context: dict[str, object]) -> None:
         error = context.get("exception")

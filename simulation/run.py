@@ -59,7 +59,7 @@ EXPIRY_MS = 700
 CLEANER_MS = 150
 CLEANED_FILES_MAX = 20
 FILES_GO_S = 120.0
-"""How long after the last fault the last object may go: a cleaner that met failures rests for long."""
+"""How long after the last fault the last object may go: a cleaner that met failures pauses for long."""
 SCAN_GRACE_S = 0.5
 STALLED_S = 6.0
 FAST_FOLDER = Path("/dev/shm")
@@ -172,7 +172,7 @@ class WatchedLog(FakeLog):
         return offset
 
     def delete_before(self, offset: int) -> None:
-        """Delete entries: a snapshot must stand for them."""
+        """Delete entries: a snapshot must replace them."""
         super().delete_before(offset)
         self._on_pruned(self._partition, offset)
 
@@ -193,7 +193,7 @@ def limits_of(scenario: Scenario) -> Limits:
 
 
 def file_rules_of(scenario: Scenario) -> FileRules | None:
-    """The rules of every node for objects that nobody needs."""
+    """The rules of every node for objects that no state needs."""
     life = scenario.files
     if life is None:
         return None

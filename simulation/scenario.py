@@ -115,7 +115,7 @@ class SimulatedRestore:
     finished_s: float
     """When the operator calls the restore finished."""
     lost_files: int = 3
-    """How many files were committed behind the snapshots: their objects are in the store, and no state knows them."""
+    """How many files were committed after the snapshots: their objects are in the store, and no state knows them."""
 
     @staticmethod
     def random(seed: int, duration_s: float) -> SimulatedRestore | None:
@@ -153,7 +153,7 @@ class Scenario:
     files: SimulatedFiles | None = None
     """None: files have no objects, and none is ever deleted."""
     retention: SimulatedRetention | None = None
-    """None: batches are kept for ever, and nobody changes that."""
+    """None: batches are kept for ever, and no client changes that."""
     restore: SimulatedRestore | None = None
     """None: the log begins with nothing."""
     old_nodes: tuple[int, ...] = ()
@@ -266,7 +266,7 @@ Draw = Callable[[random.Random, Fault], Fault]
 STRAYS = ("no key", "short key", "huge epoch", "bad claim", "false claim", "twin", "alien")
 LOADING = "load"
 SNAPSHOT_STEPS = ("mark", "write", "upload", "commit", "verify", "prune", "clean up", LOADING)
-"""Where a process is killed that takes, verifies or loads a snapshot, or prunes behind it."""
+"""Where a process is killed that takes, verifies or loads a snapshot, or prunes to it."""
 MOVE_STEPS = ("copy", "assign", "close", "adopt", "load")
 """Where a process is killed that moves a replica into another data directory."""
 FORGERIES = ("offset", "partition", "again", "sequence", "garbage", "two files", "far deletion", "end")

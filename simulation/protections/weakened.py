@@ -1,7 +1,7 @@
 """Protections of the design that a simulated run can do without, to show that the simulator notices each.
 
 A protection is taken out of the product by patches for the time of one run; the product itself has no switches. What
-is left is the design as somebody might have written it: every weaker version here was broken by a model or an
+is left is the design as it might have been written: every weaker version here was broken by a model or an
 experiment before it was broken by a run.
 """
 

@@ -82,7 +82,7 @@ class Clients:
         return [(topic.topic_id, partition) for topic in live for partition in range(topic.num_partitions)]
 
     def is_going(self, where: Where) -> bool:
-        """Whether somebody asked for the deletion of a partition's topic."""
+        """Whether a client asked for the deletion of a partition's topic."""
         return self.judge.topics[where[0]].is_going
 
 
@@ -160,7 +160,7 @@ class FindingClient(Asker):
 
 
 class DescribingClient(Asker):
-    """Asks whether files have live batches, at whatever node: known ones, and now and then one that nobody committed."""
+    """Asks whether files have live batches, at whatever node: known ones, and now and then one that was never committed."""
 
     async def _turn(self) -> None:
         rng, clients = self._rng, self._clients
@@ -287,7 +287,7 @@ class Admin:
         judge = self._clients.judge
         node_id = self._clients.node_for(where, self._rng)
         await self._clients.ask(node_id, deleting(judge, points, node_id))
-        # Batches deleted a moment ago are not counted out of their files yet.
+        # Batches deleted a moment ago are not subtracted from their files yet.
         keys = list(judge.promises.files)[-RECENT_FILES:]
         if keys:
             await self._clients.ask(node_id, describing(judge, keys, node_id))
