@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from cli.looks.service import NodeView, ReplicaFacts, by_coordinator, lag, leader_of, replicas
 from coordinator.core.topic_rules import ReplicaSets, Severity, TopicExpectations, check_topic
-from coordinator.runtime.ports import TopicFacts
+
+if TYPE_CHECKING:
+    from coordinator.runtime.ports import TopicFacts
 
 CHECK_ORDER = (
     "kafka topic",

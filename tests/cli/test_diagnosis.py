@@ -24,6 +24,7 @@ from cli.doctor.dirs import CHECK as DIRS
 from cli.doctor.files import diagnose_files, diagnose_orphan_scan
 from cli.doctor.migrations import CHECK as MIGRATIONS
 from cli.doctor.nodes import diagnose_narrow_topics
+from cli.doctor.retention import diagnose_retention
 from cli.doctor.security import CHECK as SECURITY
 from cli.doctor.snapshots import CHECK as SNAPSHOTS
 from cli.doctor.snapshots import diagnose_snapshots
@@ -96,6 +97,7 @@ def test_a_healthy_service_has_no_trouble() -> None:
         *diagnose_snapshots([], 1024, 1000),
         *diagnose_files([], 1000),
         *diagnose_orphan_scan(OrphanScanState(), 1000),
+        *diagnose_retention([], {}),
     ]
     assert troubles(found) == []
     # The object store is asked, not judged; nothing is said of a restore where there was none.

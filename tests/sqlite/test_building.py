@@ -351,3 +351,11 @@ def test_a_row_of_another_type_is_told_as_damage(tmp_path: Path, change: str, pl
 
 def test_snapshots_have_a_folder_of_each_partition(tmp_path: Path) -> None:
     assert databases(tmp_path).snapshot_folder(7) == tmp_path / "snapshots" / "partition-7"
+
+
+@pytest.mark.parametrize("left", [".db.moving", ".db.moving-journal", ".db.moving-wal"])
+def test_what_a_killed_copy_left_is_removed_at_the_next_start(tmp_path: Path, left: str) -> None:
+    unfinished = tmp_path / f"partition-0{left}"
+    unfinished.write_bytes(b"half a copy")
+    assert StateDatabases(tmp_path).partitions() == frozenset()
+    assert not unfinished.exists()

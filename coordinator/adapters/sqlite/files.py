@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-SUFFIXES = ("", "-wal", "-shm")
+SUFFIXES = ("", "-wal", "-shm", "-journal")
 
 
 def files_of(path: Path) -> list[Path]:
-    """The names of a database's files, whether they exist or not: the database, its write-ahead log and the index of that."""
+    """The names of a database's files, whether they exist or not: the database, its write-ahead log and the index of
+    that, and the journal in which a copy is made."""
     return [path.with_name(path.name + suffix) for suffix in SUFFIXES]
 
 

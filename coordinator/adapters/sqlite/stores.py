@@ -29,7 +29,7 @@ OPEN_BYTES_MIN = 1 << 20
 COPY = ".moving"
 """The end of the name of a database that is copied into this directory, until it is adopted."""
 _NAME = re.compile(r"partition-(\d+)\.db")
-_COPY = re.compile(r"partition-\d+\.db\.moving")
+_COPY = re.compile(r"(partition-\d+\.db\.moving)(?:-\w+)?")
 
 
 class StateDatabases:
@@ -101,7 +101,7 @@ class StateDatabases:
             names = [path.name for path in self.directory.iterdir()]
         except OSError as error:
             raise directory_failed(self.directory, "read", error) from error
-        for unfinished in filter(_COPY.fullmatch, names):
+        for unfinished in {found[1] for name in names if (found := _COPY.fullmatch(name)) is not None}:
             remove_database(self.directory / unfinished)
         return frozenset(int(found[1]) for name in names if (found := _NAME.fullmatch(name)) is not None)
 
