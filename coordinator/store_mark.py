@@ -30,7 +30,7 @@ class PrefixTaken(StoreError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
+class MarkedService:
     """The log of a service; `topic_id` is text."""
 
     cluster_id: str
@@ -44,16 +44,16 @@ class Service:
 class Mark:
     """The content of a mark. A service that has changed its prefix may have live files below the earlier ones for as long as it exists."""
 
-    service: Service
+    service: MarkedService
     wal_prefixes: tuple[str, ...]
 
 
-def mark_key(service: Service) -> str:
+def mark_key(service: MarkedService) -> str:
     """Return the key of a service's mark."""
     return f"{MARKS}{service.topic_id}.json"
 
 
-async def is_marked(store: ObjectStore, service: Service) -> bool:
+async def is_marked(store: ObjectStore, service: MarkedService) -> bool:
     """Whether the store has the mark of a service. Raises `StoreError` and its kinds."""
     mark = await _read(store, mark_key(service))
     return mark is not None and mark.service == service
@@ -69,7 +69,7 @@ async def put_mark(store: ObjectStore, mark: Mark) -> None:
         await store.put(key, written_mark(mark))
 
 
-async def take_over_mark(store: ObjectStore, mark: Mark, former: Service) -> None:
+async def take_over_mark(store: ObjectStore, mark: Mark, former: MarkedService) -> None:
     """Mark the store for a service that has all files of a former one, whose mark goes. Raises `StoreError` and its kinds."""
     found = await _read(store, mark_key(former))
     if found is not None:
@@ -85,7 +85,7 @@ def written_mark(mark: Mark) -> bytes:
     return json.dumps(asdict(mark)).encode()
 
 
-async def check_alone(store: ObjectStore, prefix: str, own: Collection[Service]) -> None:
+async def check_alone(store: ObjectStore, prefix: str, own: Collection[MarkedService]) -> None:
     """Raises `PrefixTaken` when a service other than `own` has WAL files below a prefix, or below one that is part of the other.
 
     A mark that cannot be read may be that of any. Raises `StoreError` and its kinds.
@@ -122,7 +122,7 @@ def _decode(data: bytes) -> Mark | None:
         if not isinstance(prefixes, list) or not prefixes:
             return None
         return Mark(
-            service=Service(cluster_id=str(service["cluster_id"]), topic_id=str(service["topic_id"])),
+            service=MarkedService(cluster_id=str(service["cluster_id"]), topic_id=str(service["topic_id"])),
             wal_prefixes=tuple(map(str, prefixes)),
         )
     except (ValueError, TypeError, KeyError, RecursionError):

@@ -25,7 +25,7 @@ from coordinator.object_store import ObjectMissing, ObjectStore, StoreUnavailabl
 from coordinator.protocol import messages as m
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import encode
-from coordinator.store_mark import Mark, Service, WrongStore, put_mark
+from coordinator.store_mark import Mark, MarkedService, WrongStore, put_mark
 from records.compression import Compression
 from records.record_batch import Record, StoredRecord, header_name
 from tests.client.scripted import ScriptedCluster, ScriptedNode, Trouble, scripted
@@ -374,7 +374,7 @@ async def test_values_of_wrong_types_are_named(cluster: ScriptedCluster, store: 
 
 def marked(cluster: ScriptedCluster, **other: str) -> Mark:
     """The mark of the scripted service, or of one that differs."""
-    service = Service(**{"cluster_id": "c", "topic_id": topic_id_text(cluster.metadata_topic_id), **other})
+    service = MarkedService(**{"cluster_id": "c", "topic_id": topic_id_text(cluster.metadata_topic_id), **other})
     return Mark(service=service, wal_prefixes=("wal/",))
 
 

@@ -7,6 +7,6 @@ from pathlib import Path
 import pytest
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def folder_of_objects(tmp_path: Path) -> None:
     (tmp_path / "objects").mkdir()

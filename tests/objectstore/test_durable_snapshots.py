@@ -18,7 +18,7 @@ from tests.waiting import stays, until
 
 
 @pytest.fixture(params=["fake", "memory", "local"])
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> SnapshotWorld:
+def world(request: pytest.FixtureRequest, tmp_path: Path, folder_of_objects: None) -> SnapshotWorld:
     folder = tmp_path / "files"
     folder.mkdir()
     match request.param:

@@ -30,6 +30,8 @@ from coordinator.object_store import (
 from simulation.fakes.objects import FakeObjectStore
 from simulation.fakes.snapshots import FakeObjects
 
+pytestmark = pytest.mark.usefixtures("folder_of_objects")
+
 S3_URL = os.environ.get("DISKLESS_TEST_S3_URL")
 S3_OPTIONS = dict(pair.split("=", 1) for pair in os.environ.get("DISKLESS_TEST_S3_OPTIONS", "").split(",") if pair)
 
@@ -261,7 +263,6 @@ def test_one_object_that_stays_keeps_no_other_of_a_folder(tmp_path: Path) -> Non
 
 def test_the_folder_itself_may_be_behind_links(tmp_path: Path) -> None:
     (tmp_path / "disk" / "wal").mkdir(parents=True)
-    (tmp_path / "objects").mkdir()
     (tmp_path / "objects" / "wal").symlink_to(tmp_path / "disk" / "wal")
     store = open_store(f"file://{tmp_path}/objects")
 
@@ -359,7 +360,7 @@ def test_unreachable_store_is_unavailable_and_ping_says_so_quickly() -> None:
     [
         ("s3://bucket", {"bogus": "1"}, "bogus"),
         ("memory://", {"region": "x"}, "takes no options"),
-        ("file:///dev/null/x", {}, "mount the folder"),
+        ("file:///dev/null/x", {}, "mount or create it"),
         ("az://account", {}, "name the container"),
     ],
 )

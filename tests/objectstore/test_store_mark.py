@@ -9,12 +9,12 @@ import pytest
 from coordinator.adapters.objectstore import open_store
 from coordinator.object_store import ObjectStore, is_key
 from coordinator.runtime.files.keys import kept_prefixes, why_no_file
-from coordinator.store_mark import MARKS, Mark, PrefixTaken, Service, check_alone, is_marked, mark_key, put_mark, take_over_mark
+from coordinator.store_mark import MARKS, Mark, MarkedService, PrefixTaken, check_alone, is_marked, mark_key, put_mark, take_over_mark
 from tests.objectstore.failing_store import FailingStore
 from tests.objectstore.test_object_store import listed
 
-OURS = Service(cluster_id="kafka", topic_id="AAAAAAAAAAAAAAAAAAAAAQ")
-OTHER = Service(cluster_id="other", topic_id="AAAAAAAAAAAAAAAAAAAAAg")
+OURS = MarkedService(cluster_id="kafka", topic_id="AAAAAAAAAAAAAAAAAAAAAQ")
+OTHER = MarkedService(cluster_id="other", topic_id="AAAAAAAAAAAAAAAAAAAAAg")
 NO_PREFIX = b'{"service": {"cluster_id": "kafka", "topic_id": "AAAAAAAAAAAAAAAAAAAAAQ"}, "wal_prefixes": []}'
 DAMAGE = [
     NO_PREFIX,
@@ -97,7 +97,7 @@ def test_a_restored_service_has_the_prefixes_of_the_former_one(store: ObjectStor
         for _ in range(2):  # a node may be killed at any moment, and the next one begins anew
             await take_over_mark(store, Mark(service=OURS, wal_prefixes=("data/",)), OTHER)
         assert await listed(store, "") == [mark_key(OURS)]
-        third = Service(cluster_id="kafka", topic_id="AAAAAAAAAAAAAAAAAAAAAw")
+        third = MarkedService(cluster_id="kafka", topic_id="AAAAAAAAAAAAAAAAAAAAAw")
         for prefix in ("old/", "wal/", "data/"):
             with pytest.raises(PrefixTaken, match=f"topic id {OURS.topic_id}, has files below {prefix}, and"):
                 await check_alone(store, prefix, [third])

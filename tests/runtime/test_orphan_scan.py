@@ -32,7 +32,7 @@ from coordinator.runtime.files.scan_record import (
     record_key,
     save_record,
 )
-from coordinator.store_mark import MARKS, Mark, Service, mark_key, put_mark, written_mark
+from coordinator.store_mark import MARKS, Mark, MarkedService, mark_key, put_mark, written_mark
 from integration_tests.s3 import RealS3, find_gateway
 from records.model import Restored
 from tests.runtime.made_coordinators import MadeCoordinators
@@ -44,7 +44,7 @@ AGE_MS = 4_500_000
 OLD_MS = NOW_MS - AGE_MS - 1
 PREFIX = "wal/"
 RULES = ScanRules(prefix=PREFIX, age_ms=AGE_MS, interval_ms=3_600_000)
-SERVICE = Service(cluster_id="kafka", topic_id=topic_id_text(bytes(15) + b"\1"))
+SERVICE = MarkedService(cluster_id="kafka", topic_id=topic_id_text(bytes(15) + b"\1"))
 
 
 class MadeStore:
@@ -103,7 +103,7 @@ class World:
     now_ms: int = NOW_MS
     is_leading: bool = True
     restoration: Restoration | None = None
-    service: Service = SERVICE
+    service: MarkedService = SERVICE
     lasting_problem: str = ""
     is_found: bool = True
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
@@ -476,7 +476,7 @@ async def test_a_round_stops_where_the_directory_is_led_no_more() -> None:
     assert sorted(made.store.objects) == keys[1000:]
 
 
-OTHER = Service(cluster_id="other", topic_id=topic_id_text(bytes(15) + b"\2"))
+OTHER = MarkedService(cluster_id="other", topic_id=topic_id_text(bytes(15) + b"\2"))
 
 
 @pytest.mark.parametrize("prefix", [PREFIX, "wal/part/", "wal/part/of/it/"])
@@ -563,7 +563,7 @@ async def test_a_restore_that_is_not_finished_stops_scans_unless_forced() -> Non
     made = world([ulid(1)])
     await made.run_new()
     made.store.objects[ulid(2)] = obj(ulid(2))
-    made.service = Service(cluster_id="new", topic_id="of the restored log")
+    made.service = MarkedService(cluster_id="new", topic_id="of the restored log")
     made.restoration = restored(is_finished=False)
     scan = made.scanner()
     refused = scan.begin(is_forced=False)

@@ -17,7 +17,7 @@ from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import DescribeNodeResponse
 from coordinator.runtime.files.store_marking import MISSING_S, REST_S, StoreMarking
 from coordinator.runtime.ports import PeerUnavailable
-from coordinator.store_mark import Service, is_marked, mark_key
+from coordinator.store_mark import MarkedService, is_marked, mark_key
 from records.model import Endpoint, NodeRegistered
 from simulation.fakes.objects import FakeObjectStore, StoreFault
 from simulation.fakes.snapshots import FakeObjects
@@ -27,7 +27,7 @@ from tests.runtime.nodes import context_of, in_memory, running
 
 OTHER_LISTENER = 0
 """The port of a listener at which no other node is reached."""
-SERVICE = Service(cluster_id="kafka", topic_id="AAAAAAAAAAAAAAAAAAAAAQ")
+SERVICE = MarkedService(cluster_id="kafka", topic_id="AAAAAAAAAAAAAAAAAAAAAQ")
 
 
 class World:
@@ -39,7 +39,7 @@ class World:
         self.fault = StoreFault.NONE
         self.fault_of: Callable[[str], StoreFault] = lambda _call: self.fault
         self.leader = 0
-        self.service: Service | None = SERVICE
+        self.service: MarkedService | None = SERVICE
         self.nodes: dict[int, StoreMarking] = {}
         self.unreachable = {OTHER_LISTENER}
         self.directory = Directory()

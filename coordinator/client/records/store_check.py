@@ -9,7 +9,7 @@ from coordinator.client.errors import Unavailable
 from coordinator.client.routing.discovery import DIRECTORY
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import topic_id_text
-from coordinator.store_mark import Service, WrongStore, is_marked, mark_key
+from coordinator.store_mark import MarkedService, WrongStore, is_marked, mark_key
 
 if TYPE_CHECKING:
     from coordinator.client.model import ClusterDescription
@@ -39,7 +39,7 @@ async def check_store(describer: Describer, store: ObjectStore, timeout_ms: int)
         left_ms = max(1, round((until_s - loop.time()) * 1000))
         described = await describer.describe_coordinators(timeout_ms=left_ms)
         if described.cluster_id is not None:
-            service = Service(cluster_id=described.cluster_id, topic_id=topic_id_text(described.metadata_topic_id))
+            service = MarkedService(cluster_id=described.cluster_id, topic_id=topic_id_text(described.metadata_topic_id))
             if not described.is_store_marked or await is_marked(store, service):
                 return
             if any(one.coordinator_id == DIRECTORY and one.leader_id >= 0 for one in described.coordinators):

@@ -25,7 +25,7 @@ from coordinator.runtime.files.rules import ScanRules
 from coordinator.runtime.files.scan_record import UNUSUAL_TOLD_MAX, ScanCounts, ScanRecord, load_record, save_record
 from coordinator.runtime.pauses import doubled
 from coordinator.runtime.ports import KafkaUnavailable, TopicMissing
-from coordinator.store_mark import Mark, Service, check_alone, take_over_mark
+from coordinator.store_mark import Mark, MarkedService, check_alone, take_over_mark
 
 LOG = logging.getLogger("coordinator.files")
 
@@ -82,7 +82,7 @@ class OrphanScan:
         coordinator_count: Callable[[], Awaitable[int]],
         is_leading: Callable[[], bool],
         restoration: Callable[[], Restoration | None],
-        service: Callable[[], Service | None],
+        service: Callable[[], MarkedService | None],
         marking: Marking,
         rng: random.Random,
         clock_ms: Callable[[], int],
@@ -252,12 +252,12 @@ class OrphanScan:
             self._record = await load_record(self._store, self._rules.prefix)
         return self._record
 
-    async def _check_alone(self, store: ObjectStore, service: Service) -> None:
+    async def _check_alone(self, store: ObjectStore, service: MarkedService) -> None:
         """Raises `PrefixTaken` when another service has files where this one scans, and `StoreError`."""
         restored_from = self._restored_from()
         await check_alone(store, self._rules.prefix, {service} if restored_from is None else {service, restored_from})
 
-    async def _take_over(self, store: ObjectStore, service: Service) -> None:
+    async def _take_over(self, store: ObjectStore, service: MarkedService) -> None:
         """Take over the mark of the service that this one was restored from, once the restore is finished: its files are this one's."""
         restored_from, restoration = self._restored_from(), self._restoration()
         if restored_from is not None and restoration is not None and restoration.is_finished:
@@ -269,11 +269,11 @@ class OrphanScan:
             await self._check_alone(store, service)
         await save_record(store, self._rules.prefix, record)
 
-    def _restored_from(self) -> Service | None:
+    def _restored_from(self) -> MarkedService | None:
         restoration = self._restoration()
         if restoration is None:
             return None
-        return Service(cluster_id=restoration.begun.old_cluster_id, topic_id=topic_id_text(restoration.begun.old_topic_id))
+        return MarkedService(cluster_id=restoration.begun.old_cluster_id, topic_id=topic_id_text(restoration.begun.old_topic_id))
 
     def _is_due(self, record: ScanRecord) -> bool:
         if record.is_under_way:

@@ -20,7 +20,7 @@ from coordinator.protocol.messages import DescribeNodeRequest, DescribeNodeRespo
 from coordinator.runtime.failures import NotReadable
 from coordinator.runtime.ports import PeerUnavailable
 from coordinator.runtime.routing.context import NodeContext
-from coordinator.store_mark import Mark, Service, is_marked, mark_key, put_mark, written_mark
+from coordinator.store_mark import Mark, MarkedService, is_marked, mark_key, put_mark, written_mark
 
 LOG = logging.getLogger("coordinator.files")
 
@@ -45,7 +45,7 @@ class StoreMarking:
         *,
         store: ObjectStore | None,
         wal_prefix: str,
-        service: Callable[[], Service | None],
+        service: Callable[[], MarkedService | None],
     ) -> None:
         """`service` names the log of this node, None before it is known."""
         self.problem = ""
@@ -83,7 +83,7 @@ class StoreMarking:
                 pass  # it is time to look
             self._wake.clear()
 
-    async def _look(self, store: ObjectStore, service: Service) -> bool:
+    async def _look(self, store: ObjectStore, service: MarkedService) -> bool:
         """Return whether the store is known to have the mark, when it has been written if that is this node's to do."""
         try:
             why_not = "" if await is_marked(store, service) else await self._why_not_ours(store, service)
@@ -119,7 +119,7 @@ class StoreMarking:
 
     # ---- a store without the mark
 
-    async def _why_not_ours(self, store: ObjectStore, service: Service) -> str:
+    async def _why_not_ours(self, store: ObjectStore, service: MarkedService) -> str:
         """Why a store without the mark is not marked by this node, as a sentence; empty when it is. Raises `StoreError`."""
         what = f"{store.location} has no object {mark_key(service)}, by which this service marks its store"
         if not self._replicas.is_leading(DIRECTORY_PARTITION):

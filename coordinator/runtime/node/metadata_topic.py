@@ -18,7 +18,7 @@ from coordinator.kafka.names import topic_id_text
 from coordinator.runtime.failures import FatalError
 from coordinator.runtime.node.config import NodeConfig
 from coordinator.runtime.ports import Cluster, ClusterRefused, KafkaUnavailable, TopicFacts, TopicMissing
-from coordinator.store_mark import Service
+from coordinator.store_mark import MarkedService
 
 LOG = logging.getLogger("coordinator.node")
 
@@ -38,9 +38,9 @@ class MetadataTopic:
         self._cluster = cluster
         self._rng = rng
 
-    def service(self) -> Service | None:
+    def service(self) -> MarkedService | None:
         """The log of this node; None before Kafka was reached."""
-        return None if self.facts is None else Service(cluster_id=self.facts.cluster_id, topic_id=topic_id_text(self.facts.topic_id))
+        return None if self.facts is None else MarkedService(cluster_id=self.facts.cluster_id, topic_id=topic_id_text(self.facts.topic_id))
 
     async def count_partitions(self) -> int:
         """The number of partitions that the topic has now. Raises `KafkaUnavailable`, `TopicMissing`."""
