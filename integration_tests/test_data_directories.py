@@ -235,9 +235,13 @@ def test_replicas_move_under_load_and_nodes_are_killed_at_every_step(kafka: Kafk
                 "end": lambda: logged(node, "replica moved partition=0"),
             }
             for begin in steps.values():
-                seen = begin()
-                move(service, node, 0, b if 0 in databases(a) else a)
-                at_once(node, seen)
+                is_killed = False
+                while not is_killed:
+                    seen, is_past = begin(), logged(node, "further state database removed partition=0")
+                    move(service, node, 0, b if 0 in databases(a) else a)
+                    is_killed = at_once(node, seen, is_past)
+                    if not is_killed:
+                        load.wait_flowing(coordinators=[0])
                 node.start()
                 load.wait_flowing(timeout_s=120)
                 wait_until(lambda: len([folder for folder in (a, b) if 0 in databases(folder)]) == 1, "one home", PATIENCE_S)

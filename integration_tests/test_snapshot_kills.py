@@ -60,13 +60,16 @@ class Recorder:
             self._failure = failure
 
 
-def at_once(node: CoordinatorProcess, condition: Callable[[], bool]) -> None:
-    """Kill a node as soon as a condition holds, which may hold for a few milliseconds only."""
+def at_once(node: CoordinatorProcess, condition: Callable[[], bool], is_past: Callable[[], bool] = lambda: False) -> bool:
+    """Kill a node as soon as a condition holds, which may be for a few milliseconds only; False when it passed unseen."""
     end_s = time.monotonic() + STEP_TIMEOUT_S
     while not condition():
+        if is_past():
+            return False
         assert time.monotonic() < end_s, f"node {node.node_id} did not come to the step within {STEP_TIMEOUT_S:g} s:\n{node.log_tail()}"
         time.sleep(LOOK_S)
     node.kill()
+    return True
 
 
 def files(node: CoordinatorProcess, pattern: str) -> set[Path]:

@@ -268,7 +268,7 @@ REPLICAS: Final = Section(
         Panel(
             title="Locked state databases",
             help="For how long another connection has locked one: changes wait in memory. `diskless doctor` names the file.",
-            queries=(Query(expr=f"{metric('state_locked_seconds', per_partition=True)} > 0", legend=ON_INSTANCE),),
+            queries=(Query(expr=metric("state_locked_seconds", per_partition=True), legend=ON_INSTANCE),),
             unit=Unit.SECONDS,
         ),
         Panel(
