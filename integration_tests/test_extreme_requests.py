@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import pytest
 
 from cli.dev.kafka import Kafka
-from coordinator.adapters.kafka.agreed_secret import AgreedSecret
 from coordinator.client.routing.connection import ClientConnection
 from coordinator.operations.declaration import Operation
 from coordinator.operations.table import OPERATIONS
@@ -16,7 +15,7 @@ from coordinator.protocol import messages as m
 from coordinator.protocol.api_keys import ApiKey
 from integration_tests.hostile import extreme_messages
 from integration_tests.service import Service
-from integration_tests.test_internal_requests import node_connection
+from integration_tests.test_internal_requests import agreed_connection
 from integration_tests.wire import connected
 
 ANSWER_S = 30.0
@@ -33,13 +32,6 @@ def service(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield made.start(1)
     finally:
         made.stop()
-
-
-async def logged_in(kafka: Kafka, service: Service) -> ClientConnection:
-    """A connection of a node that knows the secret."""
-    group, topic = service.properties["group.id"], service.topic
-    agreed = AgreedSecret(bootstrap_servers=kafka.bootstrap, client_id="c", kafka_properties={}, group_id=group, topic=topic)
-    return await node_connection(service.nodes[1].address, await agreed.agree(None))
 
 
 async def usual_values(connection: ClientConnection, service: Service) -> dict[str, object]:
@@ -74,7 +66,7 @@ async def ask_everything(connection: ClientConnection, operation: Operation, usu
 @pytest.mark.parametrize("operation", ASKED, ids=lambda one: one.name)
 async def test_every_extreme_is_answered_and_the_connection_stays_open(kafka: Kafka, service: Service, operation: Operation) -> None:
     node = service.nodes[1]
-    connection = await logged_in(kafka, service)
+    connection, _ = await agreed_connection(kafka, service, node.address)
     try:
         usual = await usual_values(connection, service)
         assert await ask_everything(connection, operation, usual) > len(operation.versions)

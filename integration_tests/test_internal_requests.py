@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -15,7 +17,7 @@ from coordinator.protocol.entity import blank
 from coordinator.security.node_login import NodeLogin
 from coordinator.security.node_secret import NodeSecret
 from integration_tests.service import Service
-from integration_tests.waiting import wait_until
+from integration_tests.waiting import LOOK_EVERY_MAX_S, wait_until
 from integration_tests.wire import TIMEOUT_S, connected
 
 QUESTION = m.DescribeNodeRequest(node_id=1, timeout_ms=1_000)
@@ -45,6 +47,24 @@ async def node_connection(address: str, secret: str) -> ClientConnection:
     return await ClientConnection.connect(host, int(port), client_id="test", timeout_s=TIMEOUT_S, security=as_node(secret))
 
 
+async def agreed_connection(kafka: Kafka, service: Service, address: str) -> tuple[ClientConnection, str]:
+    """A connection of a node that takes part in the agreement, and the secret; it tries again, as nodes do.
+
+    Who asks while a service begins may be the one who writes the secret; a node that wrote one at the same time knows it a look later.
+    """
+    group, topic = service.properties["group.id"], service.topic
+    agreed = AgreedSecret(bootstrap_servers=kafka.bootstrap, client_id="c", kafka_properties={}, group_id=group, topic=topic)
+    end_s = time.monotonic() + TIMEOUT_S
+    while True:
+        secret = await agreed.agree(None)
+        try:
+            return await node_connection(address, secret), secret
+        except ConnectionLost as error:
+            if not error.is_refused or time.monotonic() > end_s:
+                raise
+        await asyncio.sleep(LOOK_EVERY_MAX_S)
+
+
 async def test_an_outsider_gets_nothing_of_what_nodes_ask_each_other(service: Service) -> None:
     directory = next(node for node in service.nodes.values() if 0 in list(node.readiness()[1]["leading"]))  # type: ignore[call-overload]
     async with connected(directory.address) as wire:
@@ -61,11 +81,8 @@ async def test_an_outsider_gets_nothing_of_what_nodes_ask_each_other(service: Se
 
 
 async def test_who_knows_what_stands_in_kafka_is_a_node_and_a_wrong_secret_is_refused(kafka: Kafka, service: Service) -> None:
-    group, topic = service.properties["group.id"], service.topic
-    agreed = AgreedSecret(bootstrap_servers=kafka.bootstrap, client_id="c", kafka_properties={}, group_id=group, topic=topic)
-    secret = await agreed.agree(None)
     for node in service.nodes.values():
-        connection = await node_connection(node.address, secret)
+        connection, secret = await agreed_connection(kafka, service, node.address)
         answer = await connection.call(QUESTION, TIMEOUT_S)
         assert isinstance(answer, m.DescribeNodeResponse)
         assert answer.error_code == ErrorCode.NONE

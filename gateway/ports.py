@@ -1,0 +1,86 @@
+"""What the rooms of the gateway know of each other: the session of a client, topics, rights, and the takers of requests."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple, Protocol, TypeVar
+
+from coordinator.adapters.server.contract import IncomingRequest, Respond
+from coordinator.kafka.acls import AclOperation
+from coordinator.protocol.codec import Message
+
+Answer = TypeVar("Answer", bound=Message)
+
+
+class DisklessTopic(NamedTuple):
+    """A topic of the coordinator. Its shadow in Kafka has the same name and the same id."""
+
+    name: str
+    topic_id: bytes
+    """16 bytes."""
+    partitions: int
+    settings: Mapping[str, str]
+    """The settings that the topic has of its own, by name (`coordinator.kafka.topic_configs`)."""
+
+
+class Catalogue(Protocol):
+    """The diskless topics, as the coordinator listed them last. Used on the event loop."""
+
+    def named(self, name: str) -> DisklessTopic | None:
+        """Return the diskless topic of a name."""
+
+    def identified(self, topic_id: bytes) -> DisklessTopic | None:
+        """Return the diskless topic of an id of 16 bytes."""
+
+    async def refreshed(self) -> None:
+        """Return when a listing that began after this call has come. Raises `coordinator.client.errors.ServiceError`."""
+
+
+class Upstream(Protocol):
+    """The connection to a real broker that belongs to one connection of a client, and is logged in as that client."""
+
+    async def forward(self, frame: bytes) -> bytes:
+        """Send a request of the client unread (without its length); return the answer, correlation id first. Raises `UpstreamLost`."""
+
+    async def ask(self, request: Message, answer_type: type[Answer]) -> Answer:
+        """Ask a question of the gateway's own with the client's rights. Raises `UpstreamLost`."""
+
+
+class UpstreamLost(Exception):
+    """The connection to the broker ended, or could not be opened; the text says why. The client's connection is closed then."""
+
+
+class Session(Protocol):
+    """One connection of a client."""
+
+    connection_id: int
+    address: str
+    listener: str
+    relayed_broker_id: int | None
+    """The real broker that the client thinks it is connected to; None at the gateway's own node."""
+    upstream: Upstream
+    client_id: str | None
+    """Of the last request."""
+    zone: str | None
+    produces_unanswered: int
+    """Produce requests of this connection that have no answer yet."""
+
+
+class Rights(Protocol):
+    """What the client of a session may do, as the Kafka cluster says on the client's own connection."""
+
+    def known(self, session: Session, topics: Collection[str], operation: AclOperation) -> frozenset[str] | None:
+        """Return the topics that the client may not use so; None when the cluster has to be asked first (`forbidden`)."""
+
+    async def forbidden(self, session: Session, topics: Collection[str], operation: AclOperation) -> frozenset[str]:
+        """Return the topics that the client may not use so. Raises `UpstreamLost`."""
+
+
+class Taker(Protocol):
+    """Serves the requests of one API of Kafka."""
+
+    def take(self, session: Session, request: IncomingRequest, respond: Respond) -> None:
+        """Take a request on the event loop; call `respond` once with the encoded body, now or later, on the loop.
+
+        Raises `coordinator.protocol.wire.MalformedMessage`, which closes the connection.
+        """
