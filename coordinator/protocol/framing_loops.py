@@ -48,7 +48,7 @@ def same_heads(frames: list[bytes], at: int, start: bytes, rest: bytes, count_ma
 
 
 def frame_replies(correlation_ids: list[int], bodies: list[Body], first: int, stop: int, is_tagged: bool) -> list[Buffer]:
-    """The pieces of consecutive response frames: size and header (version 1 if tagged, else 0), and body; nothing for a body of no buffers."""
+    """The pieces of consecutive response frames: size and header (version 1 if tagged, else 0), and body; none for a body of no buffers."""
     pieces: list[Buffer] = []
     tags = 1 if is_tagged else 0
     size_bytes, head_bytes = SIZE_BYTES, REPLY_HEAD_BYTES

@@ -149,6 +149,7 @@ class Handler(Protocol):
 
     def gone(self, peer: Peer) -> None:
         """Note that a connection has come to its end: nothing more comes from it."""
+        return
 
 
 class Host(Protocol):
