@@ -136,8 +136,11 @@ class PassThroughDesk:
         if login is not None:
             login.send(message)
         module = schema_module("sasl_authenticate", version, "response")
-        body = reply_body(await self._forward(frame), tagged=module.SaslAuthenticateResponse.__flexible__)
+        reply = await self._forward(frame)
+        body = reply_body(reply, tagged=module.SaslAuthenticateResponse.__flexible__)
         answer = decode(module.SaslAuthenticateResponse, body)
+        if not pending.tagged:
+            body = reply[4:]  # with the tagged fields of the cluster's header, if there are any
         if login is None:
             # The cluster refuses it. Whatever it says, nobody has logged in by it.
             self._host.respond(pending, body)
