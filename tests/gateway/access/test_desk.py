@@ -203,7 +203,7 @@ def test_nobody_is_served_between_the_rounds_of_scram(mechanism: str) -> None:
         ("PLAIN", [b""]),
         ("OAUTHBEARER", [b"n,,\x01auth=Bearer bad\x01\x01", b"\x01"]),
         ("SCRAM-SHA-512", [b"garbage"]),
-        ("SCRAM-SHA-512", [ScramClient("SCRAM-SHA-512", "alice", "x").first(), b"c=biws,r=x,p=x"]),
+        ("SCRAM-SHA-512", [ScramClient("SCRAM-SHA-512", "alice", "x", "nonce").first(), b"c=biws,r=x,p=x"]),
     ],
 )
 def test_a_refused_login_is_answered_by_the_cluster_and_ends(mechanism: str, messages: list[bytes]) -> None:

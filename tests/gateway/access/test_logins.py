@@ -55,7 +55,7 @@ def test_the_end_of_a_login(mechanism: str, rounds: list[tuple[bool, bytes, Pass
         ("PLAIN", b"\0" + b"a" * (NAME_CHARACTERS_MAX + 1) + b"\0secret", UNKNOWN),
         ("PLAIN", b"\xff\0\0", UNKNOWN),
         ("SCRAM-SHA-256", b"n,,n=alice,r=abc", "alice"),
-        ("SCRAM-SHA-512", ScramClient("SCRAM-SHA-512", "a=b,c", "pw").first(), "a=b,c"),
+        ("SCRAM-SHA-512", ScramClient("SCRAM-SHA-512", "a=b,c", "pw", "nonce").first(), "a=b,c"),
         ("SCRAM-SHA-512", b"n,a=admin,n=alice,r=abc", "alice"),
         ("SCRAM-SHA-512", b"n,,n=,r=abc", UNKNOWN),
         ("SCRAM-SHA-512", b"n,,m=x,n=alice,r=abc", UNKNOWN),
