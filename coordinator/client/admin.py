@@ -41,8 +41,7 @@ from coordinator.client.routing.routed_call import RoutedCall
 from coordinator.client.service import ServiceUser
 from coordinator.core.limits import FILES_PER_REQUEST_MAX
 from coordinator.kafka.errors import ErrorCode
-from coordinator.operations.orphans import ScanAction
-from coordinator.operations.restores import NO_RESTORE
+from coordinator.operations.maintenance import NO_RESTORE, ScanAction
 from coordinator.protocol.messages import DescribeGatewaysRequest, DescribeGatewaysResponse
 
 if TYPE_CHECKING:
