@@ -30,7 +30,7 @@ from spark_jobs.dashboard.database import Database, StoreUnreadableError
 from spark_jobs.dashboard.events import Events
 from spark_jobs.dashboard.guard import Guard
 from spark_jobs.dashboard.login import LOGIN_PATH, Login, LookRules
-from spark_jobs.dashboard.nodes import Nodes
+from spark_jobs.dashboard.nodes import AskedNodes
 from spark_jobs.dashboard.panels.overview import facts, overview, watch
 from spark_jobs.dashboard.panels.query import BadQueryError, PanelQuery, parse_query
 from spark_jobs.dashboard.panels.rows import Json
@@ -68,7 +68,7 @@ class Dashboard:
         self.database = Database(folder)
         self._attempts = Attempts() if attempts is None else attempts
         self.writes = Writes(folder, token, self.clock_ms, self._attempts, looking.proxies)
-        self.nodes = Nodes(coordinators, self.clock_ms, scraping)
+        self.nodes = AskedNodes(coordinators, self.clock_ms, scraping)
         self._looking = looking
         self.cache = AnswerCache()
         self.events = Events(f"{time.time_ns():x}", self.database.version, self.overview)

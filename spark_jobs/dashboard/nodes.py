@@ -20,7 +20,7 @@ EVERY_S = 3.0
 
 
 @dataclass(slots=True)
-class Node:
+class AskedNode:
     """One coordinator: the commits it had counted at `seen_ms`, None before the first answer, and their rate since the look before.
 
     `error` says why it does not answer, and is empty while it does.
@@ -52,11 +52,11 @@ def commits_in(text: str) -> float:
     return sum(float(sample.value) for sample in samples if sample.name == COMMITS)
 
 
-class Nodes:
+class AskedNodes:
     """Asks the coordinators in turn. `clock_ms` gives the time."""
 
     def __init__(self, addresses: Sequence[str], clock_ms: Callable[[], int], scraping: Scraping) -> None:
-        self.all = [Node(address) for address in addresses]
+        self.all = [AskedNode(address) for address in addresses]
         self.failures = 0
         self._clock_ms = clock_ms
         self._scraping = scraping

@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 
 from simulation.fakes.certificates import Authority
-from spark_jobs.dashboard.nodes import Nodes, commits_in
+from spark_jobs.dashboard.nodes import AskedNodes, commits_in
 from spark_jobs.dashboard.scraping import Scraping
 from spark_jobs.dashboard.verdict import Level
 
@@ -66,7 +66,7 @@ def coordinator() -> Iterator[str]:
 
 async def test_rates_come_from_two_looks_and_what_does_not_answer_is_a_problem(coordinator: str, refused: str) -> None:
     times_ms = iter((1000, 6000, 7000))
-    nodes = Nodes([coordinator, refused], lambda: next(times_ms), Scraping())
+    nodes = AskedNodes([coordinator, refused], lambda: next(times_ms), Scraping())
     rates = []
     for _ in range(3):
         await nodes.look()
@@ -79,10 +79,10 @@ async def test_rates_come_from_two_looks_and_what_does_not_answer_is_a_problem(c
 
 
 async def test_nobody_answers_is_bad_and_no_addresses_are_no_problem(refused: str) -> None:
-    nodes = Nodes([refused], lambda: 1, Scraping())
+    nodes = AskedNodes([refused], lambda: 1, Scraping())
     await nodes.look()
     assert [problem.level for problem in nodes.problems()] == [Level.BAD]
-    assert Nodes([], lambda: 1, Scraping()).problems() == []
+    assert AskedNodes([], lambda: 1, Scraping()).problems() == []
 
 
 class Secured(BaseHTTPRequestHandler):
@@ -111,13 +111,13 @@ async def test_coordinators_with_tls_and_token_are_read_and_refusals_say_what_is
         thread = Thread(target=server.serve_forever)
         thread.start()
         address = f"https://127.0.0.1:{server.server_port}"
-        nodes = Nodes([address], lambda: 1, Scraping(token_file=token, ca_file=authority.ca_file))
+        nodes = AskedNodes([address], lambda: 1, Scraping(token_file=token, ca_file=authority.ca_file))
         await nodes.look()
         refused = nodes.all[0].error
         token.write_text("the-new-token\n")
         await nodes.look()
         wrong, missing = (
-            Nodes([address], lambda: 1, one)
+            AskedNodes([address], lambda: 1, one)
             for one in (
                 Scraping(token_file=token, ca_file=other.ca_file),
                 Scraping(token_file=tmp_path / "none", ca_file=authority.ca_file),
