@@ -23,7 +23,7 @@ from integration_tests.wire import OK, Batch, connected
 
 HERE = Path(__file__).parent
 BUILD_TIMEOUT_S = 900
-SUBJECTS = ("commits", "idempotence", "topics")
+SUBJECTS = ("commits", "topics")
 REPLICATED = {"diskless.metadata.topic.replication.factor": "3", "diskless.metadata.topic.min.insync.replicas": "2"}
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(2 * BUILD_TIMEOUT_S)]
