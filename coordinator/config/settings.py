@@ -24,7 +24,7 @@ from coordinator.config.sections.quotas import QuotaSettings
 from coordinator.config.sections.retention import RetentionSettings
 from coordinator.config.sections.security import LISTENER_PREFIX, ListenerSettings, SecuritySettings
 from coordinator.config.sections.snapshots import SnapshotSettings
-from coordinator.config.values import Listener, SecurityProtocol
+from coordinator.config.values import Listener
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,12 +87,6 @@ class Settings(
     """Values that were given for one listener alone: by its name in lower case, then by attribute."""
     sources: Mapping[str, str] = field(repr=False, compare=False)
     """Where each value came from, by key; keys left at their default are absent."""
-
-    def protocol_of(self, listener: str) -> SecurityProtocol | None:
-        """Return how a listener is secured; None when its name says nothing and no entry of the map does."""
-        named = {name.upper(): protocol for name, _, protocol in (one.partition(":") for one in self.listener_security_protocol_map)}
-        found = named.get(listener, listener).upper()
-        return SecurityProtocol(found) if found in SecurityProtocol.__members__ else None
 
     def for_listener(self, listener: str) -> ListenerSettings:
         """Return the settings of one listener: its own values, and those of all listeners where it has none."""
