@@ -69,6 +69,10 @@ class QuotaGate(Handler):
         else:
             self._throttle.take(request, respond, partial(self._begin, request, respond))
 
+    def gone(self, peer: Peer) -> None:
+        """See `Handler`."""
+        self._inner.gone(peer)
+
     def _begin(self, request: IncomingRequest, respond: Respond) -> None:
         self._throttle.charge(request, {"bytes": len(request.data), "requests": 1})
         self._inner.handle(request, partial(self._answer, request, respond))
