@@ -59,6 +59,18 @@ class GatewaySettings:
     diskless_gateway_group_id: str = text(
         "diskless.gateway.group.id", "diskless-gateways", why="""Kafka group by which gateways know each other."""
     )
+    gateway_session_timeout_ms: int = integer(
+        "gateway.session.timeout.ms", 6_000, low=1_000, high=300_000,
+        why="""After so long without a heartbeat a gateway counts as dead, and the others no longer show it to clients.""",
+    )  # fmt: skip
+    gateway_heartbeat_interval_ms: int = integer(
+        "gateway.heartbeat.interval.ms", 500, low=50, high=60_000,
+        why="""How often a gateway tells the group that it is alive, and asks whether gateways came or went.""",
+    )  # fmt: skip
+    gateway_drain_ms: int = integer(
+        "gateway.drain.ms", 2_000, low=0, high=600_000,
+        why="""How long a gateway that stops serves on after it has told the other gateways, so that clients learn of others to go to.""",
+    )  # fmt: skip
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
     object_store_option: Mapping[str, str] = field(default_factory=dict, repr=False)
 

@@ -10,7 +10,6 @@ import asyncio
 from typing import Any, Final
 
 import kio.schema.sasl_handshake.v1 as sasl_handshake
-
 from kio.schema.errors import ErrorCode
 
 from coordinator.adapters.server.contract import CloseReason, Host

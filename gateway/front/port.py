@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from coordinator.adapters.server.contract import CloseReason, Handler, Host, IncomingRequest, Peer, Respond
+from coordinator.adapters.server.contract import Handler, IncomingRequest, Peer, Respond
 from gateway.brokers.connection import BrokerConnection
 from gateway.front.session import FrontSession, pass_on
 from gateway.ports import Taker

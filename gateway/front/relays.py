@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from coordinator.adapters.server.contract import Host, ListenerSecurity, Peer, ServerLimits
+from coordinator.adapters.server.contract import Handler, Host, IncomingRequest, ListenerSecurity, Peer, Respond, ServerLimits
 from coordinator.adapters.server.server import Server
 from coordinator.security.client_security import ClientSecurity
 from gateway.brokers.cluster import RealCluster
@@ -53,12 +53,20 @@ class ListenerPorts:
         self._own = own
         self._relayed = relayed
         self._servers: dict[int | None, Server] = {}
+        self._handler: Handler | None = None
         self._lock = asyncio.Lock()
         self._unrelayed: set[int] = set()
 
-    async def start(self, port: int) -> int:
-        """Listen for the gateway's own node; returns the port. Raises OSError."""
-        return await self._listen(None, port, self._cluster.any_place, *self._own)
+    async def start(self, port: int) -> None:
+        """Listen for the gateway's own node; requests end their connection until `serve`. Raises OSError."""
+        await self._listen(None, port, self._cluster.any_place, *self._own)
+        server = self._servers[None]
+        self._handler, server.handler = server.handler, NotYet()
+
+    def serve(self) -> None:
+        """Serve requests from now on."""
+        assert self._handler is not None
+        self._servers[None].handler = self._handler
 
     async def relay(self, broker_ids: Iterable[int]) -> None:
         """Open the relay ports of brokers that have none yet. Raises OSError."""
@@ -88,7 +96,7 @@ class ListenerPorts:
         """Stop accepting, answer what was read, close."""
         await asyncio.gather(*(server.stop(deadline_ms) for server in self._servers.values()))
 
-    async def _listen(self, broker_id: int | None, port: int, find: FindPlace, apis: PortApis, takers: Mapping[int, Taker]) -> int:
+    async def _listen(self, broker_id: int | None, port: int, find: FindPlace, apis: PortApis, takers: Mapping[int, Taker]) -> None:
         handler = Port(broker_id, partial(BrokerConnection, find, self._upstream_security, "diskless-gateway"), takers)
         server = Server(
             handler,
@@ -98,9 +106,16 @@ class ListenerPorts:
             security=self._security,
             open_desk=partial(_open_desk, handler.session),
         )
-        bound = await server.start(self._host, port)
+        await server.start(self._host, port)
         self._servers[broker_id] = server
-        return bound
+
+
+class NotYet(Handler):
+    """Handles requests while this process does not know yet whether it may be a gateway."""
+
+    def handle(self, request: IncomingRequest, respond: Respond) -> None:
+        """Give no answer, which ends the connection."""
+        respond(None)
 
 
 def _open_desk(session: Callable[[Peer], object], host: Host) -> PassedLogin:
