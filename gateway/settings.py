@@ -11,6 +11,7 @@ from pathlib import Path
 from coordinator.config.keys import INT32_MAX, Key, http_address, integer, items, listener_list, store_url, text
 from coordinator.config.sources import read_file, read_overrides
 from coordinator.config.values import HttpAddress, Listener, StoreUrl
+from gateway.sections.access import SecuredSettings
 from gateway.view.model import RelayIds
 
 
@@ -23,7 +24,7 @@ def _are_relays(value: str) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GatewaySettings:
+class GatewaySettings(SecuredSettings):
     """All settings."""
 
     gateway_node_id: int = integer(

@@ -15,9 +15,9 @@ from typing import Final
 import kio.schema.sasl_handshake.v1 as sasl_handshake
 
 from coordinator.adapters.kafka.bootstrap import Bootstrap, bootstrap_addresses
-from gateway.access.listeners import GatedListeners
 from coordinator.security.client_security import ClientSecurity, SecurityUnsupported
 from gateway.access.desk import cannot_pass
+from gateway.access.listeners import GatedListeners
 from gateway.access.logins import PASSING, Mechanisms, split_mechanisms
 
 LOG = logging.getLogger(__name__)
