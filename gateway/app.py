@@ -13,7 +13,6 @@ import faulthandler
 import logging
 import os
 import signal
-import socket
 import time
 from collections import Counter
 from collections.abc import Coroutine, Iterable, Mapping
@@ -21,19 +20,17 @@ from typing import Any, Final
 
 from coordinator.adapters.metrics.http import HttpServer
 from coordinator.adapters.metrics.registry import Metrics, Sample
-from coordinator.adapters.server.contract import ListenerSecurity, ServerLimits
 from coordinator.app.addresses import cannot_listen
 from coordinator.app.process.compiled import warn_of_interpreted_loops
-from coordinator.app.process.open_files import raise_open_files
+from coordinator.app.process.open_files import connections_that_fit, raise_open_files
 from coordinator.app.process.timers import CoalescingLoop
 from coordinator.app.version import installed_version
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import ServiceError
 from coordinator.client.records.ulid import new_ulid
-from coordinator.config.values import Listener
 from coordinator.runtime.answers.gateway_plan import CoordinatorPlace
 from coordinator.runtime.failures import FatalError
-from coordinator.security.client_security import ClientSecurity, SecurityUnsupported
+from gateway.access.access import Access
 from gateway.brokers.cluster import RealCluster
 from gateway.brokers.connection import BrokerConnection, FindPlace
 from gateway.brokers.own import OwnConnection
@@ -52,7 +49,6 @@ from gateway.view.model import Address, Gateway, RelayIds
 LOG = logging.getLogger("gateway.app")
 
 DRAIN_TIMEOUT_MS: Final = 10_000
-CONNECTIONS_MAX: Final = 10_000
 LOOK_AT_LEADERS_S: Final = 2.0
 ASK_TIMEOUT_MS: Final = 5_000
 
@@ -101,13 +97,16 @@ class GatewayProcess:
         self._stale: Counter[int] = Counter()
         self._metrics = Metrics(FRONT, PREFIX)
         self._tasks: list[asyncio.Task[None]] = []
-        self._security = _own_security(settings)
         self._me = _describe_me(settings)
         client_id = f"diskless-gateway-{settings.gateway_node_id}"
         properties = {"bootstrap.servers": ",".join(settings.bootstrap_servers), "client.id": client_id, **settings.kafka}
         self._cluster = RealCluster(properties, self._brokers_changed)
         self._client = DisklessClient(",".join(settings.coordinator_bootstrap_servers), client_id=client_id)
         self._catalogue = ListedTopics(self._client)
+        self._access = Access(
+            settings, self._catalogue, connections_max=connections_that_fit(settings.connections_max, len(settings.listeners))
+        )
+        self._security = self._access.cluster
         self._own = OwnConnection(self._connect, self._cluster.any_place)
         self._shadows = Shadows(self._catalogue, self._own)
         self._group = GatewayGroup(
@@ -146,7 +145,9 @@ class GatewayProcess:
             except OSError as error:
                 raise FatalError(cannot_listen("listeners", str(listener), error)) from error
         http, http_address = await self._serve_http()
-        self._begin(self._cluster.follow(), self._catalogue.follow(), self._follow_leaders(), self._serve(http_address))
+        self._begin(
+            self._access.keep_current(), self._cluster.follow(), self._catalogue.follow(), self._follow_leaders(), self._serve(http_address)
+        )
         await self._stop.wait()
         await self._end(http)
         LOG.info("stopped status=%d", 0 if self._fatal is None else 1)
@@ -157,6 +158,7 @@ class GatewayProcess:
     async def _serve(self, http_address: str) -> None:
         """Serve as soon as it is certain that this may be a gateway, and known who the others are. Raises `FatalError`."""
         await self._cluster.are_known.wait()
+        await self._access.check(f"diskless-gateway-{self._me.node_id}")
         self._refuse_id_of_broker()
         await self._group.refuse_double()
         self._begin(self._group.run())
@@ -215,7 +217,7 @@ class GatewayProcess:
         return BrokerConnection(find, self._security, f"diskless-gateway-{self._settings.gateway_node_id}", logs_in=True)
 
     def _make_ports(self) -> list[ListenerPorts]:
-        takers = self._takers()
+        takers = self._access.rated(self._takers())
         own_apis = PortApis(OWN, takers, [key for key in PARTITIONS_OF_LEADERS if key not in takers])
         relay_apis = PortApis(RELAYED, (), ())
         stale: Mapping[int, Any] = {key: StaleTaker(Key(key), self._catalogue, self._refused) for key in LOOKED_AT}
@@ -223,12 +225,14 @@ class GatewayProcess:
             ListenerPorts(
                 listener.name,
                 listener.host,
-                relay_base=_relay_base(self._settings, listener),
+                relay_base=self._settings.relay_base(listener.port),
                 relays=self._me.relays,
                 cluster=self._cluster,
                 upstream_security=self._security,
-                security=ListenerSecurity(has_login=listener.name.startswith("SASL")),
-                limits=ServerLimits(connections_max=CONNECTIONS_MAX),
+                security=self._access.security_of(listener.name),
+                limits=self._access.limits,
+                addresses=self._access.addresses,
+                door=self._access,
                 own=(own_apis, {**discovery_takers(self._sights, own_apis), **takers}),
                 relayed=(relay_apis, {**discovery_takers(self._sights, relay_apis), **stale}),
             )
@@ -308,28 +312,13 @@ class GatewayProcess:
             yield from server_samples(ports.name, ports.servers)
 
 
-def _own_security(settings: GatewaySettings) -> ClientSecurity:
-    try:
-        return ClientSecurity(settings.kafka)
-    except (SecurityUnsupported, OSError) as error:
-        raise FatalError(f"kafka.*: {error}") from error
-
-
 def _describe_me(settings: GatewaySettings) -> Gateway:
     """Return what this gateway tells the others."""
-    advertised = {one.name: one for one in settings.advertised_listeners}
-    addresses = {}
-    for listener in settings.listeners:
-        told = advertised.get(listener.name, listener)
-        host = socket.gethostname() if told.is_wildcard else told.host
-        addresses[listener.name] = Address(host, told.port, _relay_base(settings, told))
+    told = settings.effective_advertised_listeners()
+    addresses = {one.name: Address(one.host, one.port, settings.relay_base(one.port)) for one in told}
     incarnation = new_ulid(int(time.time() * 1000), os.urandom(10))
     relays = RelayIds(settings.gateway_relay_brokers)
     return Gateway(settings.gateway_node_id, settings.gateway_rack, incarnation, addresses, relays, installed_version())
-
-
-def _relay_base(settings: GatewaySettings, listener: Listener) -> int:
-    return settings.gateway_relay_port_base or listener.port + 1
 
 
 async def _run(settings: GatewaySettings) -> int:
@@ -343,6 +332,6 @@ async def _run(settings: GatewaySettings) -> int:
 def run_gateway(settings: GatewaySettings) -> int:
     """Run one gateway in the foreground; logging is set up by the caller."""
     faulthandler.enable()
-    raise_open_files(CONNECTIONS_MAX)
+    raise_open_files(settings.connections_max)
     with asyncio.Runner(loop_factory=CoalescingLoop) as runner:
         return runner.run(_run(settings))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from typing import NamedTuple, Protocol, TypeVar
 
 from coordinator.adapters.server.contract import IncomingRequest, Respond
@@ -41,7 +41,7 @@ class Catalogue(Protocol):
 class Upstream(Protocol):
     """The connection to a real broker that belongs to one connection of a client, and is logged in as that client."""
 
-    async def forward(self, frame: bytes) -> bytes:
+    def forward(self, frame: bytes) -> Awaitable[bytes]:
         """Send a request of the client unread (without its length); return the answer, correlation id first. Raises `UpstreamLost`."""
 
     async def ask(self, request: Message, answer_type: type[Answer]) -> Answer:

@@ -62,14 +62,7 @@ class ProcessSettings(Generic[L]):
         @property
         def advertised_listeners(self) -> tuple[Listener, ...]: ...
 
-        @property
-        def listener_security_protocol_map(self) -> tuple[str, ...]: ...
-
-    def protocol_of(self, listener: str) -> SecurityProtocol | None:
-        """Return how a listener is secured; None when its name says nothing and no entry of the map does."""
-        named = {name.upper(): protocol for name, _, protocol in (one.partition(":") for one in self.listener_security_protocol_map)}
-        found = named.get(listener, listener).upper()
-        return SecurityProtocol(found) if found in SecurityProtocol.__members__ else None
+        def protocol_of(self, listener: str) -> SecurityProtocol | None: ...
 
     def for_listener(self, listener: str) -> L:
         """Return the settings of one listener: its own values, and those of all listeners where it has none."""
