@@ -16,6 +16,7 @@ from coordinator.operations.declaration import (
     Translation,
     declare,
     itself,
+    refuse_whole,
 )
 from coordinator.protocol.codec import Message
 from coordinator.protocol.entity import blank
@@ -29,6 +30,8 @@ from coordinator.protocol.messages import (
     DescribeTopicsRequest,
     DescribeTopicsResponse,
     DescribeTopicsTopicResult,
+    ListTopicsRequest,
+    ListTopicsResponse,
     PlacePartitionsRequest,
     PlacePartitionsResponse,
     PlacePartitionsTopicResult,
@@ -170,4 +173,13 @@ DESCRIBE_TOPICS: Final[Operation] = declare(
     acl=DISCOVERY,
     is_unbounded=True,
     refuse=_refuse_describe,
+)
+
+LIST_TOPICS: Final[Operation] = declare(
+    ListTopicsRequest,
+    ListTopicsResponse,
+    answered_by=AnsweredBy.ANY_NODE,
+    acl=DISCOVERY,
+    is_unbounded=True,
+    refuse=refuse_whole(ListTopicsResponse),
 )

@@ -125,6 +125,8 @@ class ScriptedNode(Handler):
         match message:
             case m.DescribeTopicsRequest():
                 return m.DescribeTopicsResponse(topics=tuple(map(self._topic, message.topics)))
+            case m.ListTopicsRequest():
+                return self._topics()
             case m.DescribeCoordinatorsRequest():
                 return self._coordinators()
             case m.DescribeGatewaysRequest():
@@ -180,6 +182,14 @@ class ScriptedNode(Handler):
         settings = self.cluster.topic_settings.get(topic_id, {})
         configs = tuple(m.DescribeTopicsConfig(name=key, value=value) for key, value in settings.items())
         return m.DescribeTopicsTopicResult(error_code=0, topic_id=topic_id, name=name, partitions=partitions, configs=configs)
+
+    def _topics(self) -> m.ListTopicsResponse:
+        topics = self.cluster.topics.items()
+        listed = [
+            m.ListTopicsTopic(topic_id=topic_id, name=name, ranges=tuple(map(_range_of, owners)), configs=())
+            for topic_id, (name, owners) in topics
+        ]
+        return m.ListTopicsResponse(error_code=0, offset=len(listed), topics=tuple(listed), deleted_topic_ids=())
 
     def _coordinators(self) -> m.DescribeCoordinatorsResponse:
         described = tuple(
@@ -382,3 +392,7 @@ async def scripted(nodes: int = 2, coordinators: int = 4) -> AsyncIterator[Scrip
     finally:
         for node in cluster.nodes.values():
             await node.server.stop(0)
+
+
+def _range_of(owner: int) -> m.ListTopicsRange:
+    return m.ListTopicsRange(coordinator_id=owner, num_partitions=1, classic_pending=False)
