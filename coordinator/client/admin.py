@@ -42,8 +42,7 @@ from coordinator.client.routing.routed_call import RoutedCall
 from coordinator.client.service import ServiceUser
 from coordinator.core.limits import FILES_PER_REQUEST_MAX
 from coordinator.kafka.errors import ErrorCode
-from coordinator.operations.orphans import ScanAction
-from coordinator.operations.restores import NO_RESTORE
+from coordinator.operations.maintenance import NO_RESTORE, ScanAction
 from coordinator.protocol.messages import (
     DescribeGatewaysRequest,
     DescribeGatewaysResponse,
@@ -290,10 +289,6 @@ class DisklessAdmin(ServiceUser):
         """
         one = LogToInit(PartitionId(topic_id, partition), start_offset, prefix_start, leader_epoch, tuple(producers))
         await self._served(migrations.init_logs([one]), timeout_ms)
-
-    async def init_diskless_logs(self, logs: Sequence[LogToInit], *, timeout_ms: int | None = None) -> list[Result]:
-        """Begin the diskless logs of classic partitions, one result for each in order; see `init_diskless_log`."""
-        return await self._service.perform(migrations.init_logs(logs), self._service.deadline(timeout_ms))
 
     async def describe_diskless_log(self, topic_id: bytes, partition: int, *, timeout_ms: int | None = None) -> DisklessLogState:
         """Where the migration of a partition stands, as its leader knows it. Raises NotFound, and other `ServiceError`s."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
@@ -26,7 +26,7 @@ from coordinator.client.errors import ServiceError
 from coordinator.kafka.names import illegal_topic_name
 from coordinator.kafka.topic_configs import MAX_MESSAGE_BYTES
 from coordinator.protocol.codec import Message
-from gateway.ports import Catalogue, DisklessTopic, UpstreamLost
+from gateway.ports import Catalogue, DisklessTopic
 from gateway.topics.wire import TOPIC
 
 LOG = logging.getLogger(__name__)
@@ -46,34 +46,10 @@ Answer = TypeVar("Answer", bound=Message)
 
 
 class Asks(Protocol):
-    """A connection to a broker that questions can be asked on."""
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether it has come to its end."""
+    """Asks any broker with the gateway's own login."""
 
     async def ask(self, request: Message, answer_type: type[Answer]) -> Answer:
-        """Ask a question. Raises `UpstreamLost`."""
-
-
-class OwnLogin:
-    """Questions to Kafka with the gateway's own login, over one connection that is opened again when it was lost."""
-
-    def __init__(self, connect: Callable[[], Asks]) -> None:
-        self._connect = connect
-        self._connection: Asks | None = None
-
-    async def ask(self, request: Message, answer_type: type[Answer]) -> Answer:
-        """Ask a question that may be asked twice. Raises `UpstreamLost` when two connections were lost over it."""
-        for is_last in (False, True):
-            if self._connection is None or self._connection.is_lost:
-                self._connection = self._connect()
-            try:
-                return await self._connection.ask(request, answer_type)
-            except UpstreamLost:
-                if is_last:
-                    raise
-        raise AssertionError("unreachable")
+        """Ask a question that may be asked twice. Raises `UpstreamLost`."""
 
 
 class KafkaTopic(NamedTuple):
@@ -110,10 +86,12 @@ class _Judged(NamedTuple):
 class Shadows:
     """See the module's text. Used on one event loop."""
 
-    def __init__(self, own: OwnLogin, catalogue: Catalogue) -> None:
+    def __init__(self, own: Asks, catalogue: Catalogue) -> None:
         self._own = own
         self._catalogue = catalogue
         self._classic: set[bytes] = set()
+        self.lookups = 0
+        """How often topics had to be looked up."""
 
     async def topics(self, names: Collection[str] = (), ids: Collection[bytes] = ()) -> dict[str, KafkaTopic]:
         """Return what Kafka has of topics by name or id. Raises `UpstreamLost`."""
@@ -162,6 +140,7 @@ class Shadows:
         unknown = self._unknown(topics)
         if not unknown:
             return _Judged(nothing, nothing)
+        self.lookups += 1
         try:
             await self._catalogue.refreshed()
         except ServiceError as error:

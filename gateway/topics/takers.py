@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from gateway.ports import Catalogue
@@ -12,7 +11,7 @@ from gateway.topics.creating import Creation
 from gateway.topics.refusing import Refusals
 from gateway.topics.rule import CreationRule
 from gateway.topics.settings import TopicSettings
-from gateway.topics.shadows import Asks, OwnLogin, Shadows
+from gateway.topics.shadows import Asks, Shadows
 from gateway.topics.wire import (
     ADD_PARTITIONS_TO_TXN,
     ALTER_CONFIGS,
@@ -43,9 +42,9 @@ class TopicRoom(NamedTuple):
     own: dict[int, TopicTaker]
 
 
-def topic_room(rule: CreationRule, catalogue: Catalogue, coordinators: Coordinators, connect: Callable[[], Asks]) -> TopicRoom:
-    """Put the room together; `connect` opens a connection to some broker with the gateway's own login."""
-    shadows = Shadows(OwnLogin(connect), catalogue)
+def topic_room(rule: CreationRule, catalogue: Catalogue, coordinators: Coordinators, own: Asks) -> TopicRoom:
+    """Put the room together; `own` asks brokers with the gateway's own login."""
+    shadows = Shadows(own, catalogue)
     creation = Creation(rule, shadows, catalogue, coordinators)
     settings = TopicSettings(shadows, catalogue, coordinators)
     changes = TopicChanges(shadows, catalogue, coordinators)

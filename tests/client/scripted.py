@@ -19,13 +19,14 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL
 from coordinator.operations import discovery
 from coordinator.operations.nodes import update_schema_level_response
-from coordinator.operations.table import ApiTable, decode_request
+from coordinator.operations.table import ApiTable
 from coordinator.protocol import messages as m
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import Message, encode
 from coordinator.protocol.commit_file import CommitFileBody, decode_commit_file, encode_commit_response
 from records.levels import LEVEL_LATEST
 from records.model import Endpoint, NodeRegistered
+from tests.decoding import decode_request
 
 Trouble = Callable[["ScriptedNode", IncomingRequest, Respond], bool]
 """Sees each request first; True if it has dealt with it."""

@@ -13,8 +13,8 @@ from coordinator.core.commands import ConfigChange, TopicAlteration
 from coordinator.kafka.names import ZERO_TOPIC_ID
 from coordinator.kafka.topic_configs import ConfigOperation, ConfigType
 from coordinator.operations.kafka_versions import schema_module
+from coordinator.operations.maintenance import FINISH_RESTORE, NO_RESTORE
 from coordinator.operations.nodes import UPDATE_SCHEMA_LEVEL
-from coordinator.operations.restores import FINISH_RESTORE, NO_RESTORE
 from coordinator.operations.topic_configs import (
     INCREMENTAL_ALTER_CONFIGS,
     TOPIC_RESOURCE,
