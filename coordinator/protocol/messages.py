@@ -1051,6 +1051,10 @@ class FindBatchesRequest(RequestPart):
     """Each topic in the request."""
     timeout_ms: int = field(metadata=INT32, default=60000)
     """How long to wait in milliseconds before timing out the request."""
+    min_bytes: int = field(metadata={**INT32, "tag": 0}, default=1)
+    """With MaxWaitMs: how many bytes of batches to wait for, at all partitions together. 0 waits for none."""
+    max_wait_ms: int = field(metadata={**INT32, "tag": 1}, default=0)
+    """How long to wait in milliseconds for MinBytes of batches before answering with what there is."""
 
 
 @message
