@@ -92,6 +92,9 @@ def find_batches_points(request: FindBatchesBody) -> FetchPoints:
         refusal = Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
     elif request.timeout_ms <= 0:
         refusal = bad_timeout(request.timeout_ms)
+    elif request.min_bytes < 0 or request.max_wait_ms < 0:
+        message = f"MinBytes {request.min_bytes} and MaxWaitMs {request.max_wait_ms} may not be negative; 0 does not wait"
+        refusal = Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
     return FetchPoints(points, refusal)
 
 

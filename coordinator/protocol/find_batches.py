@@ -221,10 +221,11 @@ def _decode_plain_response(data: bytes, elements_max: int) -> FoundTopics | None
                         text = keys[key] = key.decode()
                     except UnicodeDecodeError:
                         return None
-                magic, *numbers, kind, tags = _AFTER_KEY.unpack_from(data, stop)
+                (batch_id,) = _INT64.unpack_from(data, position)
+                *numbers, tags = _AFTER_KEY.unpack_from(data, stop)
                 if tags:
                     return None
-                batches.append(BatchLocation(*_INT64.unpack_from(data, position), text, magic, *numbers, kind))
+                batches.append(BatchLocation._make((batch_id, text, *numbers)))
                 position = stop + _AFTER_KEY.size
             if data[position]:
                 return None

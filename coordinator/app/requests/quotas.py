@@ -174,6 +174,10 @@ class QuotaGate(Handler):
         else:
             self._begin(account, request, respond, now_s)
 
+    def gone(self, peer: Peer) -> None:
+        """See `Handler`."""
+        self._inner.gone(peer)
+
     def _account(self, principal: str, now_s: float) -> _Account:
         account = self._accounts.get(principal)
         if account is None:
