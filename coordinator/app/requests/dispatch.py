@@ -145,9 +145,9 @@ class Dispatcher(Handler):
         self._commits.take(run_of_one(request, respond))
 
     async def _answer(self, operation: Operation, message: Message, request: IncomingRequest, respond: Respond) -> None:
-        work = self._body(operation, request.api_version, message, request.peer.listener)
+        work = partial(self._body, operation, request.api_version, message, request.peer.listener)
         try:
-            body: bytes | None = await (self._fair_reads.take(request.peer.connection_id, work) if operation.is_unbounded else work)
+            body: bytes | None = await (self._fair_reads.take(request.peer.connection_id, work) if operation.is_unbounded else work())
         except Exception:
             # A client whose request cannot be answered must not wait for ever: its connection is closed.
             LOG.exception("request failed api=%s peer=%s", operation.name, request.peer.address)

@@ -117,7 +117,7 @@ class Reads:
         here = partial(self._find_here, points, limits, answered)
         if not self._attempt(partial(self._fair_reads.attempt, connection_id, here), answered):
             find = partial(self._node.router.find_batches, points, *limits, wanted.timeout_ms)
-            self._spawn(self._fair_reads.take(connection_id, self._wait(find, answered)))
+            self._spawn(self._fair_reads.take(connection_id, self._wait, find, answered))
 
     def _in_turn(self, connection_id: int, work: Callable[[], bool]) -> None:
         """Do work, which raises nothing and returns True, when its turn comes."""
@@ -126,7 +126,7 @@ class Reads:
             work()
 
         if not self._fair_reads.attempt(connection_id, work):
-            self._spawn(self._fair_reads.take(connection_id, later()))
+            self._spawn(self._fair_reads.take(connection_id, later))
 
     def _answer_poll(
         self, wanted: FindBatchesBody, request: IncomingRequest, respond: Respond, waited_s: float, found: list[FoundBatches] | Exception
