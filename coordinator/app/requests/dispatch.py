@@ -28,6 +28,7 @@ from coordinator.operations.first_error import first_error
 from coordinator.operations.partitions import FIND_BATCHES, LIST_OFFSETS
 from coordinator.operations.table import OPERATIONS
 from coordinator.protocol.codec import Message, encode
+from coordinator.protocol.framing_loops import Body
 from coordinator.runtime.answers.serving import serve
 from coordinator.runtime.node.node import Node
 from coordinator.security.acls import Rules
@@ -128,7 +129,7 @@ class Dispatcher(Handler):
             self._spawn(self._answer(operation, message, request, respond))
             return
 
-        def answered(body: bytes | None) -> None:
+        def answered(body: Body | None) -> None:
             respond(body)
             self._order.leave(request.peer.connection_id)
 
