@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from coordinator.adapters.server.contract import IncomingRequest, Respond
 from coordinator.kafka.acls import AclOperation
@@ -21,6 +21,8 @@ class DisklessTopic(NamedTuple):
     partitions: int
     settings: Mapping[str, str]
     """The settings that the topic has of its own, by name (`coordinator.kafka.topic_configs`)."""
+    coordinators: tuple[int, ...] = ()
+    """The coordinator of each partition, as far as they are known: which gateway leads a partition follows from it."""
 
 
 class Catalogue(Protocol):
@@ -74,6 +76,10 @@ class Rights(Protocol):
 
     async def forbidden(self, session: Session, topics: Collection[str], operation: AclOperation) -> frozenset[str]:
         """Return the topics that the client may not use so. Raises `UpstreamLost`."""
+
+
+NO_ANSWER: Final = b""
+"""What a taker gives `respond` when the request gets no answer (Produce with acks=0); no body of Kafka is empty."""
 
 
 class Taker(Protocol):
