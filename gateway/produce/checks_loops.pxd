@@ -24,7 +24,7 @@ cdef Py_ssize_t _after_bytes(bytes data, Py_ssize_t at, Py_ssize_t stop, bint ma
 cdef Py_ssize_t _after_fields(bytes data, Py_ssize_t at, Py_ssize_t stop) except? -1
 
 @cython.locals(
-    at=Py_ssize_t, largest=cython.longlong, bad=cython.longlong, record=cython.longlong, begin=Py_ssize_t, size=cython.longlong,
+    at=Py_ssize_t, largest=cython.longlong, bad=cython.longlong, record=cython.longlong, head=Py_ssize_t, begin=Py_ssize_t, size=cython.longlong,
     stop=Py_ssize_t, delta=cython.longlong, time=cython.longlong,
 )
 cdef long long _walk(

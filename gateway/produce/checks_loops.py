@@ -161,6 +161,7 @@ def _check_frame(data: bytes, start: int, size: int, version: int, bytes_max: in
 
 def _check_header(data: bytes, start: int, found: list[int]) -> int:
     """The checks of the fields of a header whose checksum is right."""
+    found[0] = found[1] = 0
     attributes = data[start + 22]
     if attributes & 0x07 > 4:
         found[0] = attributes & 0x07
@@ -206,12 +207,12 @@ def _walk(
     at = start + HEADER_BYTES
     largest, bad = _UNTIMED, 0
     for record in range(count):
-        begin = at
+        head = begin = at
         at = _after_varint(data, at, end)
         size = _varint(data, begin, at) if at >= 0 else -1
         # Attributes, two deltas, two lengths and the number of headers have a byte each at least.
         if size < 6 or size > end - at:
-            found[0], found[1] = record, begin - start
+            found[0], found[1] = record, head - start
             return BAD_RECORD
         begin = at + 1
         stop = at + size
@@ -220,11 +221,11 @@ def _walk(
         begin = at
         at = _after_varint(data, begin, stop) if begin >= 0 else -1
         if at < 0 or delta >= _TIME_MAX or delta <= -_TIME_MAX or _varint(data, begin, at) != record:
-            found[0], found[1] = record, stop - size - start
+            found[0], found[1] = record, head - start
             return BAD_RECORD
         at = _after_fields(data, at, stop)
         if at != stop:
-            found[0], found[1] = record, stop - size - start
+            found[0], found[1] = record, head - start
             return BAD_RECORD
         time = base_ms + delta
         if time > largest:
