@@ -74,7 +74,10 @@ class GatewaySettings(
 GATEWAY: Final = SettingsTable.of(GatewaySettings, FAMILIES)
 RULES: Final[Rules[Any]] = Rules(GATEWAY)
 
-_SET_ELSEWHERE: Final = {"bootstrap.servers": "set bootstrap.servers instead", "client.id": "leave it out: clients are named after gateway.node.id"}
+_SET_ELSEWHERE: Final = {
+    "bootstrap.servers": "set bootstrap.servers instead",
+    "client.id": "leave it out: clients are named after gateway.node.id",
+}
 
 RULES("listeners")(listeners_are_distinct)
 RULES("listeners", "advertised.listeners")(advertised_can_be_reached)
@@ -100,7 +103,10 @@ def _relay_ports(settings: GatewaySettings) -> Iterator[Problem]:
         base = settings.relay_base(listener.port)
         if base + count - 1 > PORT_MAX:
             yield problem_of(
-                settings, "gateway.relay.brokers", f"has {count} ports from {base} on, above {PORT_MAX}", "name fewer brokers, or lower ports"
+                settings,
+                "gateway.relay.brokers",
+                f"has {count} ports from {base} on, above {PORT_MAX}",
+                "name fewer brokers, or lower ports",
             )
         for port in (listener.port, *range(base, base + count)):
             if port in taken:
