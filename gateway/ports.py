@@ -21,6 +21,8 @@ class DisklessTopic(NamedTuple):
     partitions: int
     settings: Mapping[str, str]
     """The settings that the topic has of its own, by name (`coordinator.kafka.topic_configs`)."""
+    coordinators: tuple[int, ...] = ()
+    """The coordinator of each partition, as far as they are known: which gateway leads a partition follows from it."""
 
 
 class Catalogue(Protocol):
