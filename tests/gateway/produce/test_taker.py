@@ -80,7 +80,7 @@ def test_one_partition_is_refused_and_the_others_are_written() -> None:
         found = await client.ask(
             ("orders", [(0, batch()), (1, broken), (8, batch()), (2, batch(size=3000)), (-1, batch())]), ("others", [(2, batch(size=3000))])
         )
-        assert [(one.index, one.code) for one in found["orders"]] == [
+        assert [(one.partition, one.code) for one in found["orders"]] == [
             (0, 0),
             (1, ErrorCode.CORRUPT_MESSAGE),
             (8, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
@@ -286,7 +286,7 @@ def test_a_request_larger_than_a_file_is_several() -> None:
     async def work() -> None:
         world = World(LIMITS, catalogue=FakeCatalogue(partitions=300))
         found = await world.client().ask(("orders", [(place, batch(size=1000)) for place in range(220)]))
-        assert [(one.index, one.base_offset) for one in found["orders"]] == [(place, 0) for place in range(220)]
+        assert [(one.partition, one.base_offset) for one in found["orders"]] == [(place, 0) for place in range(220)]
         assert world.stats.files == 5
         assert all(len(data) <= 100_000 + 2_000 for _, data in world.stored)
 
