@@ -23,6 +23,7 @@ from integration_tests.service import UNDISTURBED, Service
 from simulation.fakes.certificates import Authority
 
 PASSWORDS: Final = {name: f"the secret of {name}" for name in ("gateway", "alice", "reader", "writer", "nobody", "denied", "leaver")}
+SUBJECT: Final = 'unsecuredLoginStringClaim_sub="broker"'
 GATEWAY_GROUP: Final = "diskless-gateways"
 OWN_RIGHTS: Final = (
     Right(ResourceType.GROUP, GATEWAY_GROUP, (AclOperation.READ, AclOperation.DESCRIBE)),
@@ -38,7 +39,7 @@ def broker_properties(passwords: Mapping[str, str], **more: str) -> dict[str, st
     return {
         f"{mine}sasl.enabled.mechanisms": "SCRAM-SHA-512,PLAIN,OAUTHBEARER",
         f"{mine}plain.sasl.jaas.config": f"{JAAS}.plain.PlainLoginModule required {users};",
-        f"{mine}oauthbearer.sasl.jaas.config": f'{JAAS}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";',
+        f"{mine}oauthbearer.sasl.jaas.config": f'{JAAS}.oauthbearer.OAuthBearerLoginModule required {SUBJECT};',
         "connection.failed.authentication.delay.ms": "10",
         **{key.replace("_", "."): value for key, value in more.items()},
     }
