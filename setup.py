@@ -14,7 +14,7 @@ from pathlib import Path
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-PACKAGES = ("cli", "coordinator", "records")
+PACKAGES = ("cli", "coordinator", "gateway", "records")
 DIRECTIVES = {
     "language_level": 3,
     # Types come from the `.pxd` alone; annotations are for people and mypy.

@@ -1,11 +1,8 @@
-"""Damage under running nodes and full disks, with real processes and a real broker: told, answered with retriable errors, healed."""
+"""A damaged database on a full disk, with a real process and a real broker: told, answered with retriable errors, healed."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,69 +12,19 @@ from coordinator.client.routing.connection import ConnectionLost
 from coordinator.kafka.errors import ErrorCode
 from integration_tests.service import Service
 from integration_tests.test_semantics_restart import History, note
-from integration_tests.waiting import LOOK_EVERY_S, wait_until
+from integration_tests.waiting import wait_until
 from integration_tests.wire import OK, Batch, connected
 from tests.sqlite.disks import fill, small_disk
 
 PATIENCE_S = 60
 STARTS = 6
 DISK_BYTES = 48 << 20
-RIGHT = {OK, int(ErrorCode.OFFSET_OUT_OF_RANGE)}
-"""Some partitions have no such offset."""
 REFUSALS = {
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.OFFSET_NOT_AVAILABLE,
 }
-
-
-async def read_until_right(service: Service, history: History) -> set[int]:
-    """FindBatches on one connection, which must never be closed, until all is answered; returns the errors on the way."""
-    seen: set[int] = set()
-    async with connected(service.addresses[0]) as wire, asyncio.timeout(PATIENCE_S):
-        while True:
-            errors = set()
-            for topic in history.topics[:2]:
-                for partition in range(6):
-                    errors |= {one.error for one in await wire.find((topic, partition, 2))}
-            assert errors <= RIGHT | REFUSALS
-            seen |= errors
-            if errors <= RIGHT:
-                return seen
-            await asyncio.sleep(LOOK_EVERY_S)
-
-
-def test_a_write_ahead_log_that_is_truncated_under_a_running_leader_heals(kafka: Kafka, data_folder: Path) -> None:
-    service = Service(kafka.bootstrap, data_folder, partitions=3)
-    try:
-        service.start(1)
-        node = service.nodes[1]
-        history, answers = asyncio.run(note(service))
-        node.kill()
-        # A new process has nothing of it in memory.
-        node.start()
-        service.wait_shared()
-        logs = [path for path in node.data_folder.glob("partition-*.db-wal") if path.stat().st_size]
-        assert logs
-        for path in logs:
-            os.truncate(path, 0)
-        assert asyncio.run(read_until_right(service, history)) & REFUSALS
-        service.wait_shared()
-        assert asyncio.run(note(service, history))[1] == answers
-        assert node.metric("replica_failures_total") >= 1
-        assert list(node.data_folder.glob("partition-*.db.failed-*"))
-        told = doctor(service)
-        assert "since that started: the state database" in told
-        assert ".db.failed-" in told
-    finally:
-        service.stop()
-
-
-def doctor(service: Service) -> str:
-    """What `diskless doctor` says of the nodes."""
-    command = [sys.executable, "-m", "cli.program", "doctor", "--bootstrap-server", ",".join(service.addresses), "-o", "jsonl"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False).stdout
 
 
 def starts(service: Service) -> bool:
@@ -116,36 +63,32 @@ async def commit_until_the_end(node: CoordinatorProcess, history: History) -> No
 
 
 def test_a_node_with_a_damaged_database_on_a_full_disk_starts_or_says_what_to_do(kafka: Kafka, tmp_path: Path) -> None:
-    with small_disk(tmp_path / "disk", DISK_BYTES) as disk:
-        service = Service(kafka.bootstrap, tmp_path, partitions=3)
-        try:
-            node = service.add(1, data_dirs=str(disk / "data"))
-            node.start()
-            service.wait_shared()
-            history, answers = asyncio.run(note(service))
-            node.kill()
-            database = disk / "data" / "partition-0.db"
-            ballast = fill(disk)
-            healed = 0
-            for number in range(STARTS):
-                if database.exists() and database.stat().st_size:
-                    # In place, for which a full disk has room.
-                    with database.open("r+b") as file:
-                        file.write(bytes([number]) * 50)
-                if starts(service):
-                    healed += 1
-                    node.kill()
-                    ballast.unlink()
-                    ballast = fill(disk)
-                assert len(list(disk.glob("data/partition-0.db.failed-*[0-9]"))) <= 2
-            ballast.unlink()
-            assert starts(service)
-            assert asyncio.run(note(service, history))[1] == answers
+    with small_disk(tmp_path / "disk", DISK_BYTES) as disk, Service(kafka.bootstrap, tmp_path, partitions=3) as service:
+        node = service.add(1, data_dirs=str(disk / "data"))
+        node.start()
+        service.wait_shared()
+        history, answers = asyncio.run(note(service))
+        node.kill()
+        database = disk / "data" / "partition-0.db"
+        ballast = fill(disk)
+        healed = 0
+        for number in range(STARTS):
+            if database.exists() and database.stat().st_size:
+                # In place, for which a full disk has room.
+                with database.open("r+b") as file:
+                    file.write(bytes([number]) * 50)
+            if starts(service):
+                healed += 1
+                node.kill()
+                ballast.unlink()
+                ballast = fill(disk)
+            assert len(list(disk.glob("data/partition-0.db.failed-*[0-9]"))) <= 2
+        ballast.unlink()
+        assert starts(service)
+        assert asyncio.run(note(service, history))[1] == answers
 
-            ballast = fill(disk)
-            asyncio.run(commit_until_the_end(node, history))
-            ballast.unlink()
-            assert starts(service)
-            asyncio.run(note(service, history))
-        finally:
-            service.stop()
+        ballast = fill(disk)
+        asyncio.run(commit_until_the_end(node, history))
+        ballast.unlink()
+        assert starts(service)
+        asyncio.run(note(service, history))

@@ -30,6 +30,7 @@ from records.compression import Compression
 from records.record_batch import Record, StoredRecord, header_name
 from tests.client.scripted import ScriptedCluster, ScriptedNode, Trouble, scripted
 from tests.objectstore.failing_store import FailingStore
+from tests.waiting import stays, until
 
 TOPIC = bytes(range(16))
 OTHER = bytes(range(1, 17))
@@ -129,6 +130,31 @@ async def test_timestamps_too_far_ahead_are_refused_before_anything_is_uploaded(
             assert len(await keys_in(store)) == before + is_taken
 
 
+async def test_a_topic_says_how_large_and_how_old_batches_may_be(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    cluster.topic_settings[TOPIC] = {"message.timestamp.before.max.ms": "60000", "max.message.bytes": "1000"}
+    refused = [
+        ("orders", Record(timestamp_ms=now_ms - 70_000), ErrorCode.INVALID_TIMESTAMP, "ms behind"),
+        ("orders", Record(value=b"x" * 1_000), ErrorCode.MESSAGE_TOO_LARGE, "max.message.bytes is 1000: write smaller"),
+        ("clicks", Record(value=b"x" * 1_100_000), ErrorCode.MESSAGE_TOO_LARGE, "max.message.bytes is 1048588"),
+    ]
+    async with client_of(cluster, store) as client:
+        for topic, record, code, text in refused:
+            with pytest.raises(InvalidRequest, match=f"{topic}-0: .*{text}") as error:
+                await client.write({(topic, 0): [record]})
+            assert error.value.code is code
+        assert await keys_in(store) == []
+        await client.write({("orders", 0): [Record(timestamp_ms=now_ms - 50_000, value=b"x" * 900)]})
+
+
+async def test_records_of_a_topic_with_times_of_the_log_are_committed_with_that_type(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    cluster.topic_settings[TOPIC] = {"message.timestamp.type": "LogAppendTime", "message.timestamp.after.max.ms": "0"}
+    async with client_of(cluster, store) as client:
+        # Times of producers are not kept there, so none is refused.
+        await client.write({("orders", 0): [Record(timestamp_ms=2**62)]})
+    assert [batch["timestamp_type"] for _, file in cluster.commits for batch in file.batches] == [1]
+
+
 async def test_reading_begins_at_an_offset_within_a_batch_and_goes_over_many_rounds(cluster: ScriptedCluster, store: ObjectStore) -> None:
     async with client_of(cluster, store) as client:
         for number in range(10):
@@ -154,20 +180,11 @@ async def test_small_batches_of_one_write_keep_their_order(cluster: ScriptedClus
 async def test_a_follower_gets_what_is_written_while_it_waits(cluster: ScriptedCluster, store: ObjectStore) -> None:
     async with client_of(cluster, store) as client:
         await client.write({("orders", 1): records("before", "also before")})
-        following = client.read("orders", 1, offset=1, follow=True, poll_interval_ms=5)
+        following = client.read("orders", 1, offset=1, follow=True)
         assert shown(await anext(following)) == (1, "also before")
         waiting = asyncio.ensure_future(anext(following))
-        asked, enough = [0], asyncio.Event()
-
-        def count(_node: ScriptedNode, request: IncomingRequest, _respond: Respond) -> bool:
-            asked[0] += request.api_key == ApiKey.FIND_BATCHES
-            if asked[0] > 3:
-                enough.set()
-            return False
-
-        for node in cluster.nodes.values():
-            node.trouble.append(count)
-        await enough.wait()
+        await until(lambda: len(cluster.polls) == 1, "the reader to wait at a node")
+        await stays(lambda: len(cluster.polls) == 1, "the reader at that node", 0.1)
         assert not waiting.done()
         await client.write({("orders", 1): records("after")})
         assert shown(await waiting) == (2, "after")
@@ -317,7 +334,7 @@ async def test_all_partitions_of_a_topic_are_read_by_default_or_some_from_offset
 
 async def test_a_follower_of_all_partitions_gets_what_is_written_to_any(cluster: ScriptedCluster, store: ObjectStore) -> None:
     async with client_of(cluster, store) as client:
-        following = client.read("orders", follow=True, poll_interval_ms=5)
+        following = client.read("orders", follow=True)
         for index in (4, 0, 5):
             waiting = asyncio.ensure_future(anext(following))
             await client.write({("orders", index): records(f"in {index}")})

@@ -12,7 +12,18 @@ from typing import Final
 
 from coordinator.adapters.server.close_log import CloseLog
 from coordinator.adapters.server.connection import Connection
-from coordinator.adapters.server.contract import CloseReason, Handler, ListenerSecurity, ServedApis, ServerLimits, ServerStats
+from coordinator.adapters.server.contract import (
+    CloseReason,
+    Desk,
+    Handler,
+    ListenerSecurity,
+    OpenDesk,
+    ServedApis,
+    ServerLimits,
+    ServerStats,
+)
+from coordinator.adapters.server.limits import AddressLimit
+from coordinator.adapters.server.login_desk import LoginDesk
 from coordinator.adapters.server.tls_handshake import Arrival
 from coordinator.adapters.server.waiting_room import WaitingRoom
 
@@ -35,7 +46,13 @@ class Server:
         limits: ServerLimits | None = None,
         stats: ServerStats | None = None,
         security: ListenerSecurity | None = None,
+        open_desk: OpenDesk | None = None,
+        addresses: AddressLimit | None = None,
     ) -> None:
+        """`open_desk` makes who takes the login requests of a connection; without it logins are those of `security`.
+
+        `addresses` bounds the connections of each address, together with those of other listeners that have the same object.
+        """
         self.handler = handler
         """Serves the requests that are read from now on; may be replaced."""
         self.listener = listener
@@ -45,6 +62,8 @@ class Server:
         self.security = security or ListenerSecurity()
         self.waiting_room = WaitingRoom(self.limits.logins_waiting_max, self.limits.login_timeout_ms)
         self.close_log = CloseLog(listener)
+        self._open_desk = open_desk
+        self._addresses = addresses
         self._connections: set[Connection | Arrival] = set()
         self._listening: asyncio.Server | None = None
         self._is_full = False
@@ -67,6 +86,10 @@ class Server:
         if self.security.tls is None:
             return Connection(self, connection_id, loop)
         return Arrival(self, connection_id, self.security.tls(), lambda: Connection(self, connection_id, loop))
+
+    def open_desk(self, connection: Connection) -> Desk:
+        """Return who takes the login requests of a connection."""
+        return LoginDesk(connection, self.security, self.limits) if self._open_desk is None else self._open_desk(connection)
 
     def make_room(self) -> None:
         """Disconnect the connection with the largest unfinished request: together they hold too much memory."""
@@ -106,6 +129,12 @@ class Server:
                 )
                 self._is_full = True
             return False
+        if self._addresses is not None and not self._addresses.enter(connection.peer.address):
+            self.stats.closed[CloseReason.TOO_MANY] += 1
+            detail = f"its address has {self._addresses.connections_max} ({self._addresses.setting})"
+            now_s, peer = asyncio.get_running_loop().time(), connection.peer
+            self.close_log.note(CloseReason.TOO_MANY, detail, connection_id=peer.connection_id, peer=peer.address, now_s=now_s)
+            return False
         self._connections.add(connection)
         self._all_gone.clear()
         self.stats.connections_opened += 1
@@ -119,6 +148,8 @@ class Server:
 
     def forget(self, connection: Connection | Arrival) -> None:
         """Note that a connection is gone."""
+        if self._addresses is not None and connection in self._connections:
+            self._addresses.leave(connection.peer.address)
         self._connections.discard(connection)
         self.stats.connections_open = len(self._connections)
         self._is_full = False
