@@ -81,11 +81,15 @@ class Buffer(Generic[T]):
         return max(due_s, now_s)
 
     def take(self, now_s: float) -> list[T]:
-        """Remove what becomes the next file: the oldest parts, until there is enough for one."""
+        """Remove what becomes the next file: the oldest parts, as many as fit one, and one at least."""
         taken: list[T] = []
         size_bytes = batches = 0
-        while self._parts and size_bytes < self._limits.buffer_bytes and batches < self._limits.batches_max:
-            one = self._parts.popleft()
+        while self._parts:
+            one = self._parts[0]
+            fits = size_bytes + one.size_bytes <= self._limits.buffer_bytes and batches + one.batches <= self._limits.batches_max
+            if taken and not fits:
+                break
+            self._parts.popleft()
             taken.append(one.part)
             size_bytes += one.size_bytes
             batches += one.batches

@@ -42,9 +42,9 @@ class TopicRoom(NamedTuple):
     own: dict[int, TopicTaker]
 
 
-def topic_room(rule: CreationRule, catalogue: Catalogue, coordinators: Coordinators, own: Asks) -> TopicRoom:
-    """Put the room together; `own` asks brokers with the gateway's own login."""
-    shadows = Shadows(own, catalogue)
+def topic_room(rule: CreationRule, catalogue: Catalogue, coordinators: Coordinators, brokers: Asks) -> TopicRoom:
+    """Put the room together; `brokers` are asked with the gateway's own login."""
+    shadows = Shadows(brokers, catalogue)
     creation = Creation(rule, shadows, catalogue, coordinators)
     settings = TopicSettings(shadows, catalogue, coordinators)
     changes = TopicChanges(shadows, catalogue, coordinators)

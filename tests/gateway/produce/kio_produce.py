@@ -8,7 +8,7 @@ import sys
 import uuid
 from collections.abc import Sequence
 from pkgutil import resolve_name
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from kio.schema.errors import ErrorCode
 from kio.schema.index import schema_name_map
@@ -24,7 +24,7 @@ ID_VERSIONS = 13
 class Result(NamedTuple):
     """The result of one partition; what a version does not have is as here."""
 
-    index: int
+    partition: int
     code: int = 0
     base_offset: int = -1
     append_time_ms: int = -1
@@ -33,7 +33,7 @@ class Result(NamedTuple):
     message: str | None = None
 
 
-def _class(version: int, kind: EntityType) -> Any:
+def _class(version: int, kind: Literal[EntityType.request, EntityType.response]) -> Any:
     return resolve_name(schema_name_map["produce"][version][kind])
 
 
@@ -110,7 +110,7 @@ def encode_answer(version: int, topics: Sequence[tuple[str | bytes, Sequence[Res
 def _partition(version: int, module: Any, one: Result) -> Any:
     time = None if one.append_time_ms < 0 else datetime.datetime.fromtimestamp(one.append_time_ms / 1000, datetime.UTC)
     fields: dict[str, object] = {
-        "index": one.index,
+        "index": one.partition,
         "error_code": ErrorCode(one.code),
         "base_offset": one.base_offset,
         "log_append_time": time,

@@ -58,9 +58,9 @@ def check(
     rows, starts, places = bytearray(count * 77), np.zeros(count, np.int64), np.zeros(count, np.int64)
     found: list[tuple[int, int, int, int]] = []
     bad_records: list[tuple[int, int, int]] = []
-    times = is_append_time, oldest_ms, newest_ms
+    times, out = (is_append_time, oldest_ms, newest_ms), (memoryview(rows), 0, starts.data, places.data)
     end = loops.check_batches(
-        data, spans, 0, count, version, TOPIC_ID, partitions, bytes_max, *times, memoryview(rows), 0, starts.data, places.data, found, bad_records
+        data, spans, 0, count, version, TOPIC_ID, partitions, bytes_max, *times, *out, found, bad_records
     )  # fmt: skip
     assert [int(start) for start in starts[:end]] == [spans[3 * place + 1] for place in places[:end]]
     return Checked(np.frombuffer(rows, BATCH, end), places[:end].tolist(), found, bad_records)
