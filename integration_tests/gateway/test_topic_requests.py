@@ -179,7 +179,8 @@ async def test_a_topic_grows_in_both_places(kafka: Kafka, service: Service, uniq
         name = unique_name("topic")
         await gateway.create(name, diskless_enable="true")
         assert (await gateway.grow(name, 5)).error_code is ErrorCode.none
-        assert (len((await client.describe_topic(name)).partitions), kafka_partitions(kafka.bootstrap, name)) == (5, 5)
+        assert len((await client.describe_topic(name)).partitions) == 5
+        wait_until(lambda: kafka_partitions(kafka.bootstrap, name) == 5, "the partitions in Kafka")
         assert (await gateway.grow(name, 5)).error_code is ErrorCode.invalid_partitions
         assert (await gateway.grow(name, 4)).error_code is ErrorCode.invalid_partitions
         found = gateway.catalogue.named(name)
@@ -275,7 +276,7 @@ async def test_repeating_finishes_a_growth_that_was_cut_off(kafka: Kafka, servic
         await gateway.create(name, diskless_enable="true")
         dying = CutOff(client.admin)
         await cut_off(kafka.bootstrap, dying, lambda one: one.grow(name, 5))
-        assert (len((await client.describe_topic(name)).partitions), kafka_partitions(kafka.bootstrap, name)) == (3, 5)
+        assert len((await client.describe_topic(name)).partitions) == 3
         assert (await gateway.grow(name, 5)).error_code is ErrorCode.none
         assert len((await client.describe_topic(name)).partitions) == 5
 
@@ -294,6 +295,6 @@ async def test_two_gateways_create_one_topic(kafka: Kafka, service: Service, uni
             assert ErrorCode.none in told
             assert set(told) <= {ErrorCode.none, ErrorCode.topic_already_exists}
             described = await client.describe_topic(name)
-            [(_, topic)] = (await one.room.shadows.topics([name])).items()
-            assert described.topic_id == topic.topic_id
+            in_kafka = await one.room.shadows.known_topics([name], are_new=lambda found: bool(found))
+            assert [topic.topic_id for topic in in_kafka.values()] == [described.topic_id]
             assert described.settings in ({"retention.ms": "1"}, {"retention.ms": "2"})
