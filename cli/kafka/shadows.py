@@ -5,6 +5,7 @@ A shadow has the name and the id of its topic and takes no records (`max.message
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,6 +19,7 @@ from coordinator.adapters.kafka.cluster import topic_id_bytes
 from coordinator.kafka.topic_configs import MAX_MESSAGE_BYTES
 
 SHADOW_SETTINGS: Final = {MAX_MESSAGE_BYTES: "0"}
+SPREAD_PAUSE_S: Final = 0.1
 _OF_TOPIC: Final = 1
 
 
@@ -79,7 +81,10 @@ class ShadowTopics:
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
-        found = self.find(name)
+        found, until_s = self.find(name), time.monotonic() + self._timeout_s
+        while found is None and time.monotonic() < until_s:  # brokers learn of a new topic one after the other
+            time.sleep(SPREAD_PAUSE_S)
+            found = self.find(name)
         if found is None:
             raise Failed(f"Kafka does not tell the id of topic {name} yet; run the command again", Exit.UNAVAILABLE)
         if not found.is_shadow:

@@ -128,15 +128,18 @@ def _made_shadow(
     for fault in faults:
         if fault is not None:
             raise Failed(fault, Exit.USAGE)
-    listed = {one.name: one.topic_id for one in run(_list(bootstrap_server, timeout_s))}
+    listed = next((one for one in run(_list(bootstrap_server, timeout_s)) if one.name == name), None)
+    if listed is None:
+        return shadows.create(name, partitions)
     there = shadows.find(name)
-    if name in listed and (there is None or there.topic_id != listed[name]):
-        if if_not_exists:
-            return listed[name]
+    if if_not_exists:
+        return new_topic_id()  # with which the service says that the topic exists, and leaves it as it is
+    if there is None or there.topic_id != listed.topic_id:
         raise Failed(f"topic {name} exists without a shadow in Kafka: Kafka gives new topics ids of its own; delete it first")
-    if name in listed:
-        return listed[name]
-    return shadows.create(name, partitions)
+    if len(listed.partitions) != partitions:
+        text = f"topic {name} exists with {len(listed.partitions)} partitions; `diskless topics alter` changes their number"
+        raise Failed(text)
+    return listed.topic_id
 
 
 def _parsed(settings: Sequence[str]) -> dict[str, str]:
