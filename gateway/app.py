@@ -13,7 +13,6 @@ import faulthandler
 import logging
 import os
 import signal
-import socket
 import time
 from collections import Counter
 from collections.abc import Coroutine, Iterable, Mapping
@@ -29,7 +28,6 @@ from coordinator.app.version import installed_version
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import ServiceError
 from coordinator.client.records.ulid import new_ulid
-from coordinator.config.values import Listener
 from coordinator.runtime.answers.gateway_plan import CoordinatorPlace
 from coordinator.runtime.failures import FatalError
 from gateway.access.access import Access
@@ -227,7 +225,7 @@ class GatewayProcess:
             ListenerPorts(
                 listener.name,
                 listener.host,
-                relay_base=_relay_base(self._settings, listener),
+                relay_base=self._settings.relay_base(listener.port),
                 relays=self._me.relays,
                 cluster=self._cluster,
                 upstream_security=self._security,
@@ -316,19 +314,11 @@ class GatewayProcess:
 
 def _describe_me(settings: GatewaySettings) -> Gateway:
     """Return what this gateway tells the others."""
-    advertised = {one.name: one for one in settings.advertised_listeners}
-    addresses = {}
-    for listener in settings.listeners:
-        told = advertised.get(listener.name, listener)
-        host = socket.gethostname() if told.is_wildcard else told.host
-        addresses[listener.name] = Address(host, told.port, _relay_base(settings, told))
+    told = settings.effective_advertised_listeners()
+    addresses = {one.name: Address(one.host, one.port, settings.relay_base(one.port)) for one in told}
     incarnation = new_ulid(int(time.time() * 1000), os.urandom(10))
     relays = RelayIds(settings.gateway_relay_brokers)
     return Gateway(settings.gateway_node_id, settings.gateway_rack, incarnation, addresses, relays, installed_version())
-
-
-def _relay_base(settings: GatewaySettings, listener: Listener) -> int:
-    return settings.gateway_relay_port_base or listener.port + 1
 
 
 async def _run(settings: GatewaySettings) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Collection, Mapping
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from coordinator.adapters.server.contract import IncomingRequest, Respond
 from coordinator.kafka.acls import AclOperation
@@ -76,6 +76,10 @@ class Rights(Protocol):
 
     async def forbidden(self, session: Session, topics: Collection[str], operation: AclOperation) -> frozenset[str]:
         """Return the topics that the client may not use so. Raises `UpstreamLost`."""
+
+
+NO_ANSWER: Final = b""
+"""What a taker gives `respond` when the request gets no answer (Produce with acks=0); no body of Kafka is empty."""
 
 
 class Taker(Protocol):

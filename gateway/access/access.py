@@ -19,7 +19,7 @@ from gateway.access.rates import RatedFetch, RatedProduce
 from gateway.access.rights import TopicRights
 from gateway.access.zones import Zones, parse_network
 from gateway.ports import Catalogue, Taker
-from gateway.sections.access import SecuredSettings
+from gateway.settings import GatewaySettings
 
 PRODUCE: Final = 0
 FETCH: Final = 1
@@ -39,7 +39,7 @@ class LoginUpstream(Protocol):
 class Access:
     """See the module. Raises `FatalError` for settings and files by which clients cannot be served, or not as securely as they say."""
 
-    def __init__(self, settings: SecuredSettings, catalogue: Catalogue, *, connections_max: int) -> None:
+    def __init__(self, settings: GatewaySettings, catalogue: Catalogue, *, connections_max: int) -> None:
         """`connections_max` is what the process has file descriptors for."""
         try:
             self.cluster = cluster_security(settings.kafka)

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from coordinator.config.keys import INT64_MAX, integer, items
-from coordinator.config.sections.network import ConnectionSettings
-from coordinator.config.sections.security import ProtocolSettings, TlsSettings
-from coordinator.config.values import Listener
 
 ZONE_CHARACTERS_MAX = 64
 
@@ -85,17 +81,3 @@ class AccessSettings:
         high=INT64_MAX,
         why="""Bytes per second that one principal may read of diskless topics through this gateway; as gateway.produce.byte.rate.""",
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class SecuredSettings(AccessSettings, ConnectionSettings, ProtocolSettings, TlsSettings):
-    """All that `gateway.access` needs."""
-
-    gateway_rack: str
-    bootstrap_servers: tuple[str, ...]
-    listeners: tuple[Listener, ...]
-    kafka: Mapping[str, str]
-
-    def for_listener(self, _listener: str) -> TlsSettings:
-        """Return the settings of one listener."""
-        return self
