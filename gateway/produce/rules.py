@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from coordinator.kafka.topic_configs import timestamp_after_max_ms
+from coordinator.kafka.timestamps import AFTER_MAX_MS
+from coordinator.kafka.topic_configs import TIMESTAMP_AFTER_MAX_MS
 from gateway.ports import DisklessTopic
 
 _INT64_MAX: Final = 2**63 - 1
@@ -32,7 +33,7 @@ def rules_of(settings: Mapping[str, str]) -> TopicRules:
         bytes_max=_number(settings, "max.message.bytes", MESSAGE_BYTES_MAX),
         is_append_time=settings.get("message.timestamp.type") == "LogAppendTime",
         before_max_ms=_number(settings, "message.timestamp.before.max.ms", _INT64_MAX),
-        after_max_ms=timestamp_after_max_ms(settings),
+        after_max_ms=_number(settings, TIMESTAMP_AFTER_MAX_MS, AFTER_MAX_MS),
     )
 
 
