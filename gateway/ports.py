@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import NamedTuple, Protocol, TypeVar
+from collections.abc import Awaitable, Collection, Mapping
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from coordinator.adapters.server.contract import IncomingRequest, Respond
 from coordinator.kafka.acls import AclOperation
@@ -41,7 +41,7 @@ class Catalogue(Protocol):
 class Upstream(Protocol):
     """The connection to a real broker that belongs to one connection of a client, and is logged in as that client."""
 
-    async def forward(self, frame: bytes) -> bytes:
+    def forward(self, frame: bytes) -> Awaitable[bytes]:
         """Send a request of the client unread (without its length); return the answer, correlation id first. Raises `UpstreamLost`."""
 
     async def ask(self, request: Message, answer_type: type[Answer]) -> Answer:
@@ -76,6 +76,10 @@ class Rights(Protocol):
 
     async def forbidden(self, session: Session, topics: Collection[str], operation: AclOperation) -> frozenset[str]:
         """Return the topics that the client may not use so. Raises `UpstreamLost`."""
+
+
+NO_ANSWER: Final = b""
+"""What a taker gives `respond` when the request gets no answer (Produce with acks=0); no body of Kafka is empty."""
 
 
 class Taker(Protocol):
