@@ -29,7 +29,7 @@ from multiprocessing.synchronize import Event
 from typing import TypeAlias
 
 from benchmarks.bed import Row, broker, own_process, say, service, table, wait_for, write_json
-from cli.bench.counters import thread_cpu
+from benchmarks.process_cost import thread_cpu
 from cli.bench.generator import Load, Target, run_load
 from cli.bench.targets import CLIENT_ID, create_targets
 from cli.bench.workload import Shape

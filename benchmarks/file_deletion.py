@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from benchmarks.bed import Row, broker, own_process, say, service, table, wait_for, write_json
-from cli.bench.counters import thread_cpu
+from benchmarks.process_cost import thread_cpu
 from cli.bench.generator import Load, run_load
 from cli.bench.targets import create_targets, delete_topic
 from cli.bench.workload import Shape

@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli.bench.counters import thread_cpu
+from benchmarks.process_cost import thread_cpu
 
 SAMPLES_PER_S = 250
 EVENT_LOOP = "MainThread"

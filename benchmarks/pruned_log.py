@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.bed import Row, own_process, say, service, table, write_json
-from cli.bench.counters import thread_cpu
+from benchmarks.process_cost import thread_cpu
 from cli.bench.generator import Load, run_load
 from cli.bench.targets import create_targets
 from cli.bench.workload import Shape

@@ -28,8 +28,8 @@ import apsw
 import numpy as np
 
 from benchmarks.bed import Row, broker, own_process, say, service, table, wait_for, write_json
+from benchmarks.process_cost import thread_cpu
 from benchmarks.wire import Wire, plain_body
-from cli.bench.counters import thread_cpu
 from cli.bench.raw import fill_sqlite, open_sqlite
 from cli.bench.targets import create_targets
 from cli.dev.coordinator import CoordinatorProcess

@@ -24,6 +24,7 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 
 from benchmarks.bed import Row, broker, own_process, say, service, wait_for, write_json
+from benchmarks.process_cost import resident_bytes, thread_cpu
 from benchmarks.scaling_parts import (
     MB,
     light,
@@ -36,7 +37,6 @@ from benchmarks.scaling_parts import (
     wait_written,
 )
 from benchmarks.wire import Wire
-from cli.bench.counters import resident_bytes, thread_cpu
 from cli.bench.generator import Target
 from cli.bench.targets import create_targets
 from cli.dev.coordinator import CoordinatorProcess

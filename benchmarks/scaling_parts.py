@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from benchmarks.bed import Row, say, table, wait_for
+from benchmarks.process_cost import resident_bytes, thread_cpu
 from benchmarks.wire import Wire
-from cli.bench.counters import resident_bytes, thread_cpu
 from cli.bench.generator import Load, Measured, Target, run_load
 from cli.bench.workload import Shape
 from cli.dev.coordinator import CoordinatorProcess

@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.bed import Row, broker, own_process, say, service, table, write_json
-from cli.bench.counters import thread_cpu
+from benchmarks.process_cost import thread_cpu
 from cli.bench.generator import Load, Target, run_load
 from cli.bench.targets import create_targets
 from cli.bench.workload import Shape

@@ -27,8 +27,9 @@ from functools import partial
 
 from benchmarks.bed import Row, broker, metrics_urls, own_process, say, service, table, write_json
 from benchmarks.loop_profile import LoopProfile, NoProfilerError, find_profiler
+from benchmarks.process_cost import thread_cpu
 from benchmarks.warmth import disturbance, wait_until_idle
-from cli.bench.counters import log_counts, settled_log_counts, thread_cpu
+from cli.bench.counters import log_counts, settled_log_counts
 from cli.bench.generator import Load, Measured, Target, run_load
 from cli.bench.raw import RawProduce, measure_produce, measure_sqlite, raw_topic
 from cli.bench.targets import create_targets

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli.bench.counters import cpu_seconds, cpu_seconds_of_thread
+from benchmarks.process_cost import cpu_seconds_of_thread
+from cli.bench.counters import cpu_seconds
 
 COMPILER_THREADS = ("C1 Compiler", "C2 Compiler")
 """The beginnings of the names of a JVM's compiling threads."""

@@ -136,9 +136,8 @@ def data_folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def service(kafka: Kafka, data_folder: Path) -> Iterator[Service]:
     """A service without nodes yet, on the shared Kafka: `service.start(2)`."""
-    made = Service(kafka.bootstrap, data_folder)
-    yield made
-    made.stop()
+    with Service(kafka.bootstrap, data_folder) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")
@@ -148,11 +147,8 @@ def one_node(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     With DISKLESS_TEST_LISTENER=SASL_SSL it lets nobody in without a login, and tests connect to it as a user who may do everything.
     """
     is_secured = os.environ.get("DISKLESS_TEST_LISTENER") == "SASL_SSL"
-    made = (SecuredService if is_secured else Service)(kafka.bootstrap, tmp_path_factory.mktemp("one-node"), partitions=3)
-    try:
+    with (SecuredService if is_secured else Service)(kafka.bootstrap, tmp_path_factory.mktemp("one-node"), partitions=3) as made:
         yield made.start(1)
-    finally:
-        made.stop()
 
 
 @pytest.fixture(scope="session")

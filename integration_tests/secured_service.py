@@ -12,8 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.place import HERE, Place
@@ -48,12 +47,6 @@ class SecuredService(Service):
             "super.users": "User:admin",
         }
         super().__init__(bootstrap, folder, partitions=partitions, properties={**secured, **(properties or {})})
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.stop()
 
     def add(
         self, node_id: int, *, place: Place = HERE, environment: Mapping[str, str] | None = None, **properties: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Self
 
 from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.place import HERE, Place
@@ -15,7 +16,7 @@ UNDISTURBED = {"session.timeout.ms": "60000"}
 
 
 class Service:
-    """Some nodes that share a metadata topic; each is a real process. Stop it, or use the fixture `service`."""
+    """Some nodes that share a metadata topic; each is a real process, and ends with the block: `with Service(..) as service`."""
 
     def __init__(self, bootstrap: str, folder: Path, *, partitions: int = 8, properties: Mapping[str, str] | None = None) -> None:
         mark = uuid.uuid4().hex[:8]
@@ -76,6 +77,12 @@ class Service:
     def addresses(self) -> list[str]:
         """Where clients connect to."""
         return [node.address for node in self.nodes.values()]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def stop(self) -> None:
         """End every process that still runs."""

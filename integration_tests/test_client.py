@@ -28,14 +28,11 @@ PARTITIONS = 4
 
 @pytest.fixture(scope="module")
 def two_nodes(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    made = Service(kafka.bootstrap, tmp_path_factory.mktemp("two-nodes"), partitions=PARTITIONS, properties=UNDISTURBED)
-    try:
+    with Service(kafka.bootstrap, tmp_path_factory.mktemp("two-nodes"), partitions=PARTITIONS, properties=UNDISTURBED) as made:
         made.start(2)
         # A node is ready before its registration has reached the directory of the other.
         wait_until(lambda: all(asyncio.run(_told_nodes(address)) == {1, 2} for address in made.addresses), "both registrations")
         yield made
-    finally:
-        made.stop()
 
 
 async def _told_nodes(address: str) -> set[int]:

@@ -49,8 +49,7 @@ async def read_until_right(service: Service, history: History) -> set[int]:
 
 
 def test_a_write_ahead_log_that_is_truncated_under_a_running_leader_heals(kafka: Kafka, data_folder: Path) -> None:
-    service = Service(kafka.bootstrap, data_folder, partitions=3)
-    try:
+    with Service(kafka.bootstrap, data_folder, partitions=3) as service:
         service.start(1)
         node = service.nodes[1]
         history, answers = asyncio.run(note(service))
@@ -70,8 +69,6 @@ def test_a_write_ahead_log_that_is_truncated_under_a_running_leader_heals(kafka:
         told = doctor(service)
         assert "since that started: the state database" in told
         assert ".db.failed-" in told
-    finally:
-        service.stop()
 
 
 def doctor(service: Service) -> str:
@@ -116,36 +113,32 @@ async def commit_until_the_end(node: CoordinatorProcess, history: History) -> No
 
 
 def test_a_node_with_a_damaged_database_on_a_full_disk_starts_or_says_what_to_do(kafka: Kafka, tmp_path: Path) -> None:
-    with small_disk(tmp_path / "disk", DISK_BYTES) as disk:
-        service = Service(kafka.bootstrap, tmp_path, partitions=3)
-        try:
-            node = service.add(1, data_dirs=str(disk / "data"))
-            node.start()
-            service.wait_shared()
-            history, answers = asyncio.run(note(service))
-            node.kill()
-            database = disk / "data" / "partition-0.db"
-            ballast = fill(disk)
-            healed = 0
-            for number in range(STARTS):
-                if database.exists() and database.stat().st_size:
-                    # In place, for which a full disk has room.
-                    with database.open("r+b") as file:
-                        file.write(bytes([number]) * 50)
-                if starts(service):
-                    healed += 1
-                    node.kill()
-                    ballast.unlink()
-                    ballast = fill(disk)
-                assert len(list(disk.glob("data/partition-0.db.failed-*[0-9]"))) <= 2
-            ballast.unlink()
-            assert starts(service)
-            assert asyncio.run(note(service, history))[1] == answers
+    with small_disk(tmp_path / "disk", DISK_BYTES) as disk, Service(kafka.bootstrap, tmp_path, partitions=3) as service:
+        node = service.add(1, data_dirs=str(disk / "data"))
+        node.start()
+        service.wait_shared()
+        history, answers = asyncio.run(note(service))
+        node.kill()
+        database = disk / "data" / "partition-0.db"
+        ballast = fill(disk)
+        healed = 0
+        for number in range(STARTS):
+            if database.exists() and database.stat().st_size:
+                # In place, for which a full disk has room.
+                with database.open("r+b") as file:
+                    file.write(bytes([number]) * 50)
+            if starts(service):
+                healed += 1
+                node.kill()
+                ballast.unlink()
+                ballast = fill(disk)
+            assert len(list(disk.glob("data/partition-0.db.failed-*[0-9]"))) <= 2
+        ballast.unlink()
+        assert starts(service)
+        assert asyncio.run(note(service, history))[1] == answers
 
-            ballast = fill(disk)
-            asyncio.run(commit_until_the_end(node, history))
-            ballast.unlink()
-            assert starts(service)
-            asyncio.run(note(service, history))
-        finally:
-            service.stop()
+        ballast = fill(disk)
+        asyncio.run(commit_until_the_end(node, history))
+        ballast.unlink()
+        assert starts(service)
+        asyncio.run(note(service, history))

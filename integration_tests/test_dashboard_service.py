@@ -92,12 +92,9 @@ def test_the_page_shows_what_was_committed_to_the_record(running: tuple[Service,
         assert_totals(len(FILES) + 1 + len(MORE), batches + sum(MORE))
         watched.wait_text("#panel-partitions tbody", str((sum(FILES) + sum(MORE)) * RECORDS))
 
-        # What only the service knows: both processes, and one of them going away.
-        page.locator("#panel-service").scroll_into_view_if_needed()
-        page.wait_for_function("() => document.querySelectorAll('#panel-service .state.good').length === 2")
+        # What only the service knows: that a process goes away.
         service.nodes[2].kill()
         watched.wait_text("#problems, #sentence", "1 of 2 coordinator processes does not answer")
-        page.wait_for_selector("#panel-service .state.bad")
         watched.assert_quiet()
 
 

@@ -90,8 +90,7 @@ def test_a_directory_that_fails_under_load_and_then_the_last_one(kafka: Kafka, t
     harming, reason = HARMS[harm]
     with small_disk(tmp_path / "disk", DISK_BYTES) as disk, small_disk(tmp_path / "last", DISK_BYTES) as last:
         first, second = disk / "data", last / "data"
-        service = Service(kafka.bootstrap, tmp_path, partitions=PARTITIONS)
-        try:
+        with Service(kafka.bootstrap, tmp_path, partitions=PARTITIONS) as service:
             node = service.add(1, data_dirs=f"{first},{second}")
             node.start()
             service.wait_shared()
@@ -117,8 +116,6 @@ def test_a_directory_that_fails_under_load_and_then_the_last_one(kafka: Kafka, t
             for words in ("no data directory can be used any more", f"{first}: ", f"{second}: ", reason, "start the node again"):
                 assert words in told
             assert "Traceback" not in node.log_text()
-        finally:
-            service.stop()
 
 
 async def make_large(service: Service) -> None:
@@ -136,8 +133,7 @@ async def make_large(service: Service) -> None:
 
 @pytest.mark.timeout(600)
 def test_a_start_with_a_directory_that_is_too_small_builds_its_replicas_in_the_other(kafka: Kafka, tmp_path: Path) -> None:
-    service = Service(kafka.bootstrap, tmp_path, partitions=1)
-    try:
+    with Service(kafka.bootstrap, tmp_path, partitions=1) as service:
         service.start(1)
         asyncio.run(make_large(service))
         [stored] = (tmp_path / "objects").rglob("*.checkpoint")
@@ -163,14 +159,11 @@ def test_a_start_with_a_directory_that_is_too_small_builds_its_replicas_in_the_o
                 assert "Traceback" not in node.log_text()
             finally:
                 node.kill()
-    finally:
-        service.stop()
 
 
 @pytest.mark.timeout(600)
 def test_leaders_in_a_directory_that_fails_hand_over_to_another_node(kafka: Kafka, tmp_path: Path) -> None:
-    service = Service(kafka.bootstrap, tmp_path, partitions=PARTITIONS)
-    try:
+    with Service(kafka.bootstrap, tmp_path, partitions=PARTITIONS) as service:
         folders = {node_id: [tmp_path / f"disk-{node_id}-{name}" for name in "ab"] for node_id in (1, 2)}
         for node_id, paths in folders.items():
             service.add(node_id, data_dirs=",".join(map(str, paths))).start()
@@ -189,8 +182,6 @@ def test_leaders_in_a_directory_that_fails_hand_over_to_another_node(kafka: Kafk
         run.check()
         assert run.broken_terms() == broken, "leaders lead on until another node has claimed"
         assert max(gaps_s.values()) < OUTAGE_MAX_S
-    finally:
-        service.stop()
 
 
 def move(service: Service, node: CoordinatorProcess, partition: int, path: Path) -> None:
@@ -209,8 +200,7 @@ def move(service: Service, node: CoordinatorProcess, partition: int, path: Path)
 
 @pytest.mark.timeout(600)
 def test_replicas_move_under_load_and_nodes_are_killed_at_every_step(kafka: Kafka, tmp_path: Path) -> None:
-    service = Service(kafka.bootstrap, tmp_path, partitions=PARTITIONS)
-    try:
+    with Service(kafka.bootstrap, tmp_path, partitions=PARTITIONS) as service:
         a, b = tmp_path / "a", tmp_path / "b"
         node = service.add(1, data_dirs=f"{a},{b}")
         node.start()
@@ -250,8 +240,6 @@ def test_replicas_move_under_load_and_nodes_are_killed_at_every_step(kafka: Kafk
         final = read_final_state(run.nodes, run.owners, bootstrap=service.bootstrap, metadata_topic=service.topic)
         problems = check(load.history, final)
         assert not problems, f"{len(problems)} contradictions:\n" + "\n".join(problems[:20])
-    finally:
-        service.stop()
 
 
 def test_directories_that_cannot_be_used_together_are_refused(service: Service, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from cli.java.java import find_java
 from cli.main import root
 from cli.outcome import Exit
 from coordinator.kafka.directory_ids import directory_id_text
+from integration_tests.commands import run
 from integration_tests.service import UNDISTURBED, Service
 from integration_tests.test_snapshot_dump import JVM_OPTIONS, TOOL_TIMEOUT_S, TOOLS_LOCK
 from integration_tests.waiting import wait_until
@@ -32,8 +33,7 @@ PARTITIONS = 4
 @pytest.fixture(scope="module")
 def service(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """Two nodes with a topic on every coordinator."""
-    service = Service(kafka.bootstrap, tmp_path_factory.mktemp("dirs"), partitions=PARTITIONS, properties=UNDISTURBED)
-    try:
+    with Service(kafka.bootstrap, tmp_path_factory.mktemp("dirs"), partitions=PARTITIONS, properties=UNDISTURBED) as service:
         for node_id in (1, 2):
             service.add(node_id, data_dirs=",".join(map(str, paths(service, node_id)))).start()
         service.wait_shared()
@@ -41,22 +41,11 @@ def service(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         wait_until(lambda: {row["node"] for row in run(service, "dirs", "list")} == {1, 2}, "both nodes to be registered")
         create(service, "before")
         yield service
-    finally:
-        service.stop()
 
 
 def paths(service: Service, node_id: int) -> list[Path]:
     """The data directories of a node."""
     return [service.folder / f"disk-{node_id}-{name}" for name in ("one", "two")]
-
-
-def run(service: Service, *words: str, status: Exit = Exit.OK, output: bool = True) -> list[dict[str, object]]:
-    """Run a command; returns what it printed as JSON."""
-    line = [*words, *(("-o", "json") if output else ()), "--bootstrap-server", ",".join(service.addresses)]
-    result = CliRunner().invoke(root, line, prog_name="diskless")
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    assert result.exit_code == status, result.stderr
-    return json.loads(result.stdout) if output else [{"said": result.stderr}]
 
 
 def create(service: Service, name: str) -> None:
@@ -105,7 +94,7 @@ def test_replicas_move_while_the_service_goes_on(service: Service) -> None:
     before = homes(service, 1)
     moved = sorted(place for place, name in before.items() if name == one.name)  # type: ignore[type-var]
     assert moved
-    said = run(service, "dirs", "move", *map(str, moved), "--node", "1", "--to", str(two), "--timeout", "60", output=False)[0]["said"]
+    said = run(service, "dirs", "move", *map(str, moved), "--node", "1", "--to", str(two), "--timeout", "60", output=False)
     assert all(f"coordinator {place}: is there" in str(said) for place in moved)
     assert set(homes(service, 1).values()) == {two.name}
     assert list(one.glob("partition-*.db")) == []
@@ -124,7 +113,7 @@ def test_replicas_move_while_the_service_goes_on(service: Service) -> None:
     ],
 )
 def test_a_move_that_cannot_be_names_what_is_there(service: Service, words: tuple[str, ...], status: Exit, says: str) -> None:
-    assert says in str(run(service, "dirs", "move", *words, status=status, output=False)[0]["said"])
+    assert says in str(run(service, "dirs", "move", *words, status=status, output=False))
 
 
 def test_kafkas_own_tool_describes_the_directories_of_a_node(service: Service) -> None:

@@ -27,11 +27,8 @@ ASKED = [one for one in OPERATIONS if one.key not in (ApiKey.SASL_HANDSHAKE, Api
 
 @pytest.fixture(scope="module")
 def service(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    made = Service(kafka.bootstrap, tmp_path_factory.mktemp("extremes"), partitions=2)
-    try:
+    with Service(kafka.bootstrap, tmp_path_factory.mktemp("extremes"), partitions=2) as made:
         yield made.start(1)
-    finally:
-        made.stop()
 
 
 async def usual_values(connection: ClientConnection, service: Service) -> dict[str, object]:

@@ -201,15 +201,12 @@ def test_objects_go_with_their_last_batch_while_nodes_die_and_the_store_fails(
     kafka: Kafka, data_folder: Path, hostile_store: HostileS3, files: int
 ) -> None:
     properties = {**QUICK, **options(hostile_store)}
-    service = Service(kafka.bootstrap, data_folder, partitions=COORDINATORS, properties=properties)
-    try:
+    with Service(kafka.bootstrap, data_folder, partitions=COORDINATORS, properties=properties) as service:
         service.start(3)
         life = Life(hostile_store, service, files)
         asyncio.run(live(life))
         assert life.objects == set()
         wait_until(lambda: is_forgotten(service), "every coordinator to forget the files")
-    finally:
-        service.stop()
 
 
 def test_objects_in_a_folder_go_after_the_grace_and_not_before(kafka: Kafka, data_folder: Path) -> None:

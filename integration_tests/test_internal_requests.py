@@ -28,12 +28,9 @@ def service(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """Two nodes that agree on a secret through Kafka, and a third one with a secret of its own."""
     folder = tmp_path_factory.mktemp("internal")
     (folder / "secret").write_text("another secret, of another service".replace(" ", "-"))
-    made = Service(kafka.bootstrap, folder, partitions=2)
-    try:
+    with Service(kafka.bootstrap, folder, partitions=2) as made:
         made.start(2)
         yield made
-    finally:
-        made.stop()
 
 
 def as_node(secret: str) -> NodeLogin:

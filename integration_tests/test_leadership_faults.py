@@ -125,9 +125,8 @@ def show(what: str, gaps_s: Mapping[int, float]) -> None:
 @pytest.fixture
 def undisturbed(kafka: Kafka, data_folder: Path) -> Iterator[Service]:
     """A service whose nodes lose nothing by standing still for a while."""
-    made = Service(kafka.bootstrap, data_folder, properties=UNDISTURBED)
-    yield made
-    made.stop()
+    with Service(kafka.bootstrap, data_folder, properties=UNDISTURBED) as made:
+        yield made
 
 
 def test_a_third_node_joins_under_load_and_takes_its_share(undisturbed: Service) -> None:
@@ -290,8 +289,7 @@ def own_kafka(kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
 
 
 def test_commits_of_unknown_outcome_are_answered_or_made_once_by_the_next_leader(own_kafka: KafkaCluster, service: Service) -> None:
-    frozen = Service(own_kafka.bootstrap, service.folder / "own", partitions=METADATA_PARTITIONS)
-    try:
+    with Service(own_kafka.bootstrap, service.folder / "own", partitions=METADATA_PARTITIONS) as frozen:
         run = Run(frozen, 2)
         with run.load() as load:
             orphaned = run.led(1)
@@ -309,8 +307,6 @@ def test_commits_of_unknown_outcome_are_answered_or_made_once_by_the_next_leader
         unheard = {c: unheard_commits(run, final, c, after=ends[c]) for c in orphaned}
         print(f"commits whose acknowledgement died with the leader: {unheard}")
         assert sum(unheard.values()) > 0, "no commit had an unknown outcome: the broker got nothing before the leader died"
-    finally:
-        frozen.stop()
 
 
 def has_entry_under_way(node: CoordinatorProcess, coordinator_id: int) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import subprocess
 import sys
@@ -15,11 +14,9 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import pytest
-from click.testing import CliRunner
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AclOperation, AdminClient, NewPartitions, NewTopic, ResourceType
 
-from cli.main import root
 from cli.outcome import Exit
 from coordinator.adapters.objectstore import open_store
 from coordinator.client.client import DisklessClient
@@ -30,6 +27,7 @@ from coordinator.config.values import StoreUrl
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, LATEST, MAX_TIMESTAMP
 from coordinator.protocol.messages import CommitBatch
+from integration_tests.commands import run
 from integration_tests.conftest import KafkaFactory
 from integration_tests.secured_kafka import LOGIN, Right, SecuredKafka
 from integration_tests.service import Service
@@ -61,12 +59,8 @@ class Place(NamedTuple):
 
     def run(self, *words: str, status: Exit = Exit.OK) -> Any:
         """Run a command of `diskless migration`; returns what it printed as JSON, or what it said when it failed."""
-        nodes = ",".join(self.service.addresses)
-        line = ["migration", *words, "-o", "json", "--bootstrap-server", nodes, "--kafka-bootstrap-server", self.kafka, *self.login]
-        result = CliRunner().invoke(root, line, prog_name="diskless")
-        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-        assert result.exit_code == status, result.stderr
-        return json.loads(result.stdout) if status in (Exit.OK, Exit.AUDIT) else result.stderr
+        line = ("migration", *words, "--kafka-bootstrap-server", self.kafka, *self.login)
+        return run(self.service, *line, status=status, output=status in (Exit.OK, Exit.AUDIT))
 
     def verify(self, name: str, status: Exit = Exit.OK) -> Any:
         return self.run("verify", name, "--object-store-url", f"file://{self.service.folder / 'objects'}", status=status)

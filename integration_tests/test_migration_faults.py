@@ -10,16 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 import pytest
-from click.testing import CliRunner
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from cli.dev.kafka import BrokerRuntime, KafkaCluster
-from cli.main import root
 from cli.outcome import Exit
 from coordinator.client.errors import OffsetOutOfRange
 from coordinator.client.model import FetchFrom, PartitionId
 from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL
+from integration_tests.commands import run
 from integration_tests.faults.damage import damage_some
 from integration_tests.service import Service
 from integration_tests.test_migration import QUIET, STILL, Place, Writer
@@ -42,12 +41,11 @@ def replicated(broker_runtime: BrokerRuntime, tmp_path_factory: pytest.TempPathF
         "diskless.metadata.topic.min.insync.replicas": "2",
         "log.retention.check.interval.ms": "300",
     }
-    with KafkaCluster(REPLICAS, folder / "kafka", runtime=broker_runtime) as cluster:
-        service = Service(cluster.bootstrap, folder / "service", partitions=3, properties=properties)
-        try:
-            yield Place(service.start(NODES), cluster.bootstrap), cluster
-        finally:
-            service.stop()
+    with (
+        KafkaCluster(REPLICAS, folder / "kafka", runtime=broker_runtime) as cluster,
+        Service(cluster.bootstrap, folder / "service", partitions=3, properties=properties) as service,
+    ):
+        yield Place(service.start(NODES), cluster.bootstrap), cluster
 
 
 def named(unique_name: Callable[[str], str]) -> str:
@@ -195,10 +193,8 @@ def test_the_service_follows_the_start_of_the_classic_part(
                 answer.raise_for_error()
 
     def told(*words: str, status: Exit) -> str:
-        line = ["records", "delete", name, "0", "--before-offset", "5", "--bootstrap-server", ",".join(place.service.addresses), *words]
-        result = CliRunner().invoke(root, line, prog_name="diskless")
-        assert result.exit_code == status, result.stderr
-        return result.stderr
+        line = ("records", "delete", name, "0", "--before-offset", "5", *words)
+        return str(run(place.service, *line, status=status, output=False))
 
     assert earliest() == [0, 0]
     asyncio.run(refused(5))

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import pytest
-from click.testing import CliRunner
 
 from cli.dev.kafka import Kafka
-from cli.main import root
 from cli.outcome import Exit
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import Fenced, InvalidRequest, NotFound
@@ -17,6 +14,7 @@ from coordinator.client.model import PartitionId, SeededBatch, SeededProducer
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL, LATEST
 from coordinator.protocol.messages import CommitBatch
+from integration_tests.commands import run
 from integration_tests.service import Service
 from integration_tests.waiting import wait_until
 from records.levels import LEVEL_LATEST
@@ -27,22 +25,11 @@ PRODUCER = SeededProducer(7, 2, tuple(SeededBatch(10 * n, 10 * n + 9, 70 + 10 * 
 
 @pytest.fixture(scope="module")
 def service(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    service = Service(kafka.bootstrap, tmp_path_factory.mktemp("migration"), partitions=2)
-    try:
+    with Service(kafka.bootstrap, tmp_path_factory.mktemp("migration"), partitions=2) as service:
         service.start(1)
         level = f"schema level in force level={LEVEL_LATEST}"
         wait_until(lambda: level in service.nodes[1].log_text(), "the newest schema level")
         yield service
-    finally:
-        service.stop()
-
-
-def run(service: Service, *words: str, status: Exit = Exit.OK) -> str:
-    """Run a command; returns what it printed."""
-    result = CliRunner().invoke(root, [*words, "--bootstrap-server", ",".join(service.addresses)], prog_name="diskless")
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    assert result.exit_code == status, result.output
-    return result.stdout if status is Exit.OK else result.stderr
 
 
 def sent(partition: PartitionId, request_id: int, first: int, count: int) -> CommitBatch:
@@ -118,17 +105,19 @@ async def test_what_was_migrated_is_known_after_a_restart(service: Service) -> N
 def test_operators_take_the_steps(service: Service) -> None:
     run(service, "topics", "create", "old", "--partitions", "2", "--classic-pending")
     named = ("migration", "init", "old", "0", "--start-offset", "50", "--prefix-start", "5")
-    run(service, *named, "--dry-run")
-    [zero, one] = json.loads(run(service, "migration", "state", "old", "-o", "json"))
+    run(service, *named, "--dry-run", output=False)
+    [zero, one] = run(service, "migration", "state", "old")
     assert (zero["state"], zero["start_offset"], one["state"]) == ("pending", -1, "pending")
-    assert json.loads(run(service, *named, "--leader-epoch", "3", "--yes", "-o", "json"))["start_offset"] == 50
-    assert "begins at offset 50" in run(service, *named[:4], "--start-offset", "51", "--prefix-start", "5", "--yes", status=Exit.FAILURE)
-    run(service, "migration", "repair", "old", "0", "--start-offset", "40", "--dry-run")
-    repaired = json.loads(run(service, "migration", "repair", "old", "0", "--start-offset", "40", "--yes", "-o", "json"))
+    assert run(service, *named, "--leader-epoch", "3", "--yes")["start_offset"] == 50
+    assert "begins at offset 50" in run(
+        service, *named[:4], "--start-offset", "51", "--prefix-start", "5", "--yes", status=Exit.FAILURE, output=False
+    )
+    run(service, "migration", "repair", "old", "0", "--start-offset", "40", "--dry-run", output=False)
+    repaired = run(service, "migration", "repair", "old", "0", "--start-offset", "40", "--yes")
     assert (repaired["start_offset"], repaired["suffix_start"], repaired["high_watermark"]) == (40, 40, 40)
-    reset = json.loads(run(service, "migration", "reset", "old", "0", "--yes", "-o", "json"))
+    reset = run(service, "migration", "reset", "old", "0", "--yes")
     assert (reset["state"], reset["leader_epoch"]) == ("pending", 4)
-    rows = json.loads(run(service, "migration", "state", "--state", "pending", "-o", "json"))
+    rows = run(service, "migration", "state", "--state", "pending")
     assert [(row["topic"], row["partition"]) for row in rows if row["topic"] == "old"] == [("old", 0), ("old", 1)]
     run(service, "topics", "create", "born")
-    assert "born diskless" in run(service, "migration", "reset", "born", "0", "--yes", status=Exit.FAILURE)
+    assert "born diskless" in run(service, "migration", "reset", "born", "0", "--yes", status=Exit.FAILURE, output=False)

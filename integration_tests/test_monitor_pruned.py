@@ -34,14 +34,11 @@ WITHOUT_A_CLOCK = {**OFTEN, "metadata.log.max.snapshot.interval.ms": "0"}
 @pytest.fixture(scope="module")
 def pruned(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service with a past, every log of which begins behind a snapshot."""
-    service = Service(kafka.bootstrap, tmp_path_factory.mktemp("pruned"), partitions=PARTITIONS, properties=WITHOUT_A_CLOCK)
-    try:
+    with Service(kafka.bootstrap, tmp_path_factory.mktemp("pruned"), partitions=PARTITIONS, properties=WITHOUT_A_CLOCK) as service:
         service.start(1)
         history, _ = asyncio.run(note(service))
         wait_pruned(service, history.topics[1], [0] * PARTITIONS)
         yield service
-    finally:
-        service.stop()
 
 
 def states(service: Service) -> list[Path]:

@@ -82,8 +82,7 @@ def addresses(service: Service) -> dict[int, Address]:
 @pytest.fixture(scope="module")
 def lived(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service that had a load with deletions, lost a leader in it, and deleted a topic; the load has ended."""
-    service = Service(kafka.bootstrap, tmp_path_factory.mktemp("verify"), partitions=METADATA_PARTITIONS)
-    try:
+    with Service(kafka.bootstrap, tmp_path_factory.mktemp("verify"), partitions=METADATA_PARTITIONS) as service:
         service.start(2)
         nodes = addresses(service)
         owners: Mapping[UserPartition, int] = create_topic(nodes, "orders", 9)
@@ -101,8 +100,6 @@ def lived(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
         with Load(nodes, owners, seed=6) as load:
             load.wait_flowing(3)
         yield service
-    finally:
-        service.stop()
 
 
 def verify(service: Service, *arguments: str | Path) -> Ended:

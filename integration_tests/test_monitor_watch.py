@@ -117,11 +117,8 @@ def kafka(kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
 
 @pytest.fixture
 def service(kafka: KafkaCluster, data_folder: Path) -> Iterator[Service]:
-    made = Service(kafka.bootstrap, data_folder, partitions=4)
-    try:
+    with Service(kafka.bootstrap, data_folder, partitions=4) as made:
         yield made.start(2)
-    finally:
-        made.stop()
 
 
 @pytest.fixture

@@ -82,12 +82,9 @@ class Scene:
 @pytest.fixture(scope="module")
 def scene(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     folder = tmp_path_factory.mktemp("orphans")
-    service = Service(kafka.bootstrap, folder, partitions=PARTITIONS, properties=PROPERTIES)
-    try:
+    with Service(kafka.bootstrap, folder, partitions=PARTITIONS, properties=PROPERTIES) as service:
         service.start(2)
         yield Scene(service=service, folder=folder / "objects")
-    finally:
-        service.stop()
 
 
 def old_key(number: int) -> str:

@@ -23,11 +23,8 @@ MIB = 1024 * 1024
 def on_s3(kafka: Kafka, s3: RealS3, data_folder: Path) -> Iterator[Service]:
     """A node whose store is below `client` in the bucket."""
     options = {f"object.store.option.{name.replace('_', '.')}": value for name, value in s3.options().items()}
-    made = Service(kafka.bootstrap, data_folder, partitions=3, properties={"object.store.url": s3.url("client"), **options})
-    try:
+    with Service(kafka.bootstrap, data_folder, partitions=3, properties={"object.store.url": s3.url("client"), **options}) as made:
         yield made.start(1)
-    finally:
-        made.stop()
 
 
 async def test_records_larger_than_a_part_are_written_and_read_back(on_s3: Service, s3: RealS3, unique_name: Callable[[str], str]) -> None:

@@ -52,16 +52,13 @@ class Lost:
         self.objects.mkdir()
         with KafkaCluster(1, runtime=broker_runtime, folder=folder / "kafka") as cluster:
             properties = {**ON_DEMAND, "object.store.url": f"file://{self.objects}"}
-            service = Service(cluster.bootstrap, folder / "nodes", partitions=PARTITIONS, properties=properties)
-            try:
+            with Service(cluster.bootstrap, folder / "nodes", partitions=PARTITIONS, properties=properties) as service:
                 service.start(1)
                 self.history, _ = asyncio.run(note(service))
                 for _ in range(2):
                     diskless("snapshots", "take", "--bootstrap-server", service.addresses[0])
                 self.answers = asyncio.run(note(service, self.history))[1]
                 self.lost_key = asyncio.run(self._commit_once_more(service))
-            finally:
-                service.stop()
         shutil.rmtree(folder / "kafka")
         shutil.rmtree(folder / "nodes")
 

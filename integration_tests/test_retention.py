@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from cli.dev.kafka import Kafka
 from cli.dev.kafka.prepare import LOCK_FILE
 from cli.dev.kafka.runtime import java_command
 from cli.java.jars import resolve
 from cli.java.java import find_java
-from cli.main import root
 from cli.outcome import Exit
+from integration_tests.commands import run
 from integration_tests.service import UNDISTURBED, Service
 from integration_tests.test_snapshot_dump import JVM_OPTIONS, TOOL_TIMEOUT_S, TOOLS_LOCK
 
@@ -27,23 +24,11 @@ pytestmark = pytest.mark.timeout(600)
 @pytest.fixture(scope="module")
 def service(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """Two nodes that share four coordinators."""
-    service = Service(kafka.bootstrap, tmp_path_factory.mktemp("retention"), partitions=4, properties=UNDISTURBED)
-    try:
+    with Service(kafka.bootstrap, tmp_path_factory.mktemp("retention"), partitions=4, properties=UNDISTURBED) as service:
         for node_id in (1, 2):
             service.add(node_id).start()
         service.wait_shared()
         yield service
-    finally:
-        service.stop()
-
-
-def run(service: Service, *words: str, status: Exit = Exit.OK, output: bool = True) -> Any:
-    """Run a command; returns what it printed as JSON, or what it said."""
-    line = [*words, *(("-o", "json") if output else ()), "--bootstrap-server", ",".join(service.addresses)]
-    result = CliRunner().invoke(root, line, prog_name="diskless")
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    assert result.exit_code == status, result.stderr
-    return json.loads(result.stdout) if output else result.stderr
 
 
 def settings(service: Service, topic: str) -> str:

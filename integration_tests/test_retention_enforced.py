@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from cli.dev.kafka import Kafka
-from cli.main import root
 from coordinator.client.client import DisklessClient
 from coordinator.client.model import PartitionId, TopicDescription
 from coordinator.client.records.ulid import new_ulid
 from coordinator.kafka.timestamps import EARLIEST, LATEST
 from coordinator.protocol.messages import CommitBatch
+from integration_tests.commands import run
 from integration_tests.service import Service
 from integration_tests.waiting import wait_until
 
@@ -34,29 +31,16 @@ PARTITIONS = 8
 @contextmanager
 def service_of(kafka: Kafka, folder: Path, interval_ms: int) -> Iterator[Service]:
     """Two nodes that share four coordinators and look for old batches this often."""
-    service = Service(kafka.bootstrap, folder, partitions=4, properties={"session.timeout.ms": "6000", KEY: str(interval_ms)})
-    try:
+    with Service(kafka.bootstrap, folder, partitions=4, properties={"session.timeout.ms": "6000", KEY: str(interval_ms)}) as service:
         for node_id in (1, 2):
             service.add(node_id).start()
         service.wait_shared()
         yield service
-    finally:
-        service.stop()
-
-
-def run(service: Service, *words: str) -> Any:
-    """Run a command; returns what it printed as JSON."""
-    line = [*words, "-o", "json", "--bootstrap-server", ",".join(service.addresses)]
-    result = CliRunner().invoke(root, line, prog_name="diskless")
-    assert result.exit_code == 0, result.stderr
-    return json.loads(result.stdout)
 
 
 def alter(service: Service, topic: str, *words: str) -> None:
     """Change settings of a topic."""
-    line = ["topics", "alter", topic, *words, "--bootstrap-server", ",".join(service.addresses)]
-    result = CliRunner().invoke(root, line, prog_name="diskless")
-    assert result.exit_code == 0, result.stderr
+    run(service, "topics", "alter", topic, *words, output=False)
 
 
 async def _commit(client: DisklessClient, topic: TopicDescription, ages_ms: list[int]) -> None:
@@ -192,21 +176,18 @@ def test_retention_on_demand_tells_what_goes(kafka: Kafka, tmp_path: Path) -> No
 
 def test_a_partition_that_a_time_in_the_future_keeps_is_named_until_it_is_freed(kafka: Kafka, tmp_path: Path) -> None:
     with service_of(kafka, tmp_path, 200) as service:
-        servers = ("--bootstrap-server", ",".join(service.addresses))
         run(service, "topics", "create", "orders", "--partitions", str(PARTITIONS), "--config", "retention.ms=600000")
         # The batch in front goes, that of the year 5138 stays, and the old one behind it.
         commit(service, "orders", 3_600_000, -100_000_000_000_000, 3_600_000)
         wait_until(lambda: bounds(service, "orders") == [(1, 3)] * PARTITIONS, "the first batch to go")
-        said = CliRunner().invoke(root, ["retention", "enforce", "orders", *servers], prog_name="diskless")
-        assert said.exit_code == 0
-        assert "orders-3: the first batch has the timestamp 5" in said.stderr
-        assert "diskless records delete orders 3 --before-offset 2" in said.stderr
+        said = run(service, "retention", "enforce", "orders", output=False)
+        assert "orders-3: the first batch has the timestamp 5" in said
+        assert "diskless records delete orders 3 --before-offset 2" in said
         warned = [one["finding"] for one in run(service, "doctor") if one["check"] == "retention"]
         assert len(warned) == PARTITIONS
         wait_until(lambda: held(service) == PARTITIONS, "the partitions to be counted")
         for partition in range(PARTITIONS):
-            line = ["records", "delete", "orders", str(partition), "--before-offset", "2", "--yes", *servers]
-            assert CliRunner().invoke(root, line, prog_name="diskless").exit_code == 0
+            run(service, "records", "delete", "orders", str(partition), "--before-offset", "2", "--yes", output=False)
         wait_until(lambda: bounds(service, "orders") == [(3, 3)] * PARTITIONS, "the batches behind to go")
         wait_until(lambda: held(service) == 0, "nothing to be counted")
         assert [one["health"] for one in run(service, "doctor") if one["check"] == "retention"] == ["ok"]

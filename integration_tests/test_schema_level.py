@@ -59,8 +59,7 @@ def levels(logs: Logs, partition: int, start: int = 0) -> set[int]:
 
 
 def test_a_node_holds_the_level_and_without_it_the_level_rises_by_itself(kafka: Kafka, tmp_path: Path) -> None:
-    service = Service(kafka.bootstrap, tmp_path, partitions=PARTITIONS, properties=UNDISTURBED)
-    try:
+    with Service(kafka.bootstrap, tmp_path, partitions=PARTITIONS, properties=UNDISTURBED) as service:
         held = service.add(1, schema_level_max="1")
         held.start()
         wait_until(lambda: service.is_shared() and shown(service) == [(1, 1, 1, False)], "the first node and its registration")
@@ -94,8 +93,6 @@ def test_a_node_holds_the_level_and_without_it_the_level_rises_by_itself(kafka: 
             assert levels(after, partition, end) == {LEVEL_LATEST}
         changes = [record for message in after[0] for record in decode_entry(message.value or b"") if isinstance(record, FeatureLevelSet)]
         assert changes == [FeatureLevelSet(level=LEVEL_LATEST)]
-    finally:
-        service.stop()
 
 
 def test_a_fresh_service_is_at_the_newest_level_at_once_and_stays_there_over_a_restart(service: Service) -> None:

@@ -101,8 +101,7 @@ REFUSALS = (
 def test_a_node_that_kafka_refuses_ends_and_says_why(kafka: SecuredKafka, tmp_path: Path) -> None:
     kafka.add_users(stranger="the secret")
     other = Authority(tmp_path, "other").ca_file
-    service = Service(kafka.address(LOGIN), tmp_path)
-    try:
+    with Service(kafka.address(LOGIN), tmp_path) as service:
         for number, refusal in enumerate(REFUSALS, 1):
             given = kafka.login(refusal.user, refusal.password)
             if refusal.authority == "other":
@@ -116,8 +115,6 @@ def test_a_node_that_kafka_refuses_ends_and_says_why(kafka: SecuredKafka, tmp_pa
             (reason,) = [line for line in node.log_text().splitlines() if "CRITICAL" in line and "ended: " in line]
             assert refusal.said in reason, node.log_tail()
             assert refusal.password not in node.log_text()
-    finally:
-        service.stop()
 
 
 @pytest.mark.parametrize(

@@ -40,11 +40,8 @@ LIMITS = {
 
 @pytest.fixture(scope="module")
 def limited(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    made = Service(kafka.bootstrap, tmp_path_factory.mktemp("limited"), partitions=1, properties=LIMITS)
-    try:
+    with Service(kafka.bootstrap, tmp_path_factory.mktemp("limited"), partitions=1, properties=LIMITS) as made:
         yield made.start(1)
-    finally:
-        made.stop()
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""ListOffsets, FindBatches, DeleteRecords and DescribeFiles through the wire, on a real log."""
+"""ListOffsets, FindBatches, DeleteRecords and DescribeFiles through the wire, on a real log.
+
+Which offsets and batches are found, and what a budget admits, are tables in `tests/core/test_reads.py`.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +34,7 @@ def nowhere() -> Topic:
 
 
 @pytest.mark.parametrize("api_key", [97, 10097])
-async def test_list_offsets_of_an_empty_partition(wire: Wire, api_key: int) -> None:
-    topic = await wire.new_topic()
-    asked = (LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, 0, 2**62)
-    empty = [(OK, -1, 0), (OK, -1, 0), NONE_FOUND, (OK, -1, 0), NONE_FOUND, NONE_FOUND, NONE_FOUND]
-    assert await wire.offsets(topic, *asked, api_key=api_key) == empty
-
-
-async def test_list_offsets_table(wire: Wire) -> None:
+async def test_list_offsets(wire: Wire, api_key: int) -> None:
     topic = await wire.new_topic()
     # Offsets 0-2, 3-4, 5-9, 10, 11-13: timestamps go up and down, and the greatest stands twice.
     for count, timestamp in ((3, 1_000), (2, 5_000), (5, 2_000), (1, 5_000), (3, 3_000)):
@@ -58,68 +54,7 @@ async def test_list_offsets_table(wire: Wire) -> None:
         -6: (UNSUPPORTED_VERSION, -1, -1),
         -(2**63): (UNSUPPORTED_VERSION, -1, -1),
     }
-    assert await wire.offsets(topic, *expected) == list(expected.values())
-
-
-async def test_list_offsets_after_delete_records(wire: Wire) -> None:
-    topic = await wire.new_topic()
-    await wire.commit(*(Batch(topic, count=5, timestamp=timestamp) for timestamp in (9_000, 7_000, 1_000, 7_000, 2_000)))
-    asked = (LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, 0, 1_500, 7_000, 7_001)
-    # Inside the first batch: it stays whole, but never answers an offset below the start.
-    assert await wire.truncate((topic, 0, 2)) == [(OK, 2)]
-    assert await wire.offsets(topic, *asked) == [
-        (OK, -1, 25),
-        (OK, -1, 2),
-        (OK, 9_000, 4),
-        (OK, -1, 2),
-        (OK, 9_000, 2),
-        (OK, 9_000, 2),
-        (OK, 9_000, 2),
-        (OK, 9_000, 2),
-    ]
-    # The batch with the greatest timestamp is gone: the first of the next greatest follows it.
-    assert await wire.truncate((topic, 0, 5)) == [(OK, 5)]
-    after = [(OK, -1, 25), (OK, -1, 5), (OK, 7_000, 9), (OK, -1, 5), (OK, 7_000, 5), (OK, 7_000, 5), (OK, 7_000, 5), NONE_FOUND]
-    assert await wire.offsets(topic, *asked) == after
-    assert await wire.truncate((topic, 0, 12)) == [(OK, 12)]
-    assert await wire.offsets(topic, MAX_TIMESTAMP, 0, 1_000, 1_001) == [(OK, 7_000, 19), (OK, 1_000, 12), (OK, 1_000, 12), (OK, 7_000, 15)]
-    # A new batch above what is left, but below what was deleted.
-    await wire.commit(Batch(topic, timestamp=8_000))
-    assert await wire.offsets(topic, MAX_TIMESTAMP, 7_500, 8_001) == [(OK, 8_000, 25), (OK, 8_000, 25), NONE_FOUND]
-    assert await wire.truncate((topic, 0, -1)) == [(OK, 26)]
-    assert await wire.offsets(topic, *asked[:5]) == [(OK, -1, 26), (OK, -1, 26), NONE_FOUND, (OK, -1, 26), NONE_FOUND]
-
-
-async def test_the_effective_timestamp_of_log_append_time_batches_is_the_append_time(wire: Wire) -> None:
-    topic = await wire.new_topic()
-    far = 2**50
-    (appended,) = await wire.commit(Batch(topic, count=2, timestamp=far, is_append_time=True))
-    await wire.commit(Batch(topic, count=2, timestamp=appended.time - 1))
-    assert await wire.offsets(topic, MAX_TIMESTAMP, appended.time, appended.time + 1, far, 0) == [
-        (OK, appended.time, 1),
-        (OK, appended.time, 0),
-        NONE_FOUND,
-        NONE_FOUND,
-        (OK, appended.time, 0),
-    ]
-    assert await wire.truncate((topic, 0, 2)) == [(OK, 2)]
-    assert await wire.offsets(topic, MAX_TIMESTAMP, 0) == [(OK, appended.time - 1, 3), (OK, appended.time - 1, 2)]
-
-
-async def test_batches_without_a_timestamp_are_not_found_by_time(wire: Wire) -> None:
-    topic = await wire.new_topic()
-    await wire.commit(Batch(topic, count=2, timestamp=-1), Batch(topic, timestamp=-1))
-    # The greatest timestamp is -1, of the first batch.
-    assert await wire.offsets(topic, 0, MAX_TIMESTAMP) == [NONE_FOUND, (OK, -1, 1)]
-    await wire.commit(Batch(topic, timestamp=0))
-    assert await wire.offsets(topic, 0, MAX_TIMESTAMP) == [(OK, 0, 3), (OK, 0, 3)]
-
-
-async def test_one_bad_element_of_list_offsets_does_not_fail_the_others(wire: Wire) -> None:
-    topic = await wire.new_topic()
-    await wire.commit(Batch(topic, count=2))
-    assert await wire.offsets(topic, -99, LATEST) == [(UNSUPPORTED_VERSION, -1, -1), (OK, -1, 2)]
-    assert await wire.offsets(nowhere(), LATEST, -99) == [(UNKNOWN_TOPIC_ID, -1, -1)] * 2
+    assert await wire.offsets(topic, *expected, api_key=api_key) == list(expected.values())
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
@@ -205,55 +140,6 @@ async def test_find_batches_tells_everything_about_a_batch(wire: Wire, api_key: 
     assert one.batch_id != two.batch_id
 
 
-async def test_find_batches_begins_with_the_batch_that_holds_the_offset(wire: Wire) -> None:
-    topic = await ten_batches(wire)
-    for offset, first in ((0, 0), (9, 0), (10, 1), (55, 5), (99, 9)):
-        (found,) = await wire.find((topic, 0, offset))
-        assert found[:3] == (OK, 0, 100)
-        assert found.ranges == ranges(first, 9)
-
-
-async def test_find_batches_at_and_past_the_ends(wire: Wire) -> None:
-    topic = await ten_batches(wire)
-    assert await wire.truncate((topic, 0, 25)) == [(OK, 25)]
-    points = [(topic, 0, offset) for offset in (24, 0, -1, 100, 101, 2**62)]
-    assert await wire.find(*points) == [
-        (OFFSET_OUT_OF_RANGE, 25, 100, ()),
-        (OFFSET_OUT_OF_RANGE, 25, 100, ()),
-        (OFFSET_OUT_OF_RANGE, 25, 100, ()),
-        (OK, 25, 100, ()),
-        (OFFSET_OUT_OF_RANGE, 25, 100, ()),
-        (OFFSET_OUT_OF_RANGE, 25, 100, ()),
-    ]
-    (found,) = await wire.find((topic, 0, 25))
-    assert found.ranges == ranges(2, 9)
-
-
-@pytest.mark.parametrize(
-    ("limits", "batches"),
-    [
-        # (partition's bytes, request's bytes, batches per partition): the batch that crosses a limit is included.
-        ((0, 1 << 30, 0), 1),
-        ((1, 1 << 30, 0), 1),
-        ((100, 1 << 30, 0), 1),
-        ((101, 1 << 30, 0), 2),
-        ((-5, -5, 0), 1),
-        ((1 << 30, 0, 0), 1),
-        ((1 << 30, 250, 0), 3),
-        ((350, 250, 0), 3),
-        ((1 << 30, 1 << 30, 0), 10),
-        ((1 << 30, 1 << 30, 4), 4),
-        ((150, 1 << 30, 4), 2),
-        ((1 << 30, 1 << 30, 99), 10),
-    ],
-)
-async def test_budget_of_one_partition(wire: Wire, limits: tuple[int, int, int], batches: int) -> None:
-    topic = await ten_batches(wire)
-    (found,) = await wire.find((topic, 0, 0, limits[0]), max_bytes=limits[1], max_batches=limits[2])
-    assert found[:3] == (OK, 0, 100)
-    assert found.ranges == ranges(0, batches - 1)
-
-
 async def test_the_budget_counts_in_request_order_over_coordinators(wire: Wire) -> None:
     topic = await ten_batches(wire, 6)
     order = [topic.partition_at(c, nth) for c, nth in ((2, 0), (0, 0), (2, 1), (1, 0))]
@@ -280,25 +166,6 @@ async def test_errors_and_empty_partitions_do_not_use_up_the_budget(wire: Wire) 
     found = await wire.find((nowhere(), 0, 0), (topic, 7, 0), (empty, 0, 0), (topic, 0, 200), (topic, 0, 30, 0), max_bytes=0)
     assert [one.error for one in found] == [UNKNOWN_TOPIC_ID, 3, OK, OFFSET_OUT_OF_RANGE, OK]
     assert [one.ranges for one in found] == [[], [], [], [], ranges(3, 3)]
-
-
-async def test_a_partition_may_be_asked_twice(wire: Wire) -> None:
-    topic = await ten_batches(wire)
-    found = await wire.find((topic, 0, 0, 150), (topic, 0, 50, 150), (topic, 0, 0, 150))
-    assert [one.ranges for one in found] == [ranges(0, 1), ranges(5, 6), ranges(0, 1)]
-
-
-async def test_negative_batches_per_partition_is_an_invalid_request(wire: Wire) -> None:
-    topic = await ten_batches(wire)
-    assert await wire.find((topic, 0, 0), (nowhere(), 0, 0), max_batches=-1) == [(INVALID_REQUEST, -1, -1, ())] * 2
-
-
-async def test_batch_ids_are_distinct_over_coordinators(wire: Wire) -> None:
-    topic = await ten_batches(wire, 6)
-    found = await wire.find(*((topic, n, 0) for n in range(6)))
-    ids = [one.batch_id for partition in found for one in partition.batches]
-    assert len(ids) == len(set(ids)) == 60
-    assert min(ids) >= 0
 
 
 # ---- DescribeFiles

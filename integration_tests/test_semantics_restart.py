@@ -112,8 +112,7 @@ async def go_on(service: Service, history: History) -> None:
 
 
 def test_every_answer_survives_kill_and_the_loss_of_the_data_directory(kafka: Kafka, data_folder: Path) -> None:
-    service = Service(kafka.bootstrap, data_folder, partitions=3)
-    try:
+    with Service(kafka.bootstrap, data_folder, partitions=3) as service:
         service.start(1)
         node = service.nodes[1]
         history, answers = asyncio.run(note(service))
@@ -127,5 +126,3 @@ def test_every_answer_survives_kill_and_the_loss_of_the_data_directory(kafka: Ka
         service.wait_shared()
         assert asyncio.run(note(service, history))[1] == answers
         asyncio.run(go_on(service, history))
-    finally:
-        service.stop()

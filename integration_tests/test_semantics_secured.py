@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-SUBJECTS = ("commits", "connection", "idempotence", "limits", "reads", "topics")
+SUBJECTS = ("commits", "connection", "limits", "reads", "topics")
 
 
 @pytest.mark.long

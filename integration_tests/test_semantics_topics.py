@@ -1,4 +1,7 @@
-"""CreatePartitions, DeleteTopics and discovery through the wire, on a real log."""
+"""CreatePartitions, DeleteTopics and discovery through the wire, on a real log.
+
+What is refused and with which error is a table in `tests/core/test_directory.py`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,6 @@ from integration_tests.wire import (
     INVALID_REQUEST,
     INVALID_TOPIC,
     OK,
-    RESOURCE_NOT_FOUND,
     TIMEOUT_MS,
     TOPIC_ALREADY_EXISTS,
     UNKNOWN_TOPIC_ID,
@@ -31,8 +33,6 @@ from integration_tests.wire import (
     properties_at,
     refused,
 )
-
-PARTITIONS_MAX = 100_000
 
 
 def new_id() -> bytes:
@@ -79,62 +79,9 @@ async def test_a_created_topic_can_be_used_as_soon_as_it_is_answered(wire: Wire)
         assert {one.error for one in await wire.find(*((topic, n, 0) for n in range(6)))} == {OK}
 
 
-async def test_new_partitions_go_where_the_fewest_are(wire: Wire) -> None:
-    topic = await wire.new_topic(300)
-    loads = {one.coordinator_id: one.live_partitions for one in await wire.coordinators()}
-    assert max(loads.values()) - min(loads.values()) <= 1
-    assert set(topic.coordinators) == set(loads)
-
-
-@pytest.mark.parametrize("name", ["", ".", "..", "a b", "ä", "a/b", "x" * 250, "a\n"])
-async def test_names_that_kafka_refuses(wire: Wire, name: str) -> None:
-    assert await wire.create((new_id(), name, 1)) == [INVALID_TOPIC]
-
-
-@pytest.mark.parametrize("name", ["__diskless_metadata", "__consumer_offsets", "__transaction_state", "__cluster_metadata"])
-async def test_topics_that_have_to_stay_classic_are_refused(wire: Wire, name: str) -> None:
-    assert await wire.create((new_id(), name, 1)) == [INVALID_TOPIC]
-
-
 async def test_the_metadata_topic_of_this_service_is_refused(wire: Wire, one_node: Service) -> None:
     assert one_node.topic != "__diskless_metadata"
     assert await wire.create((new_id(), one_node.topic, 1)) == [INVALID_TOPIC]
-
-
-async def test_the_longest_name_and_all_characters(wire: Wire) -> None:
-    name = (uuid.uuid4().hex + "._-AZaz09").ljust(249, "x")
-    assert await wire.create((new_id(), name, 1)) == [OK]
-
-
-@pytest.mark.parametrize("count", [0, -1, PARTITIONS_MAX + 1])
-async def test_numbers_of_partitions_that_are_refused(wire: Wire, count: int) -> None:
-    topic_id, name = new_id(), new_name()
-    assert await wire.create((topic_id, name, count)) == [INVALID_PARTITIONS]
-    assert (await wire.describe_topic(topic_id)).error_code == UNKNOWN_TOPIC_ID
-
-
-async def test_ids_and_names_belong_together(wire: Wire) -> None:
-    topic = await wire.new_topic()
-    assert await wire.create((new_id(), topic.name, 1)) == [TOPIC_ALREADY_EXISTS]
-    assert await wire.create((topic.id, new_name(), 1)) == [INVALID_REQUEST]
-    assert await wire.create((bytes(16), new_name(), 1)) == [INVALID_REQUEST]
-
-
-async def test_the_same_id_or_name_twice_in_a_request_refuses_each_of_them_only(wire: Wire) -> None:
-    one_id, one_name, free = new_id(), new_name(), (new_id(), new_name(), 1)
-    same_id = await wire.create((one_id, new_name(), 1), free, (one_id, new_name(), 1))
-    assert same_id == [INVALID_REQUEST, OK, INVALID_REQUEST]
-    assert await wire.create((new_id(), one_name, 1), (new_id(), one_name, 1)) == [INVALID_REQUEST] * 2
-    assert await wire.create(free, free) == [INVALID_REQUEST] * 2
-
-
-async def test_checks_are_made_in_the_order_id_name_count(wire: Wire) -> None:
-    topic = await wire.new_topic()
-    assert await wire.create((bytes(16), "..", 0)) == [INVALID_REQUEST]
-    assert await wire.create((topic.id, "..", 0)) == [INVALID_REQUEST]
-    assert await wire.create((new_id(), "..", 0)) == [INVALID_TOPIC]
-    assert await wire.create((new_id(), topic.name, 0)) == [TOPIC_ALREADY_EXISTS]
-    assert await wire.create((topic.id, topic.name, 0)) == [INVALID_PARTITIONS]
 
 
 async def test_one_bad_topic_does_not_fail_the_others(wire: Wire) -> None:
@@ -169,12 +116,6 @@ async def test_deleting_again_is_success_and_the_id_never_comes_back(wire: Wire,
     assert await wire.create((topic.id, topic.name, 3)) == [UNKNOWN_TOPIC_ID]
     assert await wire.create((topic.id, new_name(), 3)) == [UNKNOWN_TOPIC_ID]
     assert await wire.create((new_id(), topic.name, 1)) == [OK]
-
-
-async def test_unknown_topics_cannot_be_deleted_and_do_not_fail_the_others(wire: Wire) -> None:
-    topic = await wire.new_topic()
-    assert await wire.delete(new_id(), topic.id, bytes(16)) == [UNKNOWN_TOPIC_ID, OK, UNKNOWN_TOPIC_ID]
-    assert (await wire.describe_topic(topic.id)).error_code == UNKNOWN_TOPIC_ID
 
 
 async def test_a_deleted_topic_is_unknown_everywhere_as_soon_as_it_is_answered(wire: Wire) -> None:
@@ -299,43 +240,13 @@ async def test_describe_coordinators(wire: Wire, one_node: Service) -> None:
     assert response.cluster_id
 
 
-async def list_files(wire: Wire, after: str, limit: int, coordinators: tuple[int, ...] = ()) -> m.ListFilesResponse:
-    request = m.ListFilesRequest(
-        coordinator_ids=coordinators, after_key=after, max_files=limit, states=(), object_keys=(), timeout_ms=TIMEOUT_MS
-    )
-    response: m.ListFilesResponse = await wire.call(request)
-    assert response.error_code == OK
-    return response
-
-
-async def test_list_files_in_pages(wire: Wire) -> None:
-    topic = await wire.new_topic(6)
-    here, there = topic.partition_at(0), topic.partition_at(1)
-    # "~" sorts behind all other keys of this service.
-    prefix = f"~{uuid.uuid4().hex}/"
-    for n in range(5):
-        await wire.commit(Batch(topic, here), Batch(topic, here), Batch(topic, there), key=f"{prefix}{n}", created_ms=5_000_000_000_000 + n)
-    listed = await list_files(wire, prefix, 4, (0,))
-    mine = [one for one in listed.files if one.object_key.startswith(prefix)]
-    assert [one.object_key for one in mine] == [f"{prefix}{n}" for n in range(4)]
-    assert listed.more
-    rest = await list_files(wire, listed.files[-1].object_key, 4, (0,))
-    assert [one.object_key for one in rest.files if one.object_key.startswith(prefix)] == [f"{prefix}4"]
-    both = await list_files(wire, prefix, 2)
-    assert [(one.object_key, one.coordinator_id) for one in both.files] == [(f"{prefix}0", 0), (f"{prefix}0", 1)]
-    first = both.files[0]
-    assert (first.size, first.batch_count, first.live_batches, first.owner_ids) == (300, 2, 2, (0, 1))
-    assert first.created_ms == 5_000_000_000_000
-    assert await wire.files(f"{prefix}0", f"{prefix}9") == [(OK, True), (RESOURCE_NOT_FOUND, False)]
-
-
 async def test_unknown_partitions_of_known_topics(wire: Wire) -> None:
     topic = await wire.new_topic(2)
     for partition in (2, -1, 2**31 - 1):
         assert await wire.offsets(topic, -1, partition=partition) == [(UNKNOWN_TOPIC_OR_PARTITION, -1, -1)]
         assert await wire.truncate((topic, partition, 0)) == [(UNKNOWN_TOPIC_OR_PARTITION, -1)]
         assert await wire.find((topic, partition, 0)) == [(UNKNOWN_TOPIC_OR_PARTITION, -1, -1, ())]
-    assert await wire.commit(Batch(topic, 5), Batch(Topic(new_id(), "x")), owners=[0, 1, 2]) == [
+    assert await wire.commit(Batch(topic, -1), Batch(Topic(new_id(), "x")), owners=[0, 1, 2]) == [
         refused(UNKNOWN_TOPIC_OR_PARTITION),
         refused(UNKNOWN_TOPIC_ID),
     ]

@@ -48,14 +48,11 @@ COORDINATORS = 4
 @pytest.fixture(scope="module")
 def two_nodes(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """Two nodes with four coordinators; the second one does not serve the KIP's own numbers."""
-    made = Service(kafka.bootstrap, tmp_path_factory.mktemp("two-nodes"), partitions=COORDINATORS, properties=UNDISTURBED)
-    try:
+    with Service(kafka.bootstrap, tmp_path_factory.mktemp("two-nodes"), partitions=COORDINATORS, properties=UNDISTURBED) as made:
         made.add(1, node_rack="red").start()
         made.add(2, node_rack="blue", wire_kip_keys_enabled="false").start()
         made.wait_shared()
         yield made
-    finally:
-        made.stop()
 
 
 class Nodes:

@@ -105,8 +105,7 @@ STEPS: dict[str, Callable[[Service, CoordinatorProcess], Callable[[], bool]]] = 
     "steps", [pytest.param(("commit", "clean up"), id="two"), pytest.param(tuple(STEPS), id="all", marks=pytest.mark.long)]
 )
 def test_nodes_are_killed_at_steps_of_a_snapshot(kafka: Kafka, data_folder: Path, steps: tuple[str, ...]) -> None:
-    service = Service(kafka.bootstrap, data_folder, partitions=PARTITIONS, properties=OFTEN)
-    try:
+    with Service(kafka.bootstrap, data_folder, partitions=PARTITIONS, properties=OFTEN) as service:
         service.start(2)
         run = Watched(service, "orders", 6)
         with Recorder(service.bootstrap, service.topic) as recorder:
@@ -136,5 +135,3 @@ def test_nodes_are_killed_at_steps_of_a_snapshot(kafka: Kafka, data_folder: Path
         final = read_final_state(run.nodes, run.owners, bootstrap=service.bootstrap, metadata_topic=service.topic, known=recorder.logs)
         problems = check(load.history, final)
         assert not problems, f"{len(problems)} contradictions:\n" + "\n".join(problems[:20])
-    finally:
-        service.stop()

@@ -55,8 +55,7 @@ def lose(service: Service, node_id: int) -> Callable[[], None]:
 
 
 def test_the_log_is_pruned_and_replicas_without_a_disk_are_made_from_snapshots(kafka: Kafka, data_folder: Path) -> None:
-    service = Service(kafka.bootstrap, data_folder, partitions=PARTITIONS, properties=OFTEN)
-    try:
+    with Service(kafka.bootstrap, data_folder, partitions=PARTITIONS, properties=OFTEN) as service:
         service.start(1)
         history, _ = asyncio.run(note(service))
         starts = wait_pruned(service, history.topics[1], [0] * PARTITIONS)
@@ -77,13 +76,10 @@ def test_the_log_is_pruned_and_replicas_without_a_disk_are_made_from_snapshots(k
         assert without_leaders(asyncio.run(note(service, history))[1]) == without_leaders(answers)
         wait_pruned(service, history.topics[1], starts)
         asyncio.run(go_on(service, history))
-    finally:
-        service.stop()
 
 
 def test_a_node_without_data_is_made_from_snapshots_of_another_when_the_object_store_lost_all(kafka: Kafka, data_folder: Path) -> None:
-    service = Service(kafka.bootstrap, data_folder, partitions=PARTITIONS, properties=OFTEN)
-    try:
+    with Service(kafka.bootstrap, data_folder, partitions=PARTITIONS, properties=OFTEN) as service:
         service.start(1)
         history, _ = asyncio.run(note(service))
         wait_pruned(service, history.topics[1], [0] * PARTITIONS)
@@ -100,13 +96,10 @@ def test_a_node_without_data_is_made_from_snapshots_of_another_when_the_object_s
         service.wait_shared()
         assert without_leaders(asyncio.run(note(service, history))[1]) == without_leaders(answers)
         asyncio.run(go_on(service, history))
-    finally:
-        service.stop()
 
 
 def test_a_replica_without_a_good_snapshot_is_made_when_one_is_back_and_ready_is_said_then(kafka: Kafka, data_folder: Path) -> None:
-    service = Service(kafka.bootstrap, data_folder, partitions=PARTITIONS, properties=OFTEN)
-    try:
+    with Service(kafka.bootstrap, data_folder, partitions=PARTITIONS, properties=OFTEN) as service:
         node = service.start(1).nodes[1]
         history, _ = asyncio.run(note(service))
         wait_pruned(service, history.topics[1], [0] * PARTITIONS)
@@ -128,8 +121,6 @@ def test_a_replica_without_a_good_snapshot_is_made_when_one_is_back_and_ready_is
         made = re.findall(r"replica made from a snapshot partition=(\d) snapshot=(\S+) from=(\S+)", since_start(node))
         assert sorted(int(partition) for partition, _, _ in made) == list(range(PARTITIONS))
         assert {data_folder / "objects" / where for _, _, where in made} <= good.keys()
-    finally:
-        service.stop()
 
 
 def since_start(node: CoordinatorProcess) -> str:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from cli.dev.kafka import Kafka
-from cli.main import root
 from cli.outcome import Exit
+from integration_tests.commands import run
 from integration_tests.service import UNDISTURBED, Service
 from integration_tests.test_semantics_restart import note
 from integration_tests.waiting import wait_until
@@ -26,22 +25,10 @@ ON_DEMAND = {**UNDISTURBED, "metadata.log.max.snapshot.interval.ms": "0"}
 @pytest.fixture(scope="module")
 def service(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A node that has committed files."""
-    service = Service(kafka.bootstrap, tmp_path_factory.mktemp("snapshots"), partitions=PARTITIONS, properties=ON_DEMAND)
-    try:
+    with Service(kafka.bootstrap, tmp_path_factory.mktemp("snapshots"), partitions=PARTITIONS, properties=ON_DEMAND) as service:
         service.start(1)
         asyncio.run(note(service))
         yield service
-    finally:
-        service.stop()
-
-
-def run(service: Service, *words: str, status: Exit = Exit.OK, output: bool = True) -> object:
-    """Run a command; returns what it printed as JSON."""
-    line = [*words, *(("-o", "json") if output else ()), "--bootstrap-server", ",".join(service.addresses)]
-    result = CliRunner().invoke(root, line, prog_name="diskless")
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    assert result.exit_code == status, result.stderr
-    return json.loads(result.stdout) if output else result.stderr
 
 
 def store_of(service: Service) -> list[str]:
@@ -51,15 +38,12 @@ def store_of(service: Service) -> list[str]:
 def test_snapshots_are_taken_listed_proven_and_fetched(service: Service, tmp_path: Path) -> None:
     assert run(service, "snapshots", "list") == []
     taken = run(service, "snapshots", "take")
-    assert isinstance(taken, list)
     assert [(row["coordinator"], row["error"]) for row in taken] == [(place, None) for place in range(PARTITIONS)]
     listed = run(service, "snapshots", "list")
-    assert isinstance(listed, list)
     assert [(row["coordinator"], row["end_offset"], row["size"]) for row in listed] == [
         (row["coordinator"], row["end_offset"], row["size"]) for row in taken
     ]
     described = run(service, "snapshots", "describe", "0")
-    assert isinstance(described, list)
     [standing] = described
     assert (standing["leads"], standing["newest_end"], standing["step"], standing["error"]) == (True, taken[0]["end_offset"], None, None)
 
@@ -80,34 +64,28 @@ def test_snapshots_are_taken_listed_proven_and_fetched(service: Service, tmp_pat
     damaged = Path(service.properties["object.store.url"].removeprefix("file://")) / str(listed[0]["location"])
     whole = damaged.read_bytes()
     damaged.write_bytes(whole[:-1])
-    told = CliRunner().invoke(
-        root, ["snapshots", "verify", "--coordinator", "0", *store_of(service), "--bootstrap-server", ",".join(service.addresses)]
-    )
+    verify = ("snapshots", "verify", "--coordinator", "0", *store_of(service))
+    told = run(service, *verify, status=Exit.FAILURE, output=False)
     damaged.write_bytes(whole)
-    assert told.exit_code == Exit.FAILURE
-    assert "the object was changed or damaged" in told.stderr
+    assert "the object was changed or damaged" in told
 
 
 def test_it_is_told_how_far_the_log_is_pruned_and_what_is_in_the_way(service: Service) -> None:
-    def pruned() -> list[dict[str, object]]:
-        rows = run(service, "log", "prune", "--dry-run")
-        assert isinstance(rows, list)
-        return rows
+    def pruned() -> Any:
+        return run(service, "log", "prune", "--dry-run")
 
     wait_until(lambda: all(row["log_start"] == 0 for row in pruned()), "the leader to look at the logs")
     assert all("of 2 snapshots are committed" in str(row["reason"]) for row in pruned()), pruned()
     run(service, "snapshots", "take")
     second = run(service, "snapshots", "take")
-    assert isinstance(second, list)
     # A node that is alone proves the snapshot itself and prunes to the older one of the newest two.
-    wait_until(lambda: all(int(str(row["log_start"])) > 0 for row in pruned()), "the logs to be pruned")
-    assert all(int(str(row["log_start"])) < one["end_offset"] for row, one in zip(pruned(), second, strict=True))
+    wait_until(lambda: all(row["log_start"] > 0 for row in pruned()), "the logs to be pruned")
+    assert all(row["log_start"] < one["end_offset"] for row, one in zip(pruned(), second, strict=True))
 
 
 def test_doctor_tells_of_snapshots(service: Service) -> None:
     run(service, "snapshots", "take")
-    line = ["doctor", "-o", "json", "--bootstrap-server", ",".join(service.addresses)]
-    found = [one for one in json.loads(CliRunner().invoke(root, line, prog_name="diskless").stdout) if one["check"] == "snapshots"]
+    found = [one for one in run(service, "doctor") if one["check"] == "snapshots"]
     assert [one["health"] for one in found] == ["ok"], found
     assert f"{PARTITIONS} of {PARTITIONS} coordinators have a snapshot" in found[0]["finding"]
 

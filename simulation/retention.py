@@ -16,7 +16,6 @@ from simulation.loop import START_MS
 from simulation.scenario import CLOCK_SKEW_MAX_S, Scenario, SimulatedRetention
 
 KEPT = "retention deletes nothing that is to be kept"
-GOES = "what is past retention goes"
 LOGGED = "acknowledged settings are in the log"
 MEASURED_MS = 300
 """How far the untouched clocks of nodes may be off: they are compared with the brokers' every now and then."""

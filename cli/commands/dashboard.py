@@ -27,7 +27,7 @@ _HOST = re.compile(r"\[[^]\[/\s]+\]|[^]\[:/\s]*")
     default="",
     envvar="DISKLESS_HTTP_ADDRESSES",
     show_envvar=True,
-    help="HTTP addresses of the coordinators, whose /metrics are shown too; https://HOST:PORT for those with TLS.",
+    help="HTTP addresses of the coordinators: whether they answer and commit counts for the verdict; https://HOST:PORT for those with TLS.",
 )
 @click.option(
     "--coordinators-token-file",

@@ -77,6 +77,19 @@ def lease_ports(count: int, preferred: Sequence[int] = ()) -> list[PortLease]:
     return leases
 
 
+def lease_block(count: int) -> list[PortLease]:
+    """Lease `count` ports with consecutive numbers. Raises `NoPortError`."""
+    for _ in range(ATTEMPTS):
+        leases = lease_ports(1)
+        while len(leases) < count and (following := _try_lease(leases[-1].port + 1)) is not None:
+            leases.append(following)
+        if len(leases) == count:
+            return leases
+        for lease in leases:
+            lease.close()
+    raise NoPortError(f"no {count} free ports with consecutive numbers found")
+
+
 def _try_lease(port: int) -> PortLease | None:
     folder = cache_folder() / "ports"
     folder.mkdir(exist_ok=True)

@@ -32,6 +32,7 @@ from coordinator.client.model import (
     Result,
     SeededProducer,
     ServiceNode,
+    TopicChanges,
     TopicListing,
 )
 from coordinator.client.routing.discovery import ATTEMPT_TIMEOUT_MS
@@ -41,9 +42,14 @@ from coordinator.client.routing.routed_call import RoutedCall
 from coordinator.client.service import ServiceUser
 from coordinator.core.limits import FILES_PER_REQUEST_MAX
 from coordinator.kafka.errors import ErrorCode
-from coordinator.operations.orphans import ScanAction
-from coordinator.operations.restores import NO_RESTORE
-from coordinator.protocol.messages import DescribeGatewaysRequest, DescribeGatewaysResponse
+from coordinator.operations.maintenance import NO_RESTORE, ScanAction
+from coordinator.protocol.messages import (
+    DescribeGatewaysRequest,
+    DescribeGatewaysResponse,
+    ListTopicsRequest,
+    ListTopicsResponse,
+    ListTopicsTopic,
+)
 
 if TYPE_CHECKING:
     from coordinator.core.file_state import FileState
@@ -209,7 +215,9 @@ class DisklessAdmin(ServiceUser):
         call = directory.create_topic(name, num_partitions, topic_id, settings or {}, classic_pending=classic_pending)
         created = await self._served(call, timeout_ms)
         self._service.discovery.forget_topic(topic_id)
-        return TopicListing(topic_id=topic_id, name=name, num_partitions=num_partitions, note=created.message)
+        return TopicListing(
+            topic_id=topic_id, name=name, num_partitions=num_partitions, settings=dict(settings or {}), note=created.message
+        )
 
     async def alter_topic(self, name: str, changes: Mapping[str, str | None], *, timeout_ms: int | None = None) -> None:
         """Change settings of a topic, all of them or none; None deletes one, so that the service's counts.
@@ -231,8 +239,28 @@ class DisklessAdmin(ServiceUser):
 
     async def list_topics(self, *, timeout_ms: int | None = None) -> list[TopicListing]:
         """All topics, by name. Raises Unavailable."""
-        topics = await self.describe_topics(timeout_ms=timeout_ms)
-        return [TopicListing(topic_id=one.topic_id, name=one.name, num_partitions=len(one.partitions)) for one in topics]
+        return list((await self.changed_topics(timeout_ms=timeout_ms)).topics)
+
+    async def changed_topics(self, since: int = -1, *, is_current: bool = True, timeout_ms: int | None = None) -> TopicChanges:
+        """All topics, or what changed of them since the `offset` of an earlier answer, when the node that answers knows that.
+
+        Contains all that was acknowledged before the call if `is_current`, for which the node reads its log to the end; else it is what
+        the node has, and never older than the earlier answer. Raises Unavailable.
+        """
+        deadline = self._service.deadline(timeout_ms)
+
+        async def ask() -> tuple[ListTopicsResponse, Refusal]:
+            wait_ms = server_timeout_ms(deadline.at_most_ms(ATTEMPT_TIMEOUT_MS))
+            request = ListTopicsRequest(since_offset=since, is_current=is_current, timeout_ms=wait_ms)
+            response = cast(ListTopicsResponse, await self._service.ask(request, deadline))
+            return response, refusal_of(response.error_code, response.error_message)
+
+        response, refusal = await self._service.until_served(ask, deadline)
+        refusal.raise_for_error()
+        listed = map(_listing, response.topics)
+        return TopicChanges(
+            offset=response.offset, is_whole=response.is_whole, topics=tuple(listed), deleted=tuple(response.deleted_topic_ids)
+        )
 
     # ---- migration of classic partitions
 
@@ -254,10 +282,6 @@ class DisklessAdmin(ServiceUser):
         """
         one = LogToInit(PartitionId(topic_id, partition), start_offset, prefix_start, leader_epoch, tuple(producers))
         await self._served(migrations.init_logs([one]), timeout_ms)
-
-    async def init_diskless_logs(self, logs: Sequence[LogToInit], *, timeout_ms: int | None = None) -> list[Result]:
-        """Begin the diskless logs of classic partitions, one result for each in order; see `init_diskless_log`."""
-        return await self._service.perform(migrations.init_logs(logs), self._service.deadline(timeout_ms))
 
     async def describe_diskless_log(self, topic_id: bytes, partition: int, *, timeout_ms: int | None = None) -> DisklessLogState:
         """Where the migration of a partition stands, as its leader knows it. Raises NotFound, and other `ServiceError`s."""
@@ -382,3 +406,16 @@ class DisklessAdmin(ServiceUser):
     ) -> list[DeletedRecords]:
         """Move log starts forward to the given offsets; -1 means the high watermark."""
         return await self._service.perform(delete_records(points, wait_for_creation=wait_for_creation), self._service.deadline(timeout_ms))
+
+
+def _listing(one: ListTopicsTopic) -> TopicListing:
+    coordinators = [each.coordinator_id for each in one.ranges for _ in range(each.num_partitions)]
+    pending = [each.classic_pending for each in one.ranges for _ in range(each.num_partitions)]
+    return TopicListing(
+        topic_id=one.topic_id,
+        name=one.name,
+        num_partitions=len(coordinators),
+        settings={config.name: config.value for config in one.configs},
+        coordinators=tuple(coordinators),
+        classic=tuple(partition for partition, is_classic in enumerate(pending) if is_classic),
+    )

@@ -83,7 +83,7 @@ class DisklessClient(ServiceUser):
         """Write records by (topic name, partition) as one WAL file; each partition's records are accepted or refused together by batch.
 
         Records without a timestamp get the time at which they are written. Raises TypeError for what is no `Record`, NotFound, WrongStore,
-        and InvalidRequest for a timestamp further ahead than `message.timestamp.after.max.ms` of its topic, before anything is uploaded;
+        and InvalidRequest for a batch that `max.message.bytes` or `message.timestamp.*` of its topic forbid, before anything is uploaded;
         WalFileError, StoreError, WriteUndecided, WriteRefused, and other `ServiceError`s.
         """
         from coordinator.client.records.writing import commit_uploaded, pack, upload_file

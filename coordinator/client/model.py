@@ -129,7 +129,26 @@ class TopicListing:
     topic_id: bytes
     name: str
     num_partitions: int
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """The settings that the topic has of its own, by name."""
+    coordinators: tuple[int, ...] = ()
+    """The coordinator of each partition, of topics that were listed."""
+    classic: tuple[int, ...] = ()
+    """The partitions that were created to be migrated from classic ones, of topics that were listed."""
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicChanges:
+    """The topics of a service, or what changed of them since an earlier answer, whose `offset` was named.
+
+    `topics` are all that there are if `is_whole`, else those that were created or changed; `deleted` are ids.
+    """
+
+    offset: int
+    is_whole: bool
+    topics: tuple[TopicListing, ...]
+    deleted: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,6 +48,7 @@ from coordinator.client.model import Result as Result
 from coordinator.client.model import SeededBatch as SeededBatch
 from coordinator.client.model import SeededProducer as SeededProducer
 from coordinator.client.model import ServiceNode as ServiceNode
+from coordinator.client.model import TopicChanges as TopicChanges
 from coordinator.client.model import TopicDescription as TopicDescription
 from coordinator.client.model import TopicListing as TopicListing
 from coordinator.client.records.committer import Committer as Committer

@@ -6,8 +6,8 @@ every answered commit settle the shard first (`runtime.replica.Replica.look`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, cast
 
 from coordinator.core.commands import FetchPoint, FoundBatches, LogFacts
 from coordinator.core.committed import AppliedCounts, CommitCounts
@@ -19,10 +19,11 @@ from coordinator.core.reads.queries import FetchBudget, find_batches, past_the_e
 from coordinator.core.reads.retention import Bound, Known, LookedAt, look_at
 from coordinator.core.shard import Shard
 from coordinator.core.state.replica_state import ShardState
+from coordinator.core.tables.cells import FIRST_OFFSET, HIGH_WATERMARK
 from coordinator.core.tables.diskless_log import facts_of
 from coordinator.core.tables.in_memory import HotState
 from coordinator.core.tables.stored_rows import EmptyFilesPage, FileRow, Tombstone
-from coordinator.core.tables.tables import MigrationCounts
+from coordinator.core.tables.tables import Int64s, MigrationCounts
 from coordinator.kafka.batches import split_partition_key
 from coordinator.kafka.topic_configs import Retention
 from records.log import Fence
@@ -262,6 +263,28 @@ class ShardView:
         table = self._shard.committed.state.hot.partitions
         row = table.find(topic_id, partition)
         return None if row is None else (table.log_start.cells[row], table.high_watermark.cells[row])
+
+    # ---- what long polls watch
+
+    def rows_of(self, points: Sequence[FetchPoint]) -> list[int] | None:
+        """The rows of user partitions, which name them until their topic is deleted; None when one is not here."""
+        find = self._shard.committed.state.hot.partitions.find
+        rows = [find(point.topic_id, point.partition) for point in points]
+        return None if None in rows else cast(list[int], rows)
+
+    def marks_of(self, rows: Int64s) -> Int64s:
+        """High watermark, log start and B0 of rows, a line for each: an answer of FindBatches holds until one of the three changes."""
+        marks: Int64s = self._shard.committed.state.hot.partitions.rows.array[rows, HIGH_WATERMARK : FIRST_OFFSET + 1]
+        return marks
+
+    @property
+    def partitions_forgotten(self) -> int:
+        """How many user partitions were deleted with their topics since the state was loaded."""
+        return self._shard.committed.state.hot.partitions.forgotten
+
+    def has_topic(self, topic_id: bytes) -> bool:
+        """Whether a topic has partitions here."""
+        return topic_id in self._shard.committed.state.hot.topics
 
     # ---- reads that look into the database, and raise `BrokenInvariant` or `StateFailed` for what cannot be
 

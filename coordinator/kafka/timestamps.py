@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+NO_TIMESTAMP: Final = -1
+"""A record without a time."""
+
 LATEST: Final = -1
 EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
@@ -21,4 +24,14 @@ def too_far_ahead(timestamp_ms: int, now_ms: int, after_max_ms: int) -> str | No
     return (
         f"the timestamp {timestamp_ms} is {timestamp_ms - now_ms} ms ahead of this machine's clock, and message.timestamp.after.max.ms is "
         f"{after_max_ms}: retention would keep the record until its time has come; give timestamps in milliseconds, or raise the setting"
+    )
+
+
+def too_far_behind(timestamp_ms: int, now_ms: int, before_max_ms: int) -> str | None:
+    """Return why a topic with this `message.timestamp.before.max.ms` does not take a producer's timestamp, or None; -1 is no timestamp."""
+    if timestamp_ms == NO_TIMESTAMP or now_ms - timestamp_ms <= before_max_ms:
+        return None
+    return (
+        f"the timestamp {timestamp_ms} is {now_ms - timestamp_ms} ms behind this machine's clock, and message.timestamp.before.max.ms is"
+        f" {before_max_ms}; give timestamps in milliseconds, or raise the setting"
     )

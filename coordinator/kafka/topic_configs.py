@@ -11,14 +11,22 @@ from typing import Final, NamedTuple
 from coordinator.kafka.timestamps import AFTER_MAX_MS
 
 CLEANUP_POLICY: Final = "cleanup.policy"
+MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 TIMESTAMP_AFTER_MAX_MS: Final = "message.timestamp.after.max.ms"
+TIMESTAMP_BEFORE_MAX_MS: Final = "message.timestamp.before.max.ms"
+TIMESTAMP_TYPE: Final = "message.timestamp.type"
 RETENTION_BYTES: Final = "retention.bytes"
 RETENTION_MS: Final = "retention.ms"
 
 UNLIMITED: Final = -1
 DELETE: Final = "delete"
+CREATE_TIME: Final = "CreateTime"
+LOG_APPEND_TIME: Final = "LogAppendTime"
+MESSAGE_BYTES_MAX: Final = 1_048_588
+"""The size of a batch, with its header, that a topic takes which does not say: Kafka's default of `max.message.bytes`."""
 
 _NUMBER = re.compile(r"-1|0|[1-9][0-9]{0,18}")
+_INT32_MAX: Final = 2**31 - 1
 _INT64_MAX: Final = 2**63 - 1
 
 
@@ -34,6 +42,9 @@ class ConfigOperation(IntEnum):
 class ConfigType(IntEnum):
     """The type of a setting: Kafka's numbers."""
 
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
     LONG = 5
     LIST = 7
 
@@ -58,10 +69,28 @@ TOPIC_CONFIGS: Final[Mapping[str, TopicConfig]] = {
             about="What becomes of old batches: delete, when retention.ms or retention.bytes is exceeded.",
         ),
         TopicConfig(
+            name=MAX_MESSAGE_BYTES,
+            config_type=ConfigType.INT,
+            service_key=None,
+            about="The largest batch that who writes it may commit, in bytes, as it is compressed, with its header.",
+        ),
+        TopicConfig(
             name=TIMESTAMP_AFTER_MAX_MS,
             config_type=ConfigType.LONG,
             service_key=None,
             about="How far ahead of the clock of who writes them timestamps of producers may be, in milliseconds; later ones are refused.",
+        ),
+        TopicConfig(
+            name=TIMESTAMP_BEFORE_MAX_MS,
+            config_type=ConfigType.LONG,
+            service_key=None,
+            about="How far behind the clock of who writes them timestamps of producers may be, in milliseconds; earlier ones are refused.",
+        ),
+        TopicConfig(
+            name=TIMESTAMP_TYPE,
+            config_type=ConfigType.STRING,
+            service_key=None,
+            about="Which time records have: CreateTime, that of their producers, or LogAppendTime, that of their coordinator.",
         ),
         TopicConfig(
             name=RETENTION_BYTES,
@@ -101,9 +130,23 @@ def retention_of(settings: Mapping[str, str], default: Retention) -> Retention:
     return Retention(_number(settings, RETENTION_MS, default.ms), _number(settings, RETENTION_BYTES, default.size_bytes))
 
 
-def timestamp_after_max_ms(settings: Mapping[str, str]) -> int:
-    """Return how far ahead timestamps may be, by the settings of a topic; a value that no rule allows counts as not set."""
-    return _number(settings, TIMESTAMP_AFTER_MAX_MS, AFTER_MAX_MS)
+class MessageRules(NamedTuple):
+    """What a topic demands of batches, of whoever writes them."""
+
+    bytes_max: int
+    is_log_append_time: bool
+    before_max_ms: int
+    after_max_ms: int
+
+
+def message_rules(settings: Mapping[str, str]) -> MessageRules:
+    """Return what the settings of a topic demand of batches; values that no rule allows count as not set."""
+    return MessageRules(
+        bytes_max=_number(settings, MAX_MESSAGE_BYTES, MESSAGE_BYTES_MAX),
+        is_log_append_time=settings.get(TIMESTAMP_TYPE) == LOG_APPEND_TIME,
+        before_max_ms=_number(settings, TIMESTAMP_BEFORE_MAX_MS, _INT64_MAX),
+        after_max_ms=_number(settings, TIMESTAMP_AFTER_MAX_MS, AFTER_MAX_MS),
+    )
 
 
 def _number(settings: Mapping[str, str], name: str, default: int) -> int:
@@ -115,7 +158,10 @@ def default_of(name: str, default: Retention) -> str:
     """Return the value that a topic has which sets nothing. Raises KeyError for a setting that topics do not have."""
     return {
         CLEANUP_POLICY: DELETE,
+        MAX_MESSAGE_BYTES: str(MESSAGE_BYTES_MAX),
         TIMESTAMP_AFTER_MAX_MS: str(AFTER_MAX_MS),
+        TIMESTAMP_BEFORE_MAX_MS: str(_INT64_MAX),
+        TIMESTAMP_TYPE: CREATE_TIME,
         RETENTION_BYTES: str(default.size_bytes),
         RETENTION_MS: str(default.ms),
     }[name]
@@ -140,13 +186,18 @@ def illegal_topic_config(name: str, value: str | None) -> str | None:
                 f"{name}={value!r}: only 'delete' is allowed, because batches in shared WAL files are never rewritten, so nothing compacts"
             )
         return f"{name}={value!r}: only 'delete' is allowed"
-    least = f"{UNLIMITED} (no limit)" if _least(name) == UNLIMITED else "0"
-    return None if _is_number(name, value) else f"{name}={value!r}: a whole number from {least} to {_INT64_MAX} is allowed"
+    if name == TIMESTAMP_TYPE:
+        return None if value in (CREATE_TIME, LOG_APPEND_TIME) else f"{name}={value!r}: {CREATE_TIME} or {LOG_APPEND_TIME} is allowed"
+    least, most = _bounds(name)
+    text = f"{UNLIMITED} (no limit)" if least == UNLIMITED else str(least)
+    return None if _is_number(name, value) else f"{name}={value!r}: a whole number from {text} to {most} is allowed"
 
 
-def _least(name: str) -> int:
-    return 0 if name == TIMESTAMP_AFTER_MAX_MS else UNLIMITED
+def _bounds(name: str) -> tuple[int, int]:
+    least = UNLIMITED if name in (RETENTION_BYTES, RETENTION_MS) else 0
+    return least, _INT32_MAX if name == MAX_MESSAGE_BYTES else _INT64_MAX
 
 
 def _is_number(name: str, value: str) -> bool:
-    return _NUMBER.fullmatch(value) is not None and _least(name) <= int(value) <= _INT64_MAX
+    least, most = _bounds(name)
+    return _NUMBER.fullmatch(value) is not None and least <= int(value) <= most

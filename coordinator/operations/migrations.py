@@ -5,8 +5,8 @@ Commands and answers are flat lists in the order of the request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol, TypeVar
+from collections.abc import Mapping
+from typing import Final
 
 from coordinator.core.commands import (
     DescribeDisklessLogs,
@@ -17,48 +17,28 @@ from coordinator.core.commands import (
     LogReset,
     MigratedLog,
     MigratePartitions,
+    MigrationStep,
     NamedLog,
     PrefixReport,
 )
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.declaration import ALTER, CLUSTER_ACTION, DISCOVERY, AnsweredBy, Lane, Operation, Translation, declare
-from coordinator.operations.nesting import each_partition, nested_response
-from coordinator.protocol.codec import Message
+from coordinator.operations.nesting import each_partition, partition_results
 from coordinator.protocol.messages import (
-    DescribeDisklessLogPartitionResult,
     DescribeDisklessLogRequest,
     DescribeDisklessLogResponse,
-    InitDisklessLogPartitionResult,
     InitDisklessLogRequest,
     InitDisklessLogResponse,
-    RepairDisklessLogPartitionResult,
     RepairDisklessLogRequest,
     RepairDisklessLogResponse,
-    ReportPrefixStartPartitionResult,
     ReportPrefixStartRequest,
     ReportPrefixStartResponse,
-    ResetDisklessLogPartitionResult,
     ResetDisklessLogRequest,
     ResetDisklessLogResponse,
 )
 
-P = TypeVar("P")
 NO_STATE: Final = -1
 BROKERS_AND_OPERATORS: Final = CLUSTER_ACTION | ALTER
-
-
-class _OfPartition(Protocol):
-    @property
-    def partition_index(self) -> int: ...
-
-
-def _plain(make: Callable[..., P]) -> Callable[[_OfPartition, MigratedLog], P]:
-    """The maker of a result that has nothing but its error."""
-
-    def result(partition: _OfPartition, answer: MigratedLog) -> P:
-        return make(partition_index=partition.partition_index, error_code=answer.outcome.error, error_message=answer.outcome.message)
-
-    return result
 
 
 def _inits(request: InitDisklessLogRequest) -> list[LogInit]:
@@ -90,16 +70,8 @@ def _inits(request: InitDisklessLogRequest) -> list[LogInit]:
     ]
 
 
-def _init_response(request: InitDisklessLogRequest, answers: Sequence[MigratedLog]) -> Message:
-    return nested_response(InitDisklessLogResponse, request, _plain(InitDisklessLogPartitionResult), answers)
-
-
 def _resets(request: ResetDisklessLogRequest) -> list[LogReset]:
     return [LogReset(topic_id, one.partition_index, one.leader_epoch) for topic_id, one in each_partition(request)]
-
-
-def _reset_response(request: ResetDisklessLogRequest, answers: Sequence[MigratedLog]) -> Message:
-    return nested_response(ResetDisklessLogResponse, request, _plain(ResetDisklessLogPartitionResult), answers)
 
 
 def _repairs(request: RepairDisklessLogRequest) -> list[LogRepair]:
@@ -109,53 +81,31 @@ def _repairs(request: RepairDisklessLogRequest) -> list[LogRepair]:
     ]
 
 
-def _repaired(partition: _OfPartition, answer: MigratedLog) -> RepairDisklessLogPartitionResult:
-    before, after = answer.before, answer.after
-    return RepairDisklessLogPartitionResult(
-        partition_index=partition.partition_index,
-        error_code=answer.outcome.error,
-        error_message=answer.outcome.message,
-        previous_start_offset=before.start_offset,
-        start_offset=after.start_offset,
-        prefix_start=after.prefix_start,
-        suffix_start=after.suffix_start,
-        high_watermark=after.high_watermark,
-    )
-
-
-def _repair_response(request: RepairDisklessLogRequest, answers: Sequence[MigratedLog]) -> Message:
-    return nested_response(RepairDisklessLogResponse, request, _repaired, answers)
+def _repaired(answer: MigratedLog) -> Mapping[str, object]:
+    after = answer.after
+    return {
+        "previous_start_offset": answer.before.start_offset,
+        "start_offset": after.start_offset,
+        "prefix_start": after.prefix_start,
+        "suffix_start": after.suffix_start,
+        "high_watermark": after.high_watermark,
+    }
 
 
 def _reports(request: ReportPrefixStartRequest) -> list[PrefixReport]:
     return [PrefixReport(topic_id, one.partition_index, one.prefix_start, one.leader_epoch) for topic_id, one in each_partition(request)]
 
 
-def _report_response(request: ReportPrefixStartRequest, answers: Sequence[MigratedLog]) -> Message:
-    return nested_response(ReportPrefixStartResponse, request, _plain(ReportPrefixStartPartitionResult), answers)
-
-
 def _named(request: DescribeDisklessLogRequest) -> list[NamedLog]:
     return [NamedLog(topic_id, one.partition_index) for topic_id, one in each_partition(request)]
 
 
-def _described(partition: _OfPartition, answer: DescribedLog) -> DescribeDisklessLogPartitionResult:
-    outcome, facts = answer
-    return DescribeDisklessLogPartitionResult(
-        partition_index=partition.partition_index,
-        error_code=outcome.error,
-        error_message=outcome.message,
-        state=facts.origin if outcome.error is ErrorCode.NONE else NO_STATE,
-        start_offset=facts.start_offset,
-        prefix_start=facts.prefix_start,
-        suffix_start=facts.suffix_start,
-        high_watermark=facts.high_watermark,
-        leader_epoch=facts.leader_epoch,
-    )
+def _described(answer: DescribedLog) -> Mapping[str, object]:
+    return {"state": answer.facts.origin if answer.outcome.error is ErrorCode.NONE else NO_STATE, **answer.facts._asdict()}
 
 
-def _describe_response(request: DescribeDisklessLogRequest, answers: Sequence[DescribedLog]) -> Message:
-    return nested_response(DescribeDisklessLogResponse, request, _described, answers)
+def _take(steps: list[MigrationStep]) -> MigratePartitions:
+    return MigratePartitions(steps=steps)
 
 
 def origin_of(state: int) -> LogOrigin | None:
@@ -169,9 +119,7 @@ INIT_DISKLESS_LOG: Final[Operation] = declare(
     answered_by=AnsweredBy.PARTITION,
     acl=BROKERS_AND_OPERATORS,
     lane=Lane.ALONE,
-    translation=Translation(
-        elements=_inits, refused=MigratedLog, response=_init_response, command=lambda steps: MigratePartitions(steps=steps)
-    ),
+    translation=Translation(elements=_inits, refused=MigratedLog, response=partition_results(InitDisklessLogResponse), command=_take),
 )
 
 DESCRIBE_DISKLESS_LOG: Final[Operation] = declare(
@@ -182,7 +130,7 @@ DESCRIBE_DISKLESS_LOG: Final[Operation] = declare(
     translation=Translation(
         elements=_named,
         refused=DescribedLog,
-        response=_describe_response,
+        response=partition_results(DescribeDisklessLogResponse, _described),
         command=lambda named: DescribeDisklessLogs(partitions=named),
     ),
 )
@@ -193,9 +141,7 @@ RESET_DISKLESS_LOG: Final[Operation] = declare(
     answered_by=AnsweredBy.PARTITION,
     acl=BROKERS_AND_OPERATORS,
     lane=Lane.ALONE,
-    translation=Translation(
-        elements=_resets, refused=MigratedLog, response=_reset_response, command=lambda steps: MigratePartitions(steps=steps)
-    ),
+    translation=Translation(elements=_resets, refused=MigratedLog, response=partition_results(ResetDisklessLogResponse), command=_take),
 )
 
 REPAIR_DISKLESS_LOG: Final[Operation] = declare(
@@ -205,7 +151,7 @@ REPAIR_DISKLESS_LOG: Final[Operation] = declare(
     acl=ALTER,
     lane=Lane.ALONE,
     translation=Translation(
-        elements=_repairs, refused=MigratedLog, response=_repair_response, command=lambda steps: MigratePartitions(steps=steps)
+        elements=_repairs, refused=MigratedLog, response=partition_results(RepairDisklessLogResponse, _repaired), command=_take
     ),
     only_looks=lambda request: bool(request.dry_run),
 )
@@ -216,7 +162,5 @@ REPORT_PREFIX_START: Final[Operation] = declare(
     answered_by=AnsweredBy.PARTITION,
     acl=BROKERS_AND_OPERATORS,
     lane=Lane.ALONE,
-    translation=Translation(
-        elements=_reports, refused=MigratedLog, response=_report_response, command=lambda steps: MigratePartitions(steps=steps)
-    ),
+    translation=Translation(elements=_reports, refused=MigratedLog, response=partition_results(ReportPrefixStartResponse), command=_take),
 )

@@ -1,4 +1,4 @@
-"""Nodes and coordinators between the wire and the core: registration, description, complaints, the schema level."""
+"""Nodes and coordinators between the wire and the core: registration, description, produce gateways, complaints, the schema level."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import (
     DescribeCoordinatorsRequest,
     DescribeCoordinatorsResponse,
+    DescribeGatewaysRequest,
+    DescribeGatewaysResponse,
     DescribeNodeRequest,
     DescribeNodeResponse,
     RegisterNodeRequest,
@@ -111,6 +113,15 @@ DESCRIBE_COORDINATORS: Final[Operation] = declare(
     acl=DISCOVERY,
     is_unbounded=True,
     refuse=refuse_whole(DescribeCoordinatorsResponse),
+)
+
+DESCRIBE_GATEWAYS: Final[Operation] = declare(
+    DescribeGatewaysRequest,
+    DescribeGatewaysResponse,
+    answered_by=AnsweredBy.ANY_NODE,
+    acl=DISCOVERY,
+    is_unbounded=True,
+    refuse=refuse_whole(DescribeGatewaysResponse),
 )
 
 UPDATE_SCHEMA_LEVEL: Final[Operation] = declare(

@@ -20,13 +20,10 @@ from coordinator.core.commands import (
 )
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.declaration import CLUSTER_ACTION, AnsweredBy, Lane, Operation, Translation, bad_timeout, declare
-from coordinator.operations.nesting import each_partition, nested_response
-from coordinator.protocol.codec import Message
+from coordinator.operations.nesting import each_partition, partition_results
 from coordinator.protocol.find_batches import FindBatchesBody, FoundPartition, decode_find_batches, encode_find_batches_response
 from coordinator.protocol.list_offsets import ListOffsetsBody, decode_list_offsets, encode_list_offsets_response
 from coordinator.protocol.messages import (
-    DeleteRecordsPartition,
-    DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     FindBatchesRequest,
@@ -55,23 +52,9 @@ def list_offsets_body(request: ListOffsetsBody, answers: Sequence[FoundOffset]) 
     return encode_list_offsets_response(topics)
 
 
-def delete_records_points(request: DeleteRecordsRequest) -> list[DeletePoint]:
+def _delete_points(request: DeleteRecordsRequest) -> list[DeletePoint]:
     """The points in request order."""
     return [DeletePoint(topic_id=topic_id, partition=one.partition_index, offset=one.offset) for topic_id, one in each_partition(request)]
-
-
-def _deleted(partition: DeleteRecordsPartition, answer: DeletedTo) -> DeleteRecordsPartitionResult:
-    return DeleteRecordsPartitionResult(
-        partition_index=partition.partition_index,
-        low_watermark=answer.low_watermark,
-        error_code=answer.outcome.error,
-        error_message=answer.outcome.message,
-    )
-
-
-def delete_records_response(request: DeleteRecordsRequest, answers: Sequence[DeletedTo]) -> Message:
-    """The response to a request, one answer per point."""
-    return nested_response(DeleteRecordsResponse, request, _deleted, answers)
 
 
 class FetchPoints(NamedTuple):
@@ -92,6 +75,9 @@ def find_batches_points(request: FindBatchesBody) -> FetchPoints:
         refusal = Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
     elif request.timeout_ms <= 0:
         refusal = bad_timeout(request.timeout_ms)
+    elif request.min_bytes < 0 or request.max_wait_ms < 0:
+        message = f"MinBytes {request.min_bytes} and MaxWaitMs {request.max_wait_ms} may not be negative; 0 does not wait"
+        refusal = Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
     return FetchPoints(points, refusal)
 
 
@@ -144,9 +130,9 @@ DELETE_RECORDS: Final[Operation] = declare(
     acl=CLUSTER_ACTION,
     lane=Lane.ALONE,
     translation=Translation(
-        elements=delete_records_points,
+        elements=_delete_points,
         refused=lambda outcome: DeletedTo(outcome=outcome),
-        response=delete_records_response,
+        response=partition_results(DeleteRecordsResponse, lambda answer: {"low_watermark": answer.low_watermark}),
         command=lambda points: DeleteRecords(points=points),
     ),
 )

@@ -14,17 +14,13 @@ from typing import Final
 from coordinator.operations import (
     discovery,
     files,
-    gateways,
     log_dirs,
     logins,
+    maintenance,
     migrations,
     nodes,
-    orphans,
     partitions,
-    restores,
-    retention,
     snapshot_fetches,
-    snapshots,
     topic_configs,
     topics,
 )
@@ -32,22 +28,18 @@ from coordinator.operations.declaration import ApiVersion, Operation
 from coordinator.operations.kafka_versions import load_all
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import Message
-from coordinator.protocol.wire import MalformedMessage, varint
+from coordinator.protocol.wire import varint
 
 _SUBJECTS: Final = (
     discovery,
     files,
-    gateways,
     log_dirs,
     logins,
+    maintenance,
     migrations,
     nodes,
-    orphans,
     partitions,
-    restores,
-    retention,
     snapshot_fetches,
-    snapshots,
     topic_configs,
     topics,
 )
@@ -125,14 +117,6 @@ def operation_of(request_type: type[Message]) -> tuple[Operation, int]:
     if operation.versions[version].request_type is not request_type:  # a response, or a part of a message
         raise KeyError(request_type)
     return operation, version
-
-
-def decode_request(api_key: int, api_version: int, data: bytes, offset: int = 0) -> Message:
-    """Decode a request body that fills `data` from `offset` on. Raises MalformedMessage, also for an unknown key or version."""
-    api = APIS.get(api_key)
-    if api is None or api_version not in api.versions:
-        raise MalformedMessage(f"version {api_version} of request {api_key} is not known")
-    return api.operation.decode(api_version, data, offset)
 
 
 class ApiTable:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol, TypeVar
+from typing import Final
 
 from coordinator.core.commands import Outcome, PlacePartitions, RemoveTopics, TopicRemoval, TopicShare, WantedTopic
 from coordinator.kafka.names import ZERO_TOPIC_ID
@@ -16,39 +15,26 @@ from coordinator.operations.declaration import (
     Translation,
     declare,
     itself,
+    refuse_whole,
 )
+from coordinator.operations.nesting import topic_results
 from coordinator.protocol.codec import Message
 from coordinator.protocol.entity import blank
 from coordinator.protocol.messages import (
-    CreatablePartitionsResult,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
-    DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     DescribeTopicsRequest,
     DescribeTopicsResponse,
     DescribeTopicsTopicResult,
+    ListTopicsRequest,
+    ListTopicsResponse,
     PlacePartitionsRequest,
     PlacePartitionsResponse,
-    PlacePartitionsTopicResult,
     RemoveTopicsRequest,
     RemoveTopicsResponse,
-    RemoveTopicsTopicResult,
 )
-
-R = TypeVar("R")
-
-
-class _OfTopic(Protocol):
-    @property
-    def topic_id(self) -> bytes: ...
-
-
-def _results(make: Callable[..., R], topics: Sequence[_OfTopic], outcomes: Sequence[Outcome]) -> tuple[R, ...]:
-    """Return one result per topic; the results of all these requests have the same fields."""
-    pairs = zip(topics, outcomes, strict=True)
-    return tuple(make(topic_id=topic.topic_id, error_code=outcome.error, error_message=outcome.message) for topic, outcome in pairs)
 
 
 def wanted_topics(request: CreatePartitionsRequest) -> list[WantedTopic]:
@@ -65,16 +51,8 @@ def wanted_topics(request: CreatePartitionsRequest) -> list[WantedTopic]:
     ]
 
 
-def _create_partitions_response(request: CreatePartitionsRequest, outcomes: Sequence[Outcome]) -> Message:
-    return CreatePartitionsResponse(topics=_results(CreatablePartitionsResult, request.topics, outcomes))
-
-
 def _topic_ids(request: DeleteTopicsRequest) -> list[bytes]:
     return [topic.topic_id for topic in request.topics]
-
-
-def _delete_topics_response(request: DeleteTopicsRequest, outcomes: Sequence[Outcome]) -> Message:
-    return DeleteTopicsResponse(responses=_results(DeletableTopicResult, request.topics, outcomes))
 
 
 def _shares(request: PlacePartitionsRequest) -> list[TopicShare]:
@@ -91,16 +69,8 @@ def _shares(request: PlacePartitionsRequest) -> list[TopicShare]:
     ]
 
 
-def _place_partitions_response(request: PlacePartitionsRequest, outcomes: Sequence[Outcome]) -> Message:
-    return PlacePartitionsResponse(topics=_results(PlacePartitionsTopicResult, request.topics, outcomes))
-
-
 def _removals(request: RemoveTopicsRequest) -> list[TopicRemoval]:
     return [TopicRemoval(topic_id=t.topic_id, order_offset=t.order_offset) for t in request.topics]
-
-
-def _remove_topics_response(request: RemoveTopicsRequest, outcomes: Sequence[Outcome]) -> Message:
-    return RemoveTopicsResponse(topics=_results(RemoveTopicsTopicResult, request.topics, outcomes))
 
 
 CREATE_PARTITIONS: Final[Operation] = declare(
@@ -109,7 +79,7 @@ CREATE_PARTITIONS: Final[Operation] = declare(
     answered_by=AnsweredBy.DIRECTORY,
     acl=CLUSTER_ACTION,
     lane=Lane.ALONE,
-    translation=Translation(elements=wanted_topics, refused=itself, response=_create_partitions_response),
+    translation=Translation(elements=wanted_topics, refused=itself, response=topic_results(CreatePartitionsResponse)),
 )
 
 DELETE_TOPICS: Final[Operation] = declare(
@@ -118,7 +88,7 @@ DELETE_TOPICS: Final[Operation] = declare(
     answered_by=AnsweredBy.DIRECTORY,
     acl=CLUSTER_ACTION,
     lane=Lane.ALONE,
-    translation=Translation(elements=_topic_ids, refused=itself, response=_delete_topics_response),
+    translation=Translation(elements=_topic_ids, refused=itself, response=topic_results(DeleteTopicsResponse)),
 )
 
 PLACE_PARTITIONS: Final[Operation] = declare(
@@ -131,7 +101,7 @@ PLACE_PARTITIONS: Final[Operation] = declare(
     translation=Translation(
         elements=_shares,
         refused=itself,
-        response=_place_partitions_response,
+        response=topic_results(PlacePartitionsResponse),
         command=lambda shares: PlacePartitions(shares=shares),
     ),
 )
@@ -146,7 +116,7 @@ REMOVE_TOPICS: Final[Operation] = declare(
     translation=Translation(
         elements=_removals,
         refused=itself,
-        response=_remove_topics_response,
+        response=topic_results(RemoveTopicsResponse),
         command=lambda removals: RemoveTopics(removals=removals),
     ),
 )
@@ -170,4 +140,13 @@ DESCRIBE_TOPICS: Final[Operation] = declare(
     acl=DISCOVERY,
     is_unbounded=True,
     refuse=_refuse_describe,
+)
+
+LIST_TOPICS: Final[Operation] = declare(
+    ListTopicsRequest,
+    ListTopicsResponse,
+    answered_by=AnsweredBy.ANY_NODE,
+    acl=DISCOVERY,
+    is_unbounded=True,
+    refuse=refuse_whole(ListTopicsResponse),
 )

@@ -12,13 +12,16 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, cast
 
-from coordinator.protocol.framing_loops import REPLY_HEAD_BYTES, SIZE_BYTES, cut_frames, frame_replies
+from coordinator.protocol.framing_loops import REPLY_HEAD_BYTES, SIZE_BYTES, Body, Buffer, cut_frames, frame_replies
 from coordinator.protocol.wire import MalformedMessage, read_tagged_fields, read_text, text_bytes
 
 _SIZE: Final = struct.Struct(">i")
 _REQUEST_HEAD: Final = struct.Struct(">hhih")
 _REQUEST_START: Final = struct.Struct(">hhi")
 _NO_TAGS: Final[frozenset[int]] = frozenset()
+
+JOINED_BYTES_MAX: Final = 64 * 1024
+"""Replies of more bytes are not copied into one piece."""
 
 
 class FrameReader:
@@ -153,6 +156,13 @@ def reply_body(frame: bytes, *, tagged: bool = True) -> bytes:
     return frame[read_tagged_fields(frame, 4, len(frame), _NO_TAGS)[1] :]
 
 
+def reply_bytes(body: Body, head_bytes: int = REPLY_HEAD_BYTES) -> int:
+    """Return the bytes of a reply with its head; 0 for a body of no buffers."""
+    if isinstance(body, tuple):
+        return head_bytes + sum(map(len, body)) if body else 0
+    return head_bytes + len(body)
+
+
 class Pending:
     """Consecutive requests with the same head that wait for their replies: mostly those of one read.
 
@@ -164,7 +174,7 @@ class Pending:
     def __init__(self, correlation_ids: list[int], request_bytes: list[int], tagged: bool = True, is_large: bool = False) -> None:
         self.correlation_ids = correlation_ids
         self.request_bytes = request_bytes
-        self.bodies: list[bytes | None] = [None] * len(correlation_ids)
+        self.bodies: list[Body | None] = [None] * len(correlation_ids)
         self.taken = 0
         """The number of replies that were taken."""
         self.tagged = tagged
@@ -231,28 +241,28 @@ class ReplyQueue:
         self._queue.clear()
         self._count = self._large = self._bytes = 0
 
-    def complete(self, pending: Pending, place: int, body: bytes) -> None:
+    def complete(self, pending: Pending, place: int, body: Body) -> None:
         """Give the request at this place its reply. Each is completed once."""
         self.complete_all(pending, ((place, body),))
 
-    def complete_all(self, pending: Pending, answers: Iterable[tuple[int, bytes]]) -> None:
+    def complete_all(self, pending: Pending, answers: Iterable[tuple[int, Body]]) -> None:
         """Give requests their replies, by their places. Each is completed once."""
         bodies, request_bytes, grown = pending.bodies, pending.request_bytes, 0
         head_bytes = REPLY_HEAD_BYTES + pending.tagged
         for place, body in answers:
             assert bodies[place] is None, f"request {pending.correlation_ids[place]} was answered twice"
             bodies[place] = body
-            grown += head_bytes + len(body) - request_bytes[place]
+            grown += reply_bytes(body, head_bytes) - request_bytes[place]
         self._bytes += grown
 
-    def take(self) -> bytes:
-        """Remove and return, in order, the reply frames before the first unanswered request."""
+    def take(self) -> bytes | list[Buffer]:
+        """Remove and return, in order, the reply frames before the first unanswered request; more than `JOINED_BYTES_MAX` in pieces."""
         queue = self._queue
-        pieces: list[bytes] = []
+        pieces: list[Buffer] = []
         count = 0
         while queue:
             pending = queue[0]
-            bodies, first = cast("list[bytes]", pending.bodies), pending.taken
+            bodies, first = cast("list[Body]", pending.bodies), pending.taken
             if bodies[first] is None:
                 break
             stop = bodies.index(None) if None in bodies else len(bodies)  # type: ignore[arg-type]
@@ -266,9 +276,7 @@ class ReplyQueue:
                 pending.taken = stop
                 break
             queue.popleft()
-        if not pieces:
-            return b""
-        frames = b"".join(pieces)
+        size = sum(map(len, pieces))
         self._count -= count
-        self._bytes -= len(frames)
-        return frames
+        self._bytes -= size
+        return pieces if size > JOINED_BYTES_MAX else b"".join(pieces)

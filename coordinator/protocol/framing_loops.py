@@ -4,6 +4,10 @@
 
 from __future__ import annotations
 
+Buffer = bytes | bytearray | memoryview
+Body = bytes | tuple[Buffer, ...]
+"""The body of a reply: in one piece, or in buffers of single bytes; no buffers mean that the request gets no reply at all."""
+
 SIZE_BYTES = 4
 KIND_BYTES = 4
 HEAD_BYTES = 8
@@ -43,19 +47,30 @@ def same_heads(frames: list[bytes], at: int, start: bytes, rest: bytes, count_ma
     return found
 
 
-def frame_replies(correlation_ids: list[int], bodies: list[bytes], first: int, stop: int, is_tagged: bool) -> list[bytes]:
-    """The pieces of consecutive response frames: size and header (version 1 if tagged, else 0), and body."""
-    pieces: list[bytes] = []
+def frame_replies(correlation_ids: list[int], bodies: list[Body], first: int, stop: int, is_tagged: bool) -> list[Buffer]:
+    """The pieces of consecutive response frames: size and header (version 1 if tagged, else 0), and body; none for a body of no buffers."""
+    pieces: list[Buffer] = []
     tags = 1 if is_tagged else 0
     size_bytes, head_bytes = SIZE_BYTES, REPLY_HEAD_BYTES
     head = bytearray(head_bytes + tags)
     out = memoryview(head)
     for place in range(first, stop):
         body = bodies[place]
-        _put_int32(len(body) + size_bytes + tags, out, 0)
+        if isinstance(body, tuple):
+            if not body:
+                continue
+            size = 0
+            for buffer in body:
+                size += len(buffer)
+        else:
+            size = len(body)
+        _put_int32(size + size_bytes + tags, out, 0)
         _put_int32(correlation_ids[place], out, size_bytes)
         pieces.append(bytes(head))
-        pieces.append(body)
+        if isinstance(body, tuple):
+            pieces.extend(body)
+        else:
+            pieces.append(body)
     return pieces
 
 

@@ -1051,6 +1051,10 @@ class FindBatchesRequest(RequestPart):
     """Each topic in the request."""
     timeout_ms: int = field(metadata=INT32, default=60000)
     """How long to wait in milliseconds before timing out the request."""
+    min_bytes: int = field(metadata={**INT32, "tag": 0}, default=1)
+    """With MaxWaitMs: how many bytes of batches to wait for, at all partitions together. 0 waits for none."""
+    max_wait_ms: int = field(metadata={**INT32, "tag": 1}, default=0)
+    """How long to wait in milliseconds for MinBytes of batches before answering with what there is."""
 
 
 @message
@@ -1440,6 +1444,83 @@ class ListOffsetsResponse(ResponsePart):
     """
     topics: tuple[ListOffsetsTopicResponse, ...]
     """Each topic in the response."""
+
+
+@message
+class ListTopicsRequest(RequestPart):
+    """ListTopics: the request."""
+
+    __type__: ClassVar[EntityType] = EntityType.request
+    __api_key__: ClassVar[i16] = i16(10221)
+    since_offset: int = field(metadata=INT64, default=-1)
+    """The offset of an earlier answer, to list only what changed since then, or -1 to list all topics."""
+    is_current: bool = field(metadata=BOOL, default=True)
+    """Whether the answer must contain everything that was logged before the request arrived."""
+    timeout_ms: int = field(metadata=INT32, default=60000)
+    """How long to wait in milliseconds before timing out the request."""
+
+
+@message
+class ListTopicsRange(ResponsePart):
+    """ListTopics: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10221)
+    coordinator_id: int = field(metadata=INT32)
+    """The coordinator that owns the partitions."""
+    num_partitions: int = field(metadata=INT32)
+    """The number of partitions in the range."""
+    classic_pending: bool = field(metadata=BOOL)
+    """Whether the partitions were created to be migrated from classic ones."""
+
+
+@message
+class ListTopicsConfig(ResponsePart):
+    """ListTopics: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10221)
+    name: str = field(metadata=STRING)
+    """The name of the setting."""
+    value: str = field(metadata=STRING)
+    """The value of the setting."""
+
+
+@message
+class ListTopicsTopic(ResponsePart):
+    """ListTopics: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10221)
+    topic_id: bytes = field(metadata=UUID)
+    """The unique topic ID."""
+    name: str = field(metadata=STRING)
+    """The topic name."""
+    ranges: tuple[ListTopicsRange, ...]
+    """The partitions, in ascending ranges of one coordinator each."""
+    configs: tuple[ListTopicsConfig, ...]
+    """The settings that the topic has of its own; for all others it has the service's."""
+
+
+@message
+class ListTopicsResponse(ResponsePart):
+    """ListTopics: the response."""
+
+    __type__: ClassVar[EntityType] = EntityType.response
+    __api_key__: ClassVar[i16] = i16(10221)
+    throttle_time_ms: int = field(metadata=INT32, default=0)
+    """The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request did not
+    violate any quota.
+    """
+    error_code: int = field(metadata=INT16)
+    """The error code, or 0 if there was no error."""
+    error_message: str | None = field(metadata=STRING, default=None)
+    """The error message, or null if there was no error."""
+    offset: int = field(metadata=INT64, default=-1)
+    """The offset of the directory's log that the listing contains, for the next request's SinceOffset."""
+    is_whole: bool = field(metadata=BOOL, default=True)
+    """Whether all topics are listed, and not only what changed since the request's offset."""
+    topics: tuple[ListTopicsTopic, ...]
+    """Each topic, by name."""
+    deleted_topic_ids: tuple[bytes, ...] = field(metadata=UUID)
+    """The topics that were deleted since the request's offset; none when all topics are listed."""
 
 
 @message

@@ -36,7 +36,7 @@ from gateway.produce.faults import NO_TRANSACTIONS, Fault, PartitionRefusal, ref
 from gateway.produce.files import Part, by_owners, file_bytes, load_of, sorted_load
 from gateway.produce.memory import MemoryBudget
 from gateway.produce.request import Int64s, Pending, ProduceRequest
-from gateway.produce.rules import RulesOfTopics
+from gateway.produce.rules import RulesOfTopics, span_ms
 from gateway.produce.stats import ProduceStats
 from gateway.produce.uploads import upload
 from gateway.produce.wire_loops import TOPIC_IDS_FROM
@@ -253,7 +253,7 @@ class ProduceTaker:
                 pending.refuse(range(first, stop), _forbidden(topic.name))
                 continue
             rules = self._rules.of(topic)
-            span_ms = rules.span_ms(now_ms)
+            span = span_ms(rules, now_ms)
             partitions = min(topic.partitions, len(topic.coordinators))
             before, faulty = row, len(faults)
             row = check_batches(
@@ -265,8 +265,8 @@ class ProduceTaker:
                 topic.topic_id,
                 partitions,
                 rules.bytes_max,
-                rules.is_append_time,
-                *span_ms,
+                rules.is_log_append_time,
+                *span,
                 memoryview(rows),
                 row,
                 starts.data,
@@ -276,7 +276,7 @@ class ProduceTaker:
             )
             coordinators[before:row] = [topic.coordinators[read.spans[3 * place]] for place in places[before:row].tolist()]
             if len(faults) > faulty:
-                _refuse_faults(pending, topic.name, faults[faulty:], bad_records, span_ms)
+                _refuse_faults(pending, topic.name, faults[faulty:], bad_records, span)
                 bad_records.clear()
             if row - before + len(faults) - faulty < stop - first:
                 missing = [place for place in range(first, stop) if not 0 <= read.spans[3 * place] < partitions]

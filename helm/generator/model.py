@@ -1,6 +1,6 @@
 """Dashboards, rules and runbooks as plain values: what is said, not how Grafana or Prometheus write it down.
 
-Invariant: an expression names only metrics of `helm.generator.catalogue` and rules of `helm.generator.recording`; tests hold it.
+Invariant: an expression names only metrics that exist and rules of `helm.generator.recording`; tests hold it.
 """
 
 from __future__ import annotations

@@ -62,11 +62,6 @@ def render(board: Board) -> str:
     return JSONEncoder(sort_keys=True, indent=2).encode(made.build()) + "\n"
 
 
-def _to_the_others() -> dashboards.DashboardLink:
-    link = dashboards.DashboardLink("Diskless dashboards").type(DashboardLinkType.DASHBOARDS)
-    return link.tags(["diskless"]).as_dropdown(True).keep_time(True)
-
-
 def _variable(variable: Variable, all_of_them: tuple[Variable, ...]) -> dashboards.QueryVariable:
     """A choice narrowed down by the choices left of it."""
     before = all_of_them[: all_of_them.index(variable)]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from simulation.scenario import ENTRY_BYTES_MAX, Fault, Scenario, SimulatedRestore, SimulatedRetention
 
 Patch = tuple[Any, str, object]
+Patches = Callable[[], list[Patch]]
 
 PRUNERS = 3
 
@@ -21,7 +24,7 @@ class Protection:
     """
 
     rule: str
-    patches: Callable[[], list[Patch]]
+    patches: Patches
     kinds: tuple[str, ...]
     details: tuple[str, ...] = ()
     faults: tuple[Fault, ...] = ()
@@ -59,3 +62,39 @@ class Protection:
         """The seeds to try, in the order in which to try them."""
         yield self.seed_first
         yield from (seed for seed in range(self.seeds_max) if seed != self.seed_first)
+
+
+def around(owner: Any, attribute: str) -> Callable[[Callable[..., object]], Patches]:
+    """Make patches of a function that takes the place of another one, which it gets as its first argument."""
+
+    def decorate(replacement: Callable[..., object]) -> Patches:
+        _, *parameters = inspect.signature(replacement).parameters.values()
+
+        def patches() -> list[Patch]:
+            replaced = getattr(owner, attribute)
+
+            def weaker(*given: object, **named: object) -> object:
+                return replacement(replaced, *given, **named)
+
+            weaker.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+            return [(owner, attribute, weaker)]
+
+        return patches
+
+    return decorate
+
+
+def instead(owner: Any, attribute: str) -> Callable[[object], Patches]:
+    """Make patches of a function that takes the place of another one."""
+    return lambda replacement: lambda: [(owner, attribute, replacement)]
+
+
+@contextmanager
+def applied(*makers: Patches) -> Iterator[None]:
+    """Apply patches for a while, each maker after those before it."""
+    with ExitStack() as undo:
+        for make in makers:
+            for owner, attribute, replacement in make():
+                undo.callback(setattr, owner, attribute, getattr(owner, attribute))
+                setattr(owner, attribute, replacement)
+        yield

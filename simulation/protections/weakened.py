@@ -7,8 +7,8 @@ experiment before it was broken by a run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TypeVar
 from weakref import WeakKeyDictionary
@@ -54,7 +54,7 @@ from records.entry_key import EntryKey, decode_key
 from records.levels import LEVEL_LATEST
 from records.log import Fence, Role, Verdict
 from records.model import LeadershipClaimed, ProducersExpired, Record, SnapshotCommitted, TransactionBegan, TransactionEnded
-from simulation.protections.protection import Patch, Protection
+from simulation.protections.protection import Patch, Protection, applied, around, instead
 from simulation.protections.weakened_files import FILE_PROTECTIONS
 from simulation.protections.weakened_restores import RESTORE_PROTECTIONS
 from simulation.protections.weakened_retention import RETENTION_PROTECTIONS
@@ -65,29 +65,19 @@ PRODUCERS_KEPT_S = 1.0
 T = TypeVar("T")
 
 
-@contextmanager
-def without(names: Iterable[str]) -> Iterator[None]:
+def without(names: Iterable[str]) -> AbstractContextManager[None]:
     """Take protections out for a while. Raises KeyError for a name that is not in `PROTECTIONS`."""
-    with ExitStack() as undo:
-        for name in names:
-            for owner, attribute, replacement in PROTECTIONS[name].patches():
-                undo.callback(setattr, owner, attribute, getattr(owner, attribute))
-                setattr(owner, attribute, replacement)
-        yield
+    return applied(*(PROTECTIONS[name].patches for name in names))
 
 
 # ---- which entries count
 
 
-def _any_later_epoch() -> list[Patch]:
-    judged = Fence.judge
-
-    def judge(fence: Fence, key: EntryKey | None) -> Verdict:
-        if key is not None and key.seq == 0 and key.epoch > fence.epoch:
-            return Verdict.CLAIM
-        return judged(fence, key)
-
-    return [(Fence, "judge", judge)]
+@around(Fence, "judge")
+def _any_later_epoch(judged: Callable[..., Verdict], fence: Fence, key: EntryKey | None) -> Verdict:
+    if key is not None and key.seq == 0 and key.epoch > fence.epoch:
+        return Verdict.CLAIM
+    return judged(fence, key)
 
 
 def _claims_by_epoch() -> list[Patch]:
@@ -99,38 +89,28 @@ def _claims_by_epoch() -> list[Patch]:
     return [(Fence, "judge", judge), (Term, "is_begun_by", lambda term, claim: claim.epoch == term.epoch)]
 
 
-def _last_claim_of_an_epoch() -> list[Patch]:
-    judged = Fence.judge
-
-    def judge(fence: Fence, key: EntryKey | None) -> Verdict:
-        is_rival = key is not None and key.seq == 0 and 0 < key.epoch == fence.epoch and key.term != fence.term
-        return Verdict.CLAIM if is_rival else judged(fence, key)
-
-    return [(Fence, "judge", judge)]
+@around(Fence, "judge")
+def _last_claim_of_an_epoch(judged: Callable[..., Verdict], fence: Fence, key: EntryKey | None) -> Verdict:
+    is_rival = key is not None and key.seq == 0 and 0 < key.epoch == fence.epoch and key.term != fence.term
+    return Verdict.CLAIM if is_rival else judged(fence, key)
 
 
 def _any_claim_body() -> list[Patch]:
     return [(follower, "claim_in", lambda _key, records: records[0] if isinstance(records[0], LeadershipClaimed) else None)]
 
 
-def _stop_at_strangers() -> list[Patch]:
-    def decode(key: bytes | None) -> EntryKey | None:
-        decoded = decode_key(key)
-        if decoded is None:
-            raise BrokenInvariant("a message without a key of ours")
-        return decoded
-
-    return [(follower, "decode_key", decode)]
+@instead(follower, "decode_key")
+def _stop_at_strangers(key: bytes | None) -> EntryKey | None:
+    decoded = decode_key(key)
+    if decoded is None:
+        raise BrokenInvariant("a message without a key of ours")
+    return decoded
 
 
-def _any_seq() -> list[Patch]:
-    judged = Fence.judge
-
-    def judge(fence: Fence, key: EntryKey | None) -> Verdict:
-        verdict = judged(fence, key)
-        return Verdict.APPLY if verdict in (Verdict.VOID_GAP, Verdict.VOID_DUPLICATE) else verdict
-
-    return [(Fence, "judge", judge)]
+@around(Fence, "judge")
+def _any_seq(judged: Callable[..., Verdict], fence: Fence, key: EntryKey | None) -> Verdict:
+    verdict = judged(fence, key)
+    return Verdict.APPLY if verdict in (Verdict.VOID_GAP, Verdict.VOID_DUPLICATE) else verdict
 
 
 def _no_contradictions() -> list[Patch]:
@@ -145,67 +125,49 @@ def _no_contradictions() -> list[Patch]:
     return [(follower, "check_records", lambda _state, _records: None), (Committed, "apply_files", apply)]
 
 
-def _ended_terms_count() -> list[Patch]:
-    judged = Fence.judge
-
-    def judge(fence: Fence, key: EntryKey | None) -> Verdict:
-        if key is not None and key.seq > 0 and key.epoch < fence.epoch:
-            return Verdict.APPLY
-        return judged(fence, key)
-
-    return [(Fence, "judge", judge)]
+@around(Fence, "judge")
+def _ended_terms_count(judged: Callable[..., Verdict], fence: Fence, key: EntryKey | None) -> Verdict:
+    if key is not None and key.seq > 0 and key.epoch < fence.epoch:
+        return Verdict.APPLY
+    return judged(fence, key)
 
 
 # ---- who leads, and what is acknowledged
 
 
-def _any_offset() -> list[Patch]:
-    def take_all(term: Term) -> Iterator[tuple[PendingEntry, int]]:
-        while term.held:
-            run = term.held.popleft()
-            for place, seq in enumerate(range(run.first_seq, run.last_seq + 1)):
-                entry = term.in_flight[0]
-                entry.offsets.append(term.claim_offset + seq if run.offset is None else run.offset + place)
-                if seq == entry.seq:
-                    yield entry, entry.offsets[-1]
-                    term.retire_oldest()
-
-    return [(Term, "take_placed", take_all)]
+@instead(Term, "take_placed")
+def _any_offset(term: Term) -> Iterator[tuple[PendingEntry, int]]:
+    while term.held:
+        run = term.held.popleft()
+        for place, seq in enumerate(range(run.first_seq, run.last_seq + 1)):
+            entry = term.in_flight[0]
+            entry.offsets.append(term.claim_offset + seq if run.offset is None else run.offset + place)
+            if seq == entry.seq:
+                yield entry, entry.offsets[-1]
+                term.retire_oldest()
 
 
-def _errors_are_deliveries() -> list[Patch]:
-    reported = Term.reported
-
-    def report(term: Term, reports: Sequence[Delivery]) -> Iterator[tuple[PendingEntry, int]]:
-        shift = term.claim_offset + term.void_shift
-        believed = [item if item.error is None else item._replace(offset=shift + item.seq, error=None) for item in reports]
-        return reported(term, believed)
-
-    return [(Term, "reported", report)]
+@around(Term, "reported")
+def _errors_are_deliveries(
+    reported: Callable[..., Iterator[tuple[PendingEntry, int]]], term: Term, reports: Sequence[Delivery]
+) -> Iterator[tuple[PendingEntry, int]]:
+    shift = term.claim_offset + term.void_shift
+    believed = [item if item.error is None else item._replace(offset=shift + item.seq, error=None) for item in reports]
+    return reported(term, believed)
 
 
-def _values_not_compared() -> list[Patch]:
-    return [(Term, "count_own", lambda _term, _first_seq, entries: len(entries))]
+@around(Term, "reported")
+def _offsets_demanded(
+    reported: Callable[..., Iterator[tuple[PendingEntry, int]]], term: Term, reports: Sequence[Delivery]
+) -> Iterator[tuple[PendingEntry, int]]:
+    return reported(term, [item._replace(error="no offset") if item.offset is None else item for item in reports])
 
 
-def _offsets_demanded() -> list[Patch]:
-    reported = Term.reported
-
-    def report(term: Term, reports: Sequence[Delivery]) -> Iterator[tuple[PendingEntry, int]]:
-        return reported(term, [item._replace(error="no offset") if item.offset is None else item for item in reports])
-
-    return [(Term, "reported", report)]
-
-
-def _no_holes() -> list[Patch]:
-    taken = Term.take_placed
-
-    def take_placed(term: Term) -> Iterator[tuple[PendingEntry, int]]:
-        yield from taken(term)
-        if term.held:
-            raise TermOver(TermCause.MISPLACED, "an entry stands further on than it must")
-
-    return [(Term, "take_placed", take_placed)]
+@around(Term, "take_placed")
+def _no_holes(taken: Callable[..., Iterator[tuple[PendingEntry, int]]], term: Term) -> Iterator[tuple[PendingEntry, int]]:
+    yield from taken(term)
+    if term.held:
+        raise TermOver(TermCause.MISPLACED, "an entry stands further on than it must")
 
 
 def _keep_speculation() -> list[Patch]:
@@ -224,59 +186,39 @@ def _keep_speculation() -> list[Patch]:
     return [(Leader, "abandon_term", abandon_term), (Leader, "lead", lead_on)]
 
 
-def _leave_when_unassigned() -> list[Patch]:
-    feed = Shard.feed
-
-    def leave(shard: Shard, event: Event, now_ms: int) -> list[Effect]:
-        effects, term = feed(shard, event, now_ms), shard.leader.term
-        if isinstance(event, Unassigned) and shard.phase is State.LEADING and term is not None:
-            effects += feed(shard, ProduceFailed(term.term_id, "not assigned any more"), now_ms)
-        return effects
-
-    return [(Shard, "feed", leave)]
+@around(Shard, "feed")
+def _leave_when_unassigned(feed: Callable[..., list[Effect]], shard: Shard, event: Event, now_ms: int) -> list[Effect]:
+    effects, term = feed(shard, event, now_ms), shard.leader.term
+    if isinstance(event, Unassigned) and shard.phase is State.LEADING and term is not None:
+        effects += feed(shard, ProduceFailed(term.term_id, "not assigned any more"), now_ms)
+    return effects
 
 
-def _lead_at_once() -> list[Patch]:
-    feed = Shard.feed
-
-    def lead(shard: Shard, event: Event, now_ms: int) -> list[Effect]:
-        effects, term = shard.settle(), shard.leader.term
-        if isinstance(event, Delivered) and term is not None and term.term_id == event.term_id and shard.phase is State.FENCING:
-            for report in event.reports:
-                if report.seq == 0 and report.offset is not None:
-                    shard.committed.fence = Fence(term.epoch, term.term_id, 0)
-                    shard.phase = transition(State.FENCING, Trigger.OWN_CLAIM)
-                    effects.append(StateChanged(State.FENCING, shard.phase, "the own claim is reported"))
-                    shard.leader.lead(term, report.offset)
-                    shard.follower.read_back_from_here()
-        return effects + feed(shard, event, now_ms)
-
-    return [(Shard, "feed", lead)]
+@around(Shard, "feed")
+def _lead_at_once(feed: Callable[..., list[Effect]], shard: Shard, event: Event, now_ms: int) -> list[Effect]:
+    effects, term = shard.settle(), shard.leader.term
+    if isinstance(event, Delivered) and term is not None and term.term_id == event.term_id and shard.phase is State.FENCING:
+        for report in event.reports:
+            if report.seq == 0 and report.offset is not None:
+                shard.committed.fence = Fence(term.epoch, term.term_id, 0)
+                shard.phase = transition(State.FENCING, Trigger.OWN_CLAIM)
+                effects.append(StateChanged(State.FENCING, shard.phase, "the own claim is reported"))
+                shard.leader.lead(term, report.offset)
+                shard.follower.read_back_from_here()
+    return effects + feed(shard, event, now_ms)
 
 
-def _no_stepping_down() -> list[Patch]:
-    read = Follower.read_back
-
-    def read_back(follower: Follower, entry: ReadEntry) -> EntryKey | LeadershipClaimed | None:
-        is_claim = entry.key is not None and entry.key.endswith(bytes(8))
-        return None if is_claim else read(follower, entry)
-
-    return [(Follower, "read_back", read_back)]
+@around(Follower, "read_back")
+def _no_stepping_down(
+    read: Callable[..., EntryKey | LeadershipClaimed | None], follower: Follower, entry: ReadEntry
+) -> EntryKey | LeadershipClaimed | None:
+    is_claim = entry.key is not None and entry.key.endswith(bytes(8))
+    return None if is_claim else read(follower, entry)
 
 
-def _always_a_member() -> list[Patch]:
-    async def prove(_: Recovery) -> Proof:
-        return Proof.MEMBER
-
-    return [(Recovery, "prove_membership", prove)]
-
-
-def _no_deadline() -> list[Patch]:
-    return [(Term, "oldest_age_ms", lambda _term, _now_ms: 0)]
-
-
-def _wait_forever() -> list[Patch]:
-    return [(Leader, "expire", lambda _leader, _now_ms: None)]
+@instead(Recovery, "prove_membership")
+async def _always_a_member(_: Recovery) -> Proof:
+    return Proof.MEMBER
 
 
 # ---- transactions and schema levels
@@ -289,15 +231,11 @@ def _chunks_at_once() -> list[Patch]:
     return [(follower, "decode_entry", decode), (follower, "role_of", lambda *_: Role.ALONE)]
 
 
-def _written_inside() -> list[Patch]:
-    header = Shard.header
-
-    def header_of(shard: Shard, cluster_id: str, topic_id: bytes) -> Header:
-        fence = shard.committed.fence
-        given = header(shard, cluster_id, topic_id)
-        return replace(given, applied_offset=shard.follower.next_offset - 1, epoch=fence.epoch, term=fence.term, seq=fence.seq)
-
-    return [(Shard, "header", header_of)]
+@around(Shard, "header")
+def _written_inside(header: Callable[..., Header], shard: Shard, cluster_id: str, topic_id: bytes) -> Header:
+    fence = shard.committed.fence
+    given = header(shard, cluster_id, topic_id)
+    return replace(given, applied_offset=shard.follower.next_offset - 1, epoch=fence.epoch, term=fence.term, seq=fence.seq)
 
 
 def _claims_end_nothing() -> list[Patch]:
@@ -350,10 +288,6 @@ def _newest_level() -> list[Patch]:
         leader.schema_level = LEVEL_LATEST
 
     return _before_each_group(prepare)
-
-
-def _raise_for_some() -> list[Patch]:
-    return [(DirectoryWorker, "raise_to_agreed_level", _raise_at_once)]
 
 
 async def _raise_at_once(worker: DirectoryWorker) -> None:
@@ -410,26 +344,16 @@ def _answered_at_once(kind: type[ListOffsets | DescribeFiles]) -> list[Patch]:
     return [(Shard, "feed", answer)]
 
 
-def _times_of_deleted_batches() -> list[Patch]:
-    return [(queries, "recompute_max_timestamp", lambda _state, _row, _log_start: None)]
-
-
 def _out_of_range_anywhere() -> list[Patch]:
     return [(view, "past_the_end", lambda state, point, *, is_certain: past_the_end(state, point, is_certain=True))]
 
 
-def _stale_directory() -> list[Patch]:
-    async def settle(_router: Router, _keys: Iterable[bytes], _timeout_ms: int) -> None:
-        return None
-
-    return [(Router, "settle", settle)]
+@instead(Router, "settle")
+async def _stale_directory(_router: Router, _keys: Iterable[bytes], _timeout_ms: int) -> None:
+    return None
 
 
 # ---- retries
-
-
-def _no_stored_results() -> list[Patch]:
-    return [(GroupBuilder, "known_answer", lambda _builder, _command, _hashed: None)]
 
 
 def _no_joining() -> list[Patch]:
@@ -447,76 +371,48 @@ def _no_joining() -> list[Patch]:
     return [(Term, "add", add_unseen), (Term, "retire_oldest", retire_unseen)]
 
 
-def _any_content() -> list[Patch]:
-    def read(raw: bytes, commands: Sequence[CommitFile]) -> RequestLines:
-        return replace(read_lines(raw, commands), hashes=[bytes(16)] * len(commands))
-
-    return [(group, "read_lines", read)]
+@instead(group, "read_lines")
+def _any_content(raw: bytes, commands: Sequence[CommitFile]) -> RequestLines:
+    return replace(read_lines(raw, commands), hashes=[bytes(16)] * len(commands))
 
 
 # ---- topics and disks
 
 
-def _forget_deletions() -> list[Patch]:
-    return [(decide, "is_gone", lambda _hot, _share, _limits: False)]
-
-
-def _forget_deleted_ids() -> list[Patch]:
-    return [(decisions, "is_deleted", lambda _directory, _topic_id, _log_time_ms, _limits: False)]
-
-
-def _prune_to_the_mark() -> list[Patch]:
-    def prune_to(snapshots: Sequence[SnapshotCommitted], **_: object) -> Prune:
-        if len(snapshots) < 2:
-            return Prune(-1, "too few")
-        return Prune(2 * snapshots[-1].end_offset - snapshots[-2].end_offset, "another one will be there soon")
-
-    return [(pruning, "prune_to", prune_to)]
-
-
-def _trust_disks() -> list[Patch]:
-    return [(StateLoader, "verify_position", _do_nothing)]
+@instead(pruning, "prune_to")
+def _prune_to_the_mark(snapshots: Sequence[SnapshotCommitted], **_: object) -> Prune:
+    if len(snapshots) < 2:
+        return Prune(-1, "too few")
+    return Prune(2 * snapshots[-1].end_offset - snapshots[-2].end_offset, "another one will be there soon")
 
 
 async def _do_nothing(*_: object) -> None:
     pass
 
 
-def _keep_the_last_directory() -> list[Patch]:
-    fail = DirectoryKeeper.take_offline
-
-    def fail_all_but_the_last(self: DirectoryKeeper, directory: StateDirectory, reason: str) -> None:
-        if sum(one.offline_reason is None for one in self.directories()) > 1:
-            fail(self, directory, reason)
-
-    return [(DirectoryKeeper, "take_offline", fail_all_but_the_last)]
+@around(DirectoryKeeper, "take_offline")
+def _keep_the_last_directory(fail: Callable[..., None], self: DirectoryKeeper, directory: StateDirectory, reason: str) -> None:
+    if sum(one.offline_reason is None for one in self.directories()) > 1:
+        fail(self, directory, reason)
 
 
-def _locks_are_failures() -> list[Patch]:
-    unlocked = StateWriter.once_unlocked
-
-    async def once(writer: StateWriter, work: Callable[[], T]) -> T:
-        def at_once() -> T:
-            try:
-                return work()
-            except StateBusy as busy:
-                raise StateFailed(str(busy)) from busy
-
-        return await unlocked(writer, at_once)
-
-    return [(StateWriter, "once_unlocked", once)]
-
-
-def _locks_end_starts() -> list[Patch]:
-    load = StateLoader.load
-
-    async def once(loader: StateLoader) -> Loaded:
+@around(StateWriter, "once_unlocked")
+async def _locks_are_failures(unlocked: Callable[..., Awaitable[T]], writer: StateWriter, work: Callable[[], T]) -> T:
+    def at_once() -> T:
         try:
-            return await load(loader)
+            return work()
         except StateBusy as busy:
             raise StateFailed(str(busy)) from busy
 
-    return [(StateLoader, "load", once)]
+    return await unlocked(writer, at_once)
+
+
+@around(StateLoader, "load")
+async def _locks_end_starts(load: Callable[..., Awaitable[Loaded]], loader: StateLoader) -> Loaded:
+    try:
+        return await load(loader)
+    except StateBusy as busy:
+        raise StateFailed(str(busy)) from busy
 
 
 PROTECTIONS: dict[str, Protection] = {
@@ -553,7 +449,7 @@ PROTECTIONS: dict[str, Protection] = {
     ),
     "own-value": Protection(
         rule="an entry that the reader saw is acknowledged only when it has the value that was written",
-        patches=_values_not_compared,
+        patches=lambda: [(Term, "count_own", lambda _term, _first_seq, entries: len(entries))],
         kinds=("forge", "unavailable"),
         seed_first=1,
     ),
@@ -589,13 +485,13 @@ PROTECTIONS: dict[str, Protection] = {
     ),
     "term-deadline": Protection(
         rule="a term whose entries are not acknowledged in time ends",
-        patches=_no_deadline,
+        patches=lambda: [(Term, "oldest_age_ms", lambda _term, _now_ms: 0)],
         kinds=("produce",),
         details=("LOSE_REPORT", "DROP_SILENTLY"),
     ),
     "request-deadline": Protection(
         rule="a request is answered within its timeout, though its entry stays pending",
-        patches=_wait_forever,
+        patches=lambda: [(Leader, "expire", lambda _leader, _now_ms: None)],
         kinds=("unavailable", "hold"),
     ),
     "transaction-held": Protection(
@@ -630,7 +526,9 @@ PROTECTIONS: dict[str, Protection] = {
     ),
     "schema-level": Protection(rule="entries are written at the level in force", patches=_newest_level, kinds=("upgrade",)),
     "schema-level-agreed": Protection(
-        rule="the schema level rises only when every node and every member supports it", patches=_raise_for_some, kinds=("upgrade",)
+        rule="the schema level rises only when every node and every member supports it",
+        patches=lambda: [(DirectoryWorker, "raise_to_agreed_level", _raise_at_once)],
+        kinds=("upgrade",),
     ),
     "log-time": Protection(rule="append times are the log's time, which never goes back", patches=_own_clock, kinds=("clock", "expire")),
     "clocks-compared": Protection(
@@ -663,7 +561,7 @@ PROTECTIONS: dict[str, Protection] = {
     ),
     "live-times": Protection(
         rule="the greatest timestamp is that of a batch that was not deleted",
-        patches=_times_of_deleted_batches,
+        patches=lambda: [(queries, "recompute_max_timestamp", lambda _state, _row, _log_start: None)],
         kinds=("lag",),
         seed_first=1,
     ),
@@ -676,14 +574,18 @@ PROTECTIONS: dict[str, Protection] = {
     "directory-read": Protection(
         rule="'no such topic' is said only by who has read the directory to its end", patches=_stale_directory, kinds=("lag",), seed_first=3
     ),
-    "stored-results": Protection(rule="a retry gets the stored answer", patches=_no_stored_results, kinds=("network",)),
+    "stored-results": Protection(
+        rule="a retry gets the stored answer",
+        patches=lambda: [(GroupBuilder, "known_answer", lambda _builder, _command, _hashed: None)],
+        kinds=("network",),
+    ),
     "joined-retries": Protection(
         rule="a retry of a commit in flight waits with it", patches=_no_joining, kinds=("slow", "hold"), seed_first=4
     ),
     "content-hash": Protection(rule="a key stands for one content", patches=_any_content, kinds=("network",), seed_first=2),
     "deletion-order": Protection(
         rule="an owner remembers deletions: a create that was delayed finds them",
-        patches=_forget_deletions,
+        patches=lambda: [(decide, "is_gone", lambda _hot, _share, _limits: False)],
         kinds=("network",),
         details=("double",),
         seeds_max=40,
@@ -691,7 +593,7 @@ PROTECTIONS: dict[str, Protection] = {
     ),
     "deleted-ids": Protection(
         rule="the directory never places a deleted topic id again",
-        patches=_forget_deleted_ids,
+        patches=lambda: [(decisions, "is_deleted", lambda _directory, _topic_id, _log_time_ms, _limits: False)],
         kinds=("network",),
         details=("double",),
         seeds_max=40,
@@ -714,7 +616,11 @@ PROTECTIONS: dict[str, Protection] = {
     "last-directory": Protection(
         rule="the last data directory that fails ends the process", patches=_keep_the_last_directory, kinds=("directory",)
     ),
-    "disk-identity": Protection(rule="a database whose last entry is not the log's is set aside", patches=_trust_disks, kinds=("crash",)),
+    "disk-identity": Protection(
+        rule="a database whose last entry is not the log's is set aside",
+        patches=lambda: [(StateLoader, "verify_position", _do_nothing)],
+        kinds=("crash",),
+    ),
     **FILE_PROTECTIONS,
     **RETENTION_PROTECTIONS,
     **RESTORE_PROTECTIONS,

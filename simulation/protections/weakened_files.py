@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,69 +26,53 @@ from coordinator.runtime.files.empty_files import EmptyFiles
 from coordinator.runtime.files.orphan_pages import OrphanPages
 from coordinator.runtime.files.turns import Step, next_step
 from records.model import Record
-from simulation.protections.protection import Patch, Protection
+from simulation.protections.protection import Patch, Protection, around, instead
 
 # ---- which keys are taken
-
-
-def _any_key() -> list[Patch]:
-    return [(requests, "key_fault", lambda _key: "")]
 
 
 # ---- who is asked
 
 
-def _later_owners_not_asked() -> list[Patch]:
-    def step(owner_ids: Sequence[int], own_id: int, known: Mapping[int, FileStanding]) -> Step:
-        return next_step(owner_ids[: owner_ids.index(own_id) + 1], own_id, known)
-
-    return [(empty_files, "next_step", step)]
+@instead(empty_files, "next_step")
+def _later_owners_not_asked(owner_ids: Sequence[int], own_id: int, known: Mapping[int, FileStanding]) -> Step:
+    return next_step(owner_ids[: owner_ids.index(own_id) + 1], own_id, known)
 
 
-def _earlier_owners_not_asked() -> list[Patch]:
-    def step(owner_ids: Sequence[int], own_id: int, known: Mapping[int, FileStanding]) -> Step:
-        return next_step(owner_ids[owner_ids.index(own_id) :], own_id, known)
-
-    return [(empty_files, "next_step", step)]
+@instead(empty_files, "next_step")
+def _earlier_owners_not_asked(owner_ids: Sequence[int], own_id: int, known: Mapping[int, FileStanding]) -> Step:
+    return next_step(owner_ids[owner_ids.index(own_id) :], own_id, known)
 
 
-def _ask_without_fencing() -> list[Patch]:
-    ask = OwnersAsked.ask
-
-    async def only_tell(
-        asked: OwnersAsked, coordinator_id: int, keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool = False
-    ) -> list[FileStanding] | Outcome:
-        return await ask(asked, coordinator_id, keys, created_ms, only_tell=True)
-
-    return [(OwnersAsked, "ask", only_tell)]
+@around(OwnersAsked, "ask")
+async def _ask_without_fencing(
+    ask: Callable[..., Awaitable[list[FileStanding] | Outcome]],
+    asked: OwnersAsked,
+    coordinator_id: int,
+    keys: Sequence[str],
+    created_ms: Sequence[int],
+    *,
+    only_tell: bool = False,
+) -> list[FileStanding] | Outcome:
+    return await ask(asked, coordinator_id, keys, created_ms, only_tell=True)
 
 
 # ---- what a fence is worth
 
 
-def _fences_of_commits_under_way() -> list[Patch]:
-    def fence_all(state: ShardState, term: Term, command: FenceFiles, entry_bytes_max: int) -> list[Record]:
-        return fences(state, replace(term, by_key={}), command, entry_bytes_max)
-
-    return [(group, "fences", fence_all)]
+@instead(group, "fences")
+def _fences_of_commits_under_way(state: ShardState, term: Term, command: FenceFiles, entry_bytes_max: int) -> list[Record]:
+    return fences(state, replace(term, by_key={}), command, entry_bytes_max)
 
 
-def _commits_of_fences_under_way() -> list[Patch]:
-    return [(group, "ruled_out_by", lambda _records: {})]
+@instead(group, "check_head")
+def _any_age(command: CommitFile, context: CommitContext) -> Outcome | None:
+    return check_head(command._replace(created_ms=-1), context)
 
 
-def _any_age() -> list[Patch]:
-    def check(command: CommitFile, context: CommitContext) -> Outcome | None:
-        return check_head(command._replace(created_ms=-1), context)
-
-    return [(group, "check_head", check)]
-
-
-def _forget_fences() -> list[Patch]:
-    def expire(hot: HotState, ages: TombstoneAges[int], limits: Limits) -> Expiry:
-        return decide_expiry(hot, ages, replace(limits, file_fence_retention_ms=0))
-
-    return [(group, "decide_expiry", expire)]
+@instead(group, "decide_expiry")
+def _forget_fences(hot: HotState, ages: TombstoneAges[int], limits: Limits) -> Expiry:
+    return decide_expiry(hot, ages, replace(limits, file_fence_retention_ms=0))
 
 
 def _answers_before_fences_are_logged() -> list[Patch]:
@@ -118,16 +102,14 @@ def _answers_before_fences_are_logged() -> list[Patch]:
 # ---- when an object goes
 
 
-def _orphans_deleted_at_once() -> list[Patch]:
-    ask = OrphanPages.ask_all
-
-    async def only_tell(pages: OrphanPages, keys: Sequence[str], *, only_tell: bool) -> list[tuple[FileStanding, ...]]:
-        standings = await ask(pages, keys, only_tell=True)
-        if only_tell:
-            return standings
-        return [tuple(FileStanding.FENCED if one is FileStanding.UNKNOWN else one for one in found) for found in standings]
-
-    return [(OrphanPages, "ask_all", only_tell)]
+@around(OrphanPages, "ask_all")
+async def _orphans_deleted_at_once(
+    ask: Callable[..., Awaitable[list[tuple[FileStanding, ...]]]], pages: OrphanPages, keys: Sequence[str], *, only_tell: bool
+) -> list[tuple[FileStanding, ...]]:
+    standings = await ask(pages, keys, only_tell=True)
+    if only_tell:
+        return standings
+    return [tuple(FileStanding.FENCED if one is FileStanding.UNKNOWN else one for one in found) for found in standings]
 
 
 def _other_rules_for_empty_files(**changes: int) -> list[Patch]:
@@ -138,7 +120,12 @@ def _other_rules_for_empty_files(**changes: int) -> list[Patch]:
 
 
 FILE_PROTECTIONS: dict[str, Protection] = {
-    "plain-keys": Protection(rule="only keys that an object can have are committed", patches=_any_key, kinds=("slow",), files={}),
+    "plain-keys": Protection(
+        rule="only keys that an object can have are committed",
+        patches=lambda: [(requests, "key_fault", lambda _key: "")],
+        kinds=("slow",),
+        files={},
+    ),
     "later-owners": Protection(
         rule="an object is deleted only when later owners are out", patches=_later_owners_not_asked, kinds=("slow",), files={}
     ),
@@ -169,7 +156,11 @@ FILE_PROTECTIONS: dict[str, Protection] = {
         rule="a fence sees commits under way", patches=_fences_of_commits_under_way, kinds=("slow",), files={"giving_up": 0.5}
     ),
     "commit-sees-fences": Protection(
-        rule="a commit sees fences under way", patches=_commits_of_fences_under_way, kinds=("slow",), files={"giving_up": 0.5}, seed_first=2
+        rule="a commit sees fences under way",
+        patches=lambda: [(group, "ruled_out_by", lambda _records: {})],
+        kinds=("slow",),
+        files={"giving_up": 0.5},
+        seed_first=2,
     ),
     "commit-age": Protection(
         rule="old files are not committed", patches=_any_age, kinds=("network",), files={"pausing": 0.4}, seed_first=15

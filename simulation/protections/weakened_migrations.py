@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ from coordinator.core.tables.in_memory import HotState
 from migration import driver
 from migration.classic import ClassicState
 from records.model import PartitionCreated, Record
-from simulation.protections.protection import Patch
+from simulation.protections.protection import Patch, Patches, around, instead
 from simulation.rival_migrations import LeaderView
 
 
@@ -24,7 +23,7 @@ class MigrationRule(NamedTuple):
     """One rule, and how to take it out."""
 
     rule: str
-    patches: Callable[[], list[Patch]]
+    patches: Patches
 
 
 def _judged_by(judge: Callable[[LogFacts, MigrationRecord], MigrationFault | None]) -> list[Patch]:
@@ -58,60 +57,38 @@ def _reset_with_records() -> list[Patch]:
     return _judged_by(judge)
 
 
-def _no_seeds() -> list[Patch]:
-    return [(diskless_log, "seed_producers", lambda *_: None)]
-
-
 def _newest_seed_alone() -> list[Patch]:
     seed = diskless_log.seed_producers
     return [(diskless_log, "seed_producers", lambda producers, row, seeds, time_ms: seed(producers, row, seeds[:1], time_ms))]
 
 
-def _not_pending() -> list[Patch]:
-    apply = HotState.apply
-
-    def apply_born(hot: HotState, record: Record, offset: int) -> bool:
-        return apply(hot, replace(record, classic_pending=False) if isinstance(record, PartitionCreated) else record, offset)
-
-    return [(HotState, "apply", apply_born)]
+@around(HotState, "apply")
+def _not_pending(apply: Callable[..., bool], hot: HotState, record: Record, offset: int) -> bool:
+    return apply(hot, replace(record, classic_pending=False) if isinstance(record, PartitionCreated) else record, offset)
 
 
-def _tail_counts() -> list[Patch]:
-    return [(driver, "obstacle_to", lambda _state, _epoch_min=0: None)]
+@instead(LeaderView, "settle")
+async def _no_second_look(_: LeaderView, state: ClassicState) -> ClassicState:
+    return state
 
 
-def _no_second_look() -> list[Patch]:
-    async def settle(_: LeaderView, state: ClassicState) -> ClassicState:
-        return state
-
-    return [(LeaderView, "settle", settle)]
-
-
-def _writes_go_on() -> list[Patch]:
-    async def refuse(_: LeaderView) -> None:
-        pass
-
-    return [(LeaderView, "refuse_writes", refuse)]
+@instead(LeaderView, "refuse_writes")
+async def _writes_go_on(_: LeaderView) -> None:
+    pass
 
 
 MIGRATION_RULES: Mapping[str, MigrationRule] = {
     "epoch fence": MigrationRule("a step of a leader epoch below the recorded one is refused", _no_fence),
     "one b0": MigrationRule("B0 that is set is not set again", _any_b0),
     "reset when empty": MigrationRule("B0 is unset only while nothing was committed", _reset_with_records),
-    "seeds": MigrationRule("B0 is set together with what the classic log remembers of producers", _no_seeds),
+    "seeds": MigrationRule(
+        "B0 is set together with what the classic log remembers of producers", lambda: [(diskless_log, "seed_producers", lambda *_: None)]
+    ),
     "all seeds": MigrationRule("all of their last batches are remembered", _newest_seed_alone),
     "pending": MigrationRule("a classic partition takes nothing before B0 is set", _not_pending),
-    "replicated": MigrationRule("B0 is the end of what is replicated", _tail_counts),
+    "replicated": MigrationRule(
+        "B0 is the end of what is replicated", lambda: [(driver, "obstacle_to", lambda _state, _epoch_min=0: None)]
+    ),
     "second look": MigrationRule("the leader is asked again, as one that replicas follow, before B0 is proposed", _no_second_look),
     "writes refused": MigrationRule("writes are refused before B0 is chosen", _writes_go_on),
 }
-
-
-@contextmanager
-def without_rule(name: str) -> Iterator[None]:
-    """Take a rule out for a while. Raises KeyError for a name that is not in `MIGRATION_RULES`."""
-    with ExitStack() as undo:
-        for owner, attribute, replacement in MIGRATION_RULES[name].patches():
-            undo.callback(setattr, owner, attribute, getattr(owner, attribute))
-            setattr(owner, attribute, replacement)
-        yield

@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from coordinator.core.commands import Outcome
 from coordinator.core.view import ShardView
 from coordinator.runtime.files.cleaner import FileCleaner
 from coordinator.runtime.files.orphan_scan import OrphanScan
 from coordinator.runtime.retention.enforcer import RetentionEnforcer
-from simulation.protections.protection import Patch, Protection
+from simulation.protections.protection import Protection, around
 from simulation.scenario import Fault
 
 OPEN_S = 15.0
 
 
-def _files_removed() -> list[Patch]:
-    return [(FileCleaner, "is_held", False)]
-
-
-def _orphans_looked_for() -> list[Patch]:
-    refusal = OrphanScan.refusal
-
-    def refusal_without_restore(scan: OrphanScan, *, is_forced: bool) -> Outcome | None:
-        return refusal(scan, is_forced=True)
-
-    return [(OrphanScan, "refusal", refusal_without_restore)]
-
-
-def _retention_enforced() -> list[Patch]:
-    return [(RetentionEnforcer, "check_ready", lambda _retention, _coordinator_id: None)]
-
-
-def _unread_beginning() -> list[Patch]:
-    return [(ShardView, "may_restore_be_open", property(lambda view: view.is_restore_open))]
+@around(OrphanScan, "refusal")
+def _orphans_looked_for(refusal: Callable[..., Outcome | None], scan: OrphanScan, *, is_forced: bool) -> Outcome | None:
+    return refusal(scan, is_forced=True)
 
 
 def _directory_lost_and_unread() -> Iterator[Fault]:
@@ -46,7 +30,7 @@ def _directory_lost_and_unread() -> Iterator[Fault]:
 RESTORE_PROTECTIONS: dict[str, Protection] = {
     "restore-files": Protection(
         rule="no file is removed while a restore is open",
-        patches=_files_removed,
+        patches=lambda: [(FileCleaner, "is_held", False)],
         kinds=("slow",),
         files={"grace_s": 0.6, "pruners": 2},
         restore={"finished_s": OPEN_S},
@@ -60,14 +44,14 @@ RESTORE_PROTECTIONS: dict[str, Protection] = {
     ),
     "restore-retention": Protection(
         rule="retention lets nothing go while a restore is open",
-        patches=_retention_enforced,
+        patches=lambda: [(RetentionEnforcer, "check_ready", lambda _retention, _coordinator_id: None)],
         kinds=("slow",),
         retention={"default_ms": 1_000, "check_s": 0.2},
         restore={"finished_s": OPEN_S},
     ),
     "restore-unread": Protection(
         rule="a log whose beginning was not read may be one of a restore that is open",
-        patches=_unread_beginning,
+        patches=lambda: [(ShardView, "may_restore_be_open", property(lambda view: view.is_restore_open))],
         kinds=("disk", "lag"),
         faults=tuple(_directory_lost_and_unread()),
         files={"grace_s": 0.3, "commit_age_s": 1.0, "store_faults": 0.0, "pruners": 4},

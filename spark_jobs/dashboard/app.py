@@ -1,6 +1,6 @@
 """The dashboard's server: routes, the overview that joins store and service, and its own metrics.
 
-Everything it answers comes from the store (`database`, `panels`), from the coordinators (`service_metrics`) or from the
+Everything it answers comes from the store (`database`, `panels`), from the coordinators (`nodes`) or from the
 package's own static files. It keeps no state of its own but caches, so killing it at any time loses nothing. Acknowledging
 findings, if it is on at all, is the one thing that changes the store (`writes`).
 """
@@ -30,11 +30,11 @@ from spark_jobs.dashboard.database import Database, StoreUnreadableError
 from spark_jobs.dashboard.events import Events
 from spark_jobs.dashboard.guard import Guard
 from spark_jobs.dashboard.login import LOGIN_PATH, Login, LookRules
+from spark_jobs.dashboard.nodes import AskedNodes
 from spark_jobs.dashboard.panels.overview import facts, overview, watch
 from spark_jobs.dashboard.panels.query import BadQueryError, PanelQuery, parse_query
 from spark_jobs.dashboard.panels.rows import Json
 from spark_jobs.dashboard.scraping import Scraping
-from spark_jobs.dashboard.service_metrics import ServiceMetrics
 from spark_jobs.dashboard.verdict import Level, PageProblem, PageVerdict, judge, watch_problem
 from spark_jobs.dashboard.writes import PATHS as WRITES
 from spark_jobs.dashboard.writes import Writes
@@ -68,7 +68,7 @@ class Dashboard:
         self.database = Database(folder)
         self._attempts = Attempts() if attempts is None else attempts
         self.writes = Writes(folder, token, self.clock_ms, self._attempts, looking.proxies)
-        self.service = ServiceMetrics(coordinators, self.clock_ms, scraping)
+        self.nodes = AskedNodes(coordinators, self.clock_ms, scraping)
         self._looking = looking
         self.cache = AnswerCache()
         self.events = Events(f"{time.time_ns():x}", self.database.version, self.overview)
@@ -81,7 +81,7 @@ class Dashboard:
         )
         Gauge(f"{prefix}event_streams", "Pages that listen.", registry=self.registry).set_function(lambda: self.events.streams)
         Gauge(f"{prefix}scrape_failures", "Looks at a coordinator that failed since the start.", registry=self.registry).set_function(
-            lambda: self.service.failures
+            lambda: self.nodes.failures
         )
 
     def application(self, hosts: Sequence[str] = ()) -> Starlette:
@@ -91,7 +91,6 @@ class Dashboard:
             Route("/favicon.ico", _favicon),
             Route("/api", self._catalogue),
             Route("/api/overview", self._overview),
-            Route("/api/service", self._service),
             Route("/api/events", self._events),
             *(Route(f"/api/{panel.name}", partial(self._panel, panel)) for panel in PANELS),
             *(Route(path, self._write, methods=["POST"]) for path in WRITES if self.writes.is_on),
@@ -108,7 +107,7 @@ class Dashboard:
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
-        scraper = asyncio.create_task(self.service.run())
+        scraper = asyncio.create_task(self.nodes.run())
         try:
             yield
         finally:
@@ -122,13 +121,8 @@ class Dashboard:
     async def overview(self) -> Json:
         """The verdict and the numbers of the page's head. Never fails: a store that cannot be read is a verdict too."""
         now_ms = self.clock_ms()
-        more = self.service.problems(now_ms)
-        common: Json = {
-            "now_ms": now_ms,
-            "folder": str(self.folder),
-            "service_version": self.service.rounds,
-            "can_acknowledge": self.writes.is_on,
-        }
+        more = self.nodes.problems()
+        common: Json = {"now_ms": now_ms, "folder": str(self.folder), "can_acknowledge": self.writes.is_on}
         if not self.database.exists():
             return {**common, "state": "empty", "verdict": _verdict_json(self._waiting(more, now_ms)), "numbers": None}
         try:
@@ -145,7 +139,7 @@ class Dashboard:
             "freshness_ms": known.freshness_ms,
             "unobserved_ms": known.watch.unobserved_ms(now_ms),
         }
-        verdict = judge(known, more, now_ms, self.service.commits_per_s())
+        verdict = judge(known, more, now_ms, self.nodes.commits_per_s())
         return {**common, "state": "known", "verdict": _verdict_json(verdict), "numbers": {**numbers, "lag": lag}}
 
     def _waiting(self, more: Sequence[PageProblem], now_ms: int) -> PageVerdict:
@@ -180,15 +174,6 @@ class Dashboard:
         self.requests.labels(panel.name, str(status)).inc()
         headers = {"ETag": answer.etag, VERSION_HEADER: answer.version}
         return Response(None, 304, headers) if status == 304 else Response(answer.body, 200, headers, "application/json")
-
-    async def _service(self, request: Request) -> Response:
-        try:
-            query = parse_query(request.query_params)
-        except BadQueryError as error:
-            self.requests.labels("service", "400").inc()
-            return JSONResponse({"error": str(error)}, 400)
-        self.requests.labels("service", "200").inc()
-        return JSONResponse(self.service.panel(query, self.clock_ms()))
 
     async def _write(self, request: Request) -> Response:
         answer = await self.writes.answer(request)

@@ -84,7 +84,6 @@ PANELS = (
 
 OTHERS = (
     ("/api/overview", "The verdict with every problem, rates of the last ten seconds, exact totals.", ()),
-    ("/api/service", "What the nodes' /metrics say: who answers and leads, commit latency.", (_RANGE,)),
     ("/api/events", "Server-sent events: `overview` when something changed and every few seconds.", ()),
     (
         "/api/findings/acknowledge",
@@ -115,7 +114,7 @@ def catalogue() -> Json:
     return {
         "endpoints": [
             {"path": path, "help": text, "parameters": {name: PARAMETERS[name] for name in names}}
-            for path, text, names in (*OTHERS[:2], *panels, *OTHERS[2:])
+            for path, text, names in (OTHERS[0], *panels, *OTHERS[1:])
         ]
     }
 

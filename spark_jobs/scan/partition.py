@@ -71,7 +71,6 @@ class PartitionScan:
         )
         self._void = void
         self._log_time_ms = self._from.log_time_ms
-        self._entries_read = 0
         self._step = 0
         self._first: int | None = None
         self._append_ms = self._oldest_ms = 0

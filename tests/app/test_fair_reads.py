@@ -77,7 +77,7 @@ def test_the_loop_is_free_between_long_reads_of_one_connection() -> None:
     async def story(scene: Scene) -> None:
         begun: list[float] = []
         for _ in range(4):
-            assert await scene.reads.take(1, scene.read(0.02, begun)) == 0.02
+            assert await scene.reads.take(1, scene.read, 0.02, begun) == 0.02
         assert min(later - earlier for earlier, later in itertools.pairwise(begun)) >= 0.04 - 1e-9
 
     live(story)
@@ -87,10 +87,10 @@ def test_a_small_read_does_not_wait_behind_a_queue_of_large_ones() -> None:
     async def story(scene: Scene) -> None:
         large: list[float] = []
         small: list[float] = []
-        await scene.reads.take(99, scene.read(0.0, small))
-        queue = [asyncio.create_task(scene.reads.take(connection, scene.read(0.01, large))) for connection in range(3) for _ in range(5)]
+        await scene.reads.take(99, scene.read, 0.0, small)
+        queue = [asyncio.create_task(scene.reads.take(connection, scene.read, 0.01, large)) for connection in range(3) for _ in range(5)]
         await asyncio.sleep(0)
-        await scene.reads.take(99, scene.read(0.0, small))
+        await scene.reads.take(99, scene.read, 0.0, small)
         assert len(large) <= 1
         await asyncio.gather(*queue)
         assert len(large) == 15
@@ -102,7 +102,7 @@ def test_the_loop_runs_between_any_two_reads() -> None:
     async def story(scene: Scene) -> None:
         begun: list[float] = []
         rounds = 0
-        waiting = asyncio.gather(*(scene.reads.take(1, scene.read(0.0, begun)) for _ in range(50)))
+        waiting = asyncio.gather(*(scene.reads.take(1, scene.read, 0.0, begun) for _ in range(50)))
         while not waiting.done():
             rounds += 1
             await asyncio.sleep(0)
@@ -118,7 +118,7 @@ def test_one_read_of_an_iteration_starts_at_once_and_the_next_waits() -> None:
         assert scene.attempt(1)
         assert not scene.attempt(2)
         assert not scene.attempt(1)
-        waiting = [asyncio.create_task(scene.reads.take(connection, scene.read(0.0, begun))) for connection in (1, 2)]
+        waiting = [asyncio.create_task(scene.reads.take(connection, scene.read, 0.0, begun)) for connection in (1, 2)]
         await asyncio.sleep(0)
         assert not scene.attempt(3)
         await asyncio.gather(*waiting)
@@ -132,7 +132,7 @@ def test_one_read_of_an_iteration_starts_at_once_and_the_next_waits() -> None:
 def test_after_a_long_read_only_connections_known_to_be_quick_start_at_once() -> None:
     async def story(scene: Scene) -> None:
         begun: list[float] = []
-        await scene.reads.take(7, scene.read(0.0, begun))
+        await scene.reads.take(7, scene.read, 0.0, begun)
         await asyncio.sleep(0)
         assert scene.attempt(1, 0.05)
         await asyncio.sleep(0)
@@ -140,7 +140,7 @@ def test_after_a_long_read_only_connections_known_to_be_quick_start_at_once() ->
         assert not scene.attempt(2)
         assert scene.attempt(7)
         started_s = scene.loop.now_s
-        await scene.reads.take(1, scene.read(0.0, begun))
+        await scene.reads.take(1, scene.read, 0.0, begun)
         assert scene.loop.now_s - started_s >= 0.05 - 1e-9
 
     live(story)
@@ -149,13 +149,13 @@ def test_after_a_long_read_only_connections_known_to_be_quick_start_at_once() ->
 def test_a_read_whose_wait_is_cancelled_never_starts() -> None:
     async def story(scene: Scene) -> None:
         begun: list[float] = []
-        task = asyncio.create_task(scene.reads.take(1, scene.read(0.0, begun)))
+        task = asyncio.create_task(scene.reads.take(1, scene.read, 0.0, begun))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert begun == []
-        assert await scene.reads.take(1, scene.read(0.0, begun)) == 0.0
+        assert await scene.reads.take(1, scene.read, 0.0, begun) == 0.0
 
     live(story)
 
@@ -168,7 +168,7 @@ def test_a_pause_is_slept_through(part: int) -> None:
     async def story(scene: Scene) -> None:
         assert scene.attempt(1, pause_s)
         started_s = scene.loop.now_s
-        await scene.reads.take(1, scene.read(0.0, []))
+        await scene.reads.take(1, scene.read, 0.0, [])
         assert pause_s - 1e-9 <= scene.loop.now_s - started_s <= pause_s + 0.002
         assert scene.loop.timers <= 2
 

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from coordinator.adapters.metrics.registry import Metrics
 from coordinator.adapters.server.contract import Handler, IncomingRequest, Peer, Respond
 from coordinator.adapters.server.server import Server
+from coordinator.adapters.server.throttle import BURST_S, PRINCIPALS_MAX, WAIT_MAX_S, WAITING_BYTES_MAX, Bucket
 from coordinator.app.requests.dispatch import Dispatcher
-from coordinator.app.requests.quotas import BURST_S, PRINCIPALS_MAX, WAIT_MAX_S, WAITING_BYTES_MAX, Bucket, QuotaGate
+from coordinator.app.requests.quotas import QuotaGate
 from coordinator.client.routing.connection import ClientConnection
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.files import COMMIT_FILE

@@ -12,10 +12,11 @@ from confluent_kafka import Producer
 
 from benchmarks.bed import Row, table, wait_for
 from benchmarks.loop_profile import LOOP_ITSELF, shares_of
+from benchmarks.process_cost import resident_bytes, thread_cpu
 from benchmarks.scaling_parts import slope_row
 from benchmarks.standard import at_speed, standard_shapes
 from benchmarks.warmth import Disturbance, compiler_seconds, disturbance, wait_until_idle
-from cli.bench.counters import LogCounts, cpu_seconds, resident_bytes, thread_cpu
+from cli.bench.counters import LogCounts, cpu_seconds
 
 LOOP = "thread (1): MainThread;main (/x/app/__main__.py:1);Runner.run (/python/asyncio/runners.py:118)"
 

@@ -12,7 +12,6 @@ from cli.main import root
 from cli.outcome import Exit
 from coordinator.adapters.server.contract import IncomingRequest, Respond
 from coordinator.kafka.names import topic_id_text
-from coordinator.operations.table import decode_request
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import encode
 from coordinator.protocol.messages import (
@@ -22,6 +21,7 @@ from coordinator.protocol.messages import (
     DescribeTopicsTopicResult,
 )
 from tests.client.scripted import ScriptedCluster, ScriptedNode, scripted
+from tests.decoding import decode_request
 
 SMALL, LARGE = bytes(range(16)), bytes(range(1, 17))
 

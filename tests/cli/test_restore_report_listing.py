@@ -12,11 +12,11 @@ from cli.main import root
 from cli.outcome import Exit
 from coordinator.adapters.server.contract import IncomingRequest, Respond
 from coordinator.core.file_state import FileState
-from coordinator.operations.table import decode_request
 from coordinator.protocol import messages as m
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import encode
 from tests.client.scripted import ScriptedNode, scripted
+from tests.decoding import decode_request
 
 KNOWN = {
     ("wal/handed-over", 0): FileState.HANDED_OVER,

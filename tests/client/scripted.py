@@ -19,13 +19,14 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL
 from coordinator.operations import discovery
 from coordinator.operations.nodes import update_schema_level_response
-from coordinator.operations.table import ApiTable, decode_request
+from coordinator.operations.table import ApiTable
 from coordinator.protocol import messages as m
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import Message, encode
 from coordinator.protocol.commit_file import CommitFileBody, decode_commit_file, encode_commit_response
 from records.levels import LEVEL_LATEST
 from records.model import Endpoint, NodeRegistered
+from tests.decoding import decode_request
 
 Trouble = Callable[["ScriptedNode", IncomingRequest, Respond], bool]
 """Sees each request first; True if it has dealt with it."""
@@ -125,6 +126,8 @@ class ScriptedNode(Handler):
         match message:
             case m.DescribeTopicsRequest():
                 return m.DescribeTopicsResponse(topics=tuple(map(self._topic, message.topics)))
+            case m.ListTopicsRequest():
+                return self._topics()
             case m.DescribeCoordinatorsRequest():
                 return self._coordinators()
             case m.DescribeGatewaysRequest():
@@ -180,6 +183,14 @@ class ScriptedNode(Handler):
         settings = self.cluster.topic_settings.get(topic_id, {})
         configs = tuple(m.DescribeTopicsConfig(name=key, value=value) for key, value in settings.items())
         return m.DescribeTopicsTopicResult(error_code=0, topic_id=topic_id, name=name, partitions=partitions, configs=configs)
+
+    def _topics(self) -> m.ListTopicsResponse:
+        topics = self.cluster.topics.items()
+        listed = [
+            m.ListTopicsTopic(topic_id=topic_id, name=name, ranges=tuple(map(_range_of, owners)), configs=())
+            for topic_id, (name, owners) in topics
+        ]
+        return m.ListTopicsResponse(error_code=0, offset=len(listed), topics=tuple(listed), deleted_topic_ids=())
 
     def _coordinators(self) -> m.DescribeCoordinatorsResponse:
         described = tuple(
@@ -382,3 +393,7 @@ async def scripted(nodes: int = 2, coordinators: int = 4) -> AsyncIterator[Scrip
     finally:
         for node in cluster.nodes.values():
             await node.server.stop(0)
+
+
+def _range_of(owner: int) -> m.ListTopicsRange:
+    return m.ListTopicsRange(coordinator_id=owner, num_partitions=1, classic_pending=False)

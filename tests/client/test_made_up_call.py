@@ -14,11 +14,9 @@ from coordinator.client.model import PartitionId, Result
 from coordinator.client.routing.pool import Line
 from coordinator.client.routing.routed_call import RoutedCall
 from coordinator.kafka.errors import ErrorCode
+from coordinator.operations.maintenance import ENFORCE_RETENTION, FINISH_RESTORE, NO_RESTORE, TAKE_SNAPSHOT
 from coordinator.operations.migrations import REPAIR_DISKLESS_LOG, REPORT_PREFIX_START
 from coordinator.operations.partitions import DELETE_RECORDS, LIST_OFFSETS
-from coordinator.operations.restores import FINISH_RESTORE, NO_RESTORE
-from coordinator.operations.retention import ENFORCE_RETENTION
-from coordinator.operations.snapshots import TAKE_SNAPSHOT
 from coordinator.protocol import messages as m
 from coordinator.protocol.codec import Message
 from coordinator.protocol.wire import MalformedMessage

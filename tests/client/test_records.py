@@ -129,6 +129,31 @@ async def test_timestamps_too_far_ahead_are_refused_before_anything_is_uploaded(
             assert len(await keys_in(store)) == before + is_taken
 
 
+async def test_a_topic_says_how_large_and_how_old_batches_may_be(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    cluster.topic_settings[TOPIC] = {"message.timestamp.before.max.ms": "60000", "max.message.bytes": "1000"}
+    refused = [
+        ("orders", Record(timestamp_ms=now_ms - 70_000), ErrorCode.INVALID_TIMESTAMP, "ms behind"),
+        ("orders", Record(value=b"x" * 1_000), ErrorCode.MESSAGE_TOO_LARGE, "max.message.bytes is 1000: write smaller"),
+        ("clicks", Record(value=b"x" * 1_100_000), ErrorCode.MESSAGE_TOO_LARGE, "max.message.bytes is 1048588"),
+    ]
+    async with client_of(cluster, store) as client:
+        for topic, record, code, text in refused:
+            with pytest.raises(InvalidRequest, match=f"{topic}-0: .*{text}") as error:
+                await client.write({(topic, 0): [record]})
+            assert error.value.code is code
+        assert await keys_in(store) == []
+        await client.write({("orders", 0): [Record(timestamp_ms=now_ms - 50_000, value=b"x" * 900)]})
+
+
+async def test_records_of_a_topic_with_times_of_the_log_are_committed_with_that_type(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    cluster.topic_settings[TOPIC] = {"message.timestamp.type": "LogAppendTime", "message.timestamp.after.max.ms": "0"}
+    async with client_of(cluster, store) as client:
+        # Times of producers are not kept there, so none is refused.
+        await client.write({("orders", 0): [Record(timestamp_ms=2**62)]})
+    assert [batch["timestamp_type"] for _, file in cluster.commits for batch in file.batches] == [1]
+
+
 async def test_reading_begins_at_an_offset_within_a_batch_and_goes_over_many_rounds(cluster: ScriptedCluster, store: ObjectStore) -> None:
     async with client_of(cluster, store) as client:
         for number in range(10):

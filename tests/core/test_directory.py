@@ -105,6 +105,15 @@ def test_create_checks_id_then_name_then_count(topic: WantedTopic, error: ErrorC
     assert hot.directory.placements == placements
 
 
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "ä", "a/b", "x" * 250, "a\n"], ids=ascii)
+def test_names_that_kafka_refuses(name: str) -> None:
+    assert create(existing(), wanted(B, name, 1))[0][0] == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_the_longest_name_and_all_characters() -> None:
+    assert create(existing(), wanted(B, "._-AZaz09".ljust(249, "x"), 1))[0][0] == 0
+
+
 @pytest.mark.parametrize("classic_pending", [False, True], ids=["new", "migrated"])
 @pytest.mark.parametrize("name", sorted({METADATA_TOPIC, *INTERNAL_TOPICS}))
 def test_topics_that_have_to_stay_classic_are_neither_created_nor_migrated(name: str, classic_pending: bool) -> None:

@@ -14,7 +14,7 @@ from coordinator.core.directory.topic_settings import settings_of
 from coordinator.core.limits import Limits
 from coordinator.core.tables.in_memory import HotState
 from coordinator.kafka.errors import ErrorCode
-from coordinator.kafka.timestamps import too_far_ahead
+from coordinator.kafka.timestamps import too_far_ahead, too_far_behind
 from coordinator.kafka.topic_configs import (
     TOPIC_CONFIGS,
     UNLIMITED_RETENTION,
@@ -22,8 +22,8 @@ from coordinator.kafka.topic_configs import (
     Retention,
     default_of,
     illegal_topic_config,
+    message_rules,
     retention_of,
-    timestamp_after_max_ms,
 )
 from records.model import TopicConfigured
 
@@ -73,6 +73,11 @@ LAWFUL = [
     ("cleanup.policy", "delete"),
     ("message.timestamp.after.max.ms", "0"),
     ("message.timestamp.after.max.ms", "9223372036854775807"),
+    ("message.timestamp.before.max.ms", "0"),
+    ("message.timestamp.type", "CreateTime"),
+    ("message.timestamp.type", "LogAppendTime"),
+    ("max.message.bytes", "0"),
+    ("max.message.bytes", "2147483647"),
 ]
 UNLAWFUL = [
     ("retention.ms", "-2", "from -1 (no limit)"),
@@ -85,13 +90,17 @@ UNLAWFUL = [
     ("retention.bytes", None, "has no value"),
     ("message.timestamp.after.max.ms", "-1", "a whole number from 0 to 9223372036854775807 is allowed"),
     ("message.timestamp.after.max.ms", "1h", "a whole number from 0"),
+    ("message.timestamp.before.max.ms", "-1", "a whole number from 0 to 9223372036854775807 is allowed"),
+    ("message.timestamp.type", "logappendtime", "CreateTime or LogAppendTime is allowed"),
+    ("max.message.bytes", "-1", "a whole number from 0 to 2147483647 is allowed"),
+    ("max.message.bytes", "2147483648", "a whole number from 0 to 2147483647 is allowed"),
     ("cleanup.policy", "compact", "nothing compacts"),
     ("cleanup.policy", "compact,delete", "nothing compacts"),
     ("cleanup.policy", "keep", "only 'delete' is allowed"),
     (
         "retention",
         "1",
-        "is not a setting of diskless topics, which have cleanup.policy, message.timestamp.after.max.ms, retention.bytes, retention.ms",
+        "which have cleanup.policy, max.message.bytes, message.timestamp.after.max.ms, message.timestamp.before.max.ms",
     ),
 ]
 
@@ -230,11 +239,24 @@ def test_every_setting_has_a_default() -> None:
     assert retention_of({}, UNLIMITED_RETENTION).is_unlimited
 
 
-@pytest.mark.parametrize(("value", "says"), [(None, 3_600_000), ("0", 0), ("86400000", 86_400_000), ("-1", 3_600_000)])
-def test_how_far_ahead_timestamps_may_be(value: str | None, says: int) -> None:
-    assert timestamp_after_max_ms({} if value is None else {"message.timestamp.after.max.ms": value}) == says
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({}, (1_048_588, False, 2**63 - 1, 3_600_000)),
+        ({"message.timestamp.after.max.ms": "0", "message.timestamp.before.max.ms": "5"}, (1_048_588, False, 5, 0)),
+        ({"message.timestamp.type": "LogAppendTime", "max.message.bytes": "100"}, (100, True, 2**63 - 1, 3_600_000)),
+        ({"message.timestamp.after.max.ms": "-1", "max.message.bytes": "many", "message.timestamp.type": "x"}, message_rules({})),
+    ],
+)
+def test_what_a_topic_demands_of_batches(settings: dict[str, str], says: tuple[int, bool, int, int]) -> None:
+    assert message_rules(settings) == says
 
 
 @pytest.mark.parametrize(("timestamp_ms", "is_taken"), [(-1, True), (1_000, True), (1_010, True), (1_011, False), (2**63 - 1, False)])
 def test_a_timestamp_too_far_ahead_is_not_taken(timestamp_ms: int, is_taken: bool) -> None:
     assert (too_far_ahead(timestamp_ms, 1_000, 10) is None) == is_taken
+
+
+@pytest.mark.parametrize(("timestamp_ms", "is_taken"), [(-1, True), (1_000, True), (990, True), (989, False), (-2, False)])
+def test_a_timestamp_too_far_behind_is_not_taken(timestamp_ms: int, is_taken: bool) -> None:
+    assert (too_far_behind(timestamp_ms, 1_000, 10) is None) == is_taken

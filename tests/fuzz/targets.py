@@ -19,7 +19,7 @@ import numpy.typing as npt
 from benchmarks.records_codec import make_file
 from coordinator.client.records.record_lines import InputError, parse_lines, record_fields
 from coordinator.client.records.wal_manifest import Manifest, ManifestBatch, ManifestError, decode_manifest, encode_manifest
-from coordinator.operations.table import APIS, decode_request
+from coordinator.operations.table import APIS
 from coordinator.protocol.codec import Message, decode, encode
 from coordinator.protocol.commit_file import decode_commit_file, decode_commit_response, encode_commit_file
 from coordinator.protocol.find_batches import decode_find_batches
@@ -35,6 +35,7 @@ from records.record_batch import CorruptBatch, decode_records, encode_batch, par
 from records.snapshot.errors import MalformedRecord, NewerFormat
 from records.snapshot.head import decode_head, encode_head
 from records.snapshot.rows import RowChunk, decode_rows, encode_rows
+from tests.decoding import decode_request
 from tests.fuzz.connection_target import CONNECTION_TARGET
 from tests.fuzz.engine import Target
 from tests.fuzz.login_targets import LOGIN_TARGETS

@@ -21,11 +21,11 @@ from cli.main import root
 from coordinator.adapters.metrics import PREFIX, TABLE
 from helm.generator.__main__ import main, stale
 from helm.generator.alerts import ALERTS
-from helm.generator.catalogue import metric_names, names_in
 from helm.generator.model import Alert, Board
 from helm.generator.recording import RECORDINGS
 from helm.generator.write import BOARDS, FOLDER
 from spark_jobs.monitor.metrics import METRICS
+from tests.monitoring.metric_names import metric_names, names_in
 from tests.monitoring.prometheus_tools import program
 
 RECORDED = {one.record for one in RECORDINGS}

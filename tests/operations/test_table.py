@@ -8,12 +8,13 @@ import pytest
 
 from coordinator.operations import discovery, files
 from coordinator.operations.declaration import AnsweredBy
-from coordinator.operations.table import APIS, OPERATIONS, ApiTable, decode_request, operation_of
+from coordinator.operations.table import APIS, OPERATIONS, ApiTable, operation_of
 from coordinator.protocol import messages
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.wire import MalformedMessage
 from coordinator.runtime.answers.serving import ANSWERS, ANSWERS_OF_LISTENERS, PROCEDURES
+from tests.decoding import decode_request
 
 KIP_KEYS = {93, 94, 95, 96, 97, 98, 100}
 INTERNAL = {59, 73, 10210, 10211, 10212, 10213, 10214}

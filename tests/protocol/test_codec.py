@@ -14,11 +14,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 
-from coordinator.operations.table import APIS, decode_request
+from coordinator.operations.table import APIS
 from coordinator.protocol import messages
 from coordinator.protocol.codec import Message, decode, encode
 from coordinator.protocol.commit_file import decode_commit_file, decode_commit_response
 from coordinator.protocol.wire import MalformedMessage, UnencodableMessage, read_varint, text_bytes, varint
+from tests.decoding import decode_request
 from tests.protocol.forms import TOP, any_message
 
 

@@ -22,11 +22,16 @@ class MadeCoordinators:
     async def count(self) -> int:
         return len(self.standings)
 
+    async def before(self, coordinator_id: int, only_tell: bool) -> Outcome | None:
+        """What happens when a coordinator is asked; an outcome is its answer."""
+        silent = Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message="no leader now")
+        return silent if coordinator_id in self.silent else None
+
     async def ask(
         self, coordinator_id: int, keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool = False
     ) -> list[FileStanding] | Outcome:
-        if coordinator_id in self.silent:
-            return Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message="no leader now")
+        if (outcome := await self.before(coordinator_id, only_tell)) is not None:
+            return outcome
         self.asked.append((coordinator_id, len(keys), only_tell))
         known = self.standings[coordinator_id]
         if not only_tell:

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from coordinator.kafka.errors import ErrorCode
-from coordinator.operations.gateways import DESCRIBE_GATEWAYS
+from coordinator.operations.nodes import DESCRIBE_GATEWAYS
 from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.messages import DescribeGatewaysRequest, DescribeGatewaysResponse
 from coordinator.runtime.answers.gateway_plan import Broker, CoordinatorPlace, plan_gateways

@@ -7,7 +7,7 @@ from typing import cast
 from coordinator.adapters.objectstore import open_store
 from coordinator.core.commands import FenceFiles, FileStanding
 from coordinator.kafka.errors import ErrorCode
-from coordinator.operations.orphans import SCAN_ORPHANS, ScanAction
+from coordinator.operations.maintenance import SCAN_ORPHANS, ScanAction
 from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.messages import ScanOrphansRequest, ScanOrphansResponse
 from coordinator.runtime.answers.serving import serve

@@ -131,26 +131,27 @@ class World:
 
     async def run(self, scan: OrphanScan, *, is_forced: bool = False) -> ScanRecord:
         """Have it scan once; return the record at the end of the attempt."""
-        task = asyncio.create_task(scan.keep())
         assert scan.begin(is_forced=is_forced).error is ErrorCode.NONE
-        try:
-            # A million objects are counted meanwhile.
-            await until(lambda: not scan.status().is_running, "the end of the scan", 280)
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await self.end(scan)
         record = scan.status().record
         assert record is not None
         return record
 
     async def error(self, scan: OrphanScan) -> str:
         """Have it scan once; return why the attempt ended early."""
-        task = asyncio.create_task(scan.keep())
         assert scan.begin(is_forced=True).error is ErrorCode.NONE
-        await until(lambda: not scan.status().is_running, "the end of the scan")
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await self.end(scan)
         return scan.status().error
+
+    async def end(self, scan: OrphanScan, is_ended: Callable[[], bool] | None = None) -> None:
+        """Have it scan until that holds, by default until it does not run."""
+        task = asyncio.create_task(scan.keep())
+        try:
+            # A million objects are counted meanwhile.
+            await until(is_ended or (lambda: not scan.status().is_running), "the end of the scan", 280)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
 
 def obj(key: str, modified_ms: int = OLD_MS, size_bytes: int = 10) -> StoredObject:
@@ -217,13 +218,11 @@ class Racing(MadeCoordinators):
         self._committed_at = committed_at
         self.is_accepted = False
 
-    async def ask(
-        self, coordinator_id: int, keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool = False
-    ) -> list[FileStanding] | Outcome:
+    async def before(self, coordinator_id: int, only_tell: bool) -> Outcome | None:
         if not only_tell and coordinator_id == self._committed_at:
             await asyncio.sleep(0)
             self.is_accepted = self.commit(self._committed_at, self._key)
-        return await super().ask(coordinator_id, keys, created_ms, only_tell=only_tell)
+        return None
 
 
 @pytest.mark.parametrize("coordinator_id", range(3))
@@ -265,12 +264,10 @@ async def test_nothing_of_a_page_goes_while_one_coordinator_cannot_answer(silent
 class Falling(MadeCoordinators):
     """One coordinator cannot answer from its fence on."""
 
-    async def ask(
-        self, coordinator_id: int, keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool = False
-    ) -> list[FileStanding] | Outcome:
+    async def before(self, coordinator_id: int, only_tell: bool) -> Outcome | None:
         if not only_tell and coordinator_id == 2:
             return Outcome(error=ErrorCode.REQUEST_TIMED_OUT, message="no answer in time")
-        return await super().ask(coordinator_id, keys, created_ms, only_tell=only_tell)
+        return None
 
 
 async def test_a_fence_whose_answer_is_lost_licenses_nothing() -> None:
@@ -283,12 +280,10 @@ async def test_a_fence_whose_answer_is_lost_licenses_nothing() -> None:
 class Growing(MadeCoordinators):
     """The metadata topic gets a partition while coordinators are asked to promise."""
 
-    async def ask(
-        self, coordinator_id: int, keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool = False
-    ) -> list[FileStanding] | Outcome:
+    async def before(self, coordinator_id: int, only_tell: bool) -> Outcome | None:
         if not only_tell and len(self.standings) == 2:
             self.standings.append({})
-        return await super().ask(coordinator_id, keys, created_ms, only_tell=only_tell)
+        return None
 
 
 async def test_a_coordinator_that_is_new_is_asked_before_anything_goes() -> None:
@@ -402,35 +397,10 @@ class Interrupting(MadeCoordinators):
         super().__init__(count)
         self._happens = happens
 
-    async def ask(
-        self, coordinator_id: int, keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool = False
-    ) -> list[FileStanding] | Outcome:
+    async def before(self, coordinator_id: int, only_tell: bool) -> Outcome | None:
         if not self.asked:
             self._happens()
-        return await super().ask(coordinator_id, keys, created_ms, only_tell=only_tell)
-
-
-async def test_who_asks_while_a_round_is_under_way_gets_another_one() -> None:
-    made = world([ulid(5)])
-
-    def ask_for_an_object_that_the_round_has_passed() -> None:
-        made.store.objects[ulid(1)] = obj(ulid(1))
-        assert scan.begin(is_forced=False).error is ErrorCode.NONE
-
-    made.coordinators = Interrupting(2, ask_for_an_object_that_the_round_has_passed)
-    scan = made.scanner()
-    await made.run(scan)
-    assert not made.store.objects
-
-
-async def ended(scan: OrphanScan, is_ended: Callable[[], bool]) -> None:
-    """Have it scan until that holds."""
-    task = asyncio.create_task(scan.keep())
-    try:
-        await until(is_ended, "the end of the scan")
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        return None
 
 
 async def test_a_scan_that_was_asked_for_begins_when_the_store_answers_again() -> None:
@@ -439,23 +409,9 @@ async def test_a_scan_that_was_asked_for_begins_when_the_store_answers_again() -
     made.store.fails_reading = 1
     scan = made.scanner()
     assert scan.begin(is_forced=False).error is ErrorCode.NONE
-    await ended(scan, lambda: bool(scan.status().error))
+    await made.end(scan, lambda: bool(scan.status().error))
     assert not scan.status().is_running, "who waits for it is told why"
-    await ended(scan, lambda: not made.store.objects)
-
-
-async def test_a_second_scan_may_be_forced_while_the_first_runs() -> None:
-    made = world([ulid(5)])
-    made.restoration = restored(is_finished=False)
-
-    def ask_for_an_object_that_the_round_has_passed() -> None:
-        made.store.objects[ulid(1)] = obj(ulid(1))
-        assert scan.begin(is_forced=True).error is ErrorCode.NONE
-
-    made.coordinators = Interrupting(2, ask_for_an_object_that_the_round_has_passed)
-    scan = made.scanner()
-    await made.run(scan, is_forced=True)
-    assert not made.store.objects
+    await made.end(scan, lambda: not made.store.objects)
 
 
 async def test_a_round_stops_where_the_directory_is_led_no_more() -> None:
@@ -467,11 +423,7 @@ async def test_a_round_stops_where_the_directory_is_led_no_more() -> None:
 
     made.coordinators = Interrupting(2, lose)
     scan = made.scanner()
-    task = asyncio.create_task(scan.keep())
-    scan.begin(is_forced=False)
-    await until(lambda: not scan.status().is_running, "the end of the scan")
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    await made.run(scan)
     # What was promised of the page that was under way holds whoever leads.
     assert sorted(made.store.objects) == keys[1000:]
 
@@ -520,13 +472,11 @@ class Arriving(MadeCoordinators):
         super().__init__(1)
         self._store = store
 
-    async def ask(
-        self, coordinator_id: int, keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool = False
-    ) -> list[FileStanding] | Outcome:
+    async def before(self, coordinator_id: int, only_tell: bool) -> Outcome | None:
         if not self.asked:
             await put_mark(self._store, Mark(service=OTHER, wal_prefixes=(PREFIX,)))
             await virtual_time(2 * SAVE_S)
-        return await super().ask(coordinator_id, keys, created_ms, only_tell=only_tell)
+        return None
 
 
 def test_a_round_under_way_ends_when_another_service_comes() -> None:
@@ -598,20 +548,12 @@ async def test_a_finished_restore_takes_the_store_over() -> None:
 async def test_a_scan_is_due_after_its_interval_and_never_with_none() -> None:
     made = world([ulid(1)])
     scan = made.scanner()
-    task = asyncio.create_task(scan.keep())
-    try:
-        await until(lambda: (record := scan.status().record) is not None and record.finished_ms >= 0, "the end of the scan")
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    await made.end(scan, lambda: (record := scan.status().record) is not None and record.finished_ms >= 0)
     assert not made.store.objects
     made.rules = ScanRules(prefix=PREFIX, age_ms=AGE_MS, interval_ms=0)
     made.store.objects[ulid(2)] = obj(ulid(2))
     seldom = made.scanner()
-    task = asyncio.create_task(seldom.keep())
-    await until(lambda: seldom.status().record is not None, "the record")
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    await made.end(seldom, lambda: seldom.status().record is not None)
     assert list(made.store.objects) == [ulid(2)]
 
 
@@ -619,10 +561,7 @@ async def test_a_round_that_finished_in_the_future_keeps_nobody_waiting() -> Non
     made = world([ulid(1)])
     await save_record(made.store, PREFIX, ScanRecord(finished_ms=NOW_MS + 1_000_000_000))  # type: ignore[arg-type]
     scan = made.scanner()
-    task = asyncio.create_task(scan.keep())
-    await until(lambda: not made.store.objects and not scan.status().is_running, "the end of the scan")
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    await made.end(scan, lambda: not made.store.objects and not scan.status().is_running)
     record = scan.status().record
     assert record is not None
     assert record.finished_ms == NOW_MS

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.commands import FileStanding, Outcome
+from coordinator.core.commands import Outcome
 from coordinator.kafka.errors import ErrorCode
 from coordinator.object_store import StoredObject, StoreUnavailable
 from coordinator.runtime.files.orphan_scan import OrphanScan
@@ -52,14 +52,12 @@ class Judging(MadeCoordinators):
         super().__init__(count)
         self._happens = happens
 
-    async def ask(
-        self, coordinator_id: int, keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool = False
-    ) -> list[FileStanding] | Outcome:
+    async def before(self, coordinator_id: int, only_tell: bool) -> Outcome | None:
         try:
             self._happens("ask")
         except StoreUnavailable as error:
             return Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=str(error))
-        return await super().ask(coordinator_id, keys, created_ms, only_tell=only_tell)
+        return None
 
 
 class Life:

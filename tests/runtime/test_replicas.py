@@ -6,7 +6,7 @@ from typing import cast
 
 from coordinator.core.commands import CommitResult, WantedTopic
 from coordinator.kafka.errors import ErrorCode
-from coordinator.operations.snapshots import DESCRIBE_SNAPSHOTS
+from coordinator.operations.maintenance import DESCRIBE_SNAPSHOTS
 from coordinator.protocol.messages import DescribeSnapshotsRequest, DescribeSnapshotsResponse
 from coordinator.runtime.answers.descriptions import Descriptions
 from coordinator.runtime.answers.serving import serve

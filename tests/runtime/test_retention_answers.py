@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from coordinator.kafka.errors import ErrorCode
-from coordinator.operations.retention import ENFORCE_RETENTION
+from coordinator.operations.maintenance import ENFORCE_RETENTION
 from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.messages import (
     EnforceRetentionPartition,

@@ -10,7 +10,7 @@ from coordinator.adapters.metrics.registry import Metrics
 from coordinator.app.telemetry import MetricsTelemetry, node_samples
 from coordinator.core.commands import OK
 from coordinator.kafka.errors import ErrorCode
-from coordinator.operations.snapshots import DESCRIBE_SNAPSHOTS, TAKE_SNAPSHOT
+from coordinator.operations.maintenance import DESCRIBE_SNAPSHOTS, TAKE_SNAPSHOT
 from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.messages import (
     DescribeSnapshotsCoordinator,

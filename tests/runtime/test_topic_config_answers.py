@@ -65,7 +65,10 @@ async def test_settings_that_were_altered_are_described() -> None:
         await create(node)
         assert values(await describe(node)) == {
             "cleanup.policy": ("delete", 5),
+            "max.message.bytes": ("1048588", 5),
             "message.timestamp.after.max.ms": ("3600000", 5),
+            "message.timestamp.before.max.ms": ("9223372036854775807", 5),
+            "message.timestamp.type": ("CreateTime", 5),
             "retention.bytes": ("-1", 5),
             "retention.ms": ("7", 4),
         }

@@ -11,12 +11,13 @@ import pytest
 
 from coordinator.adapters.server.contract import Handler, IncomingRequest, Respond
 from coordinator.client.routing.connection import ClientConnection, ConnectionLost, RequestTimedOut
-from coordinator.operations.table import APIS, ApiTable, decode_request
+from coordinator.operations.table import APIS, ApiTable
 from coordinator.protocol import messages
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import encode
 from coordinator.protocol.framing import reply_frame
 from coordinator.protocol.wire import MalformedMessage
+from tests.decoding import decode_request
 from tests.server.lines import KEY, REMAINS_S, Echo, Held, serving, until
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from simulation.protections.weakened_migrations import MIGRATION_RULES, without_rule
+from simulation.protections.protection import applied
+from simulation.protections.weakened_migrations import MIGRATION_RULES
 from simulation.rival_migrations import rival_migrations
 
 SEEDS = 20
@@ -32,5 +33,5 @@ def test_no_rule_is_broken_over_thousands_of_seeds() -> None:
 
 @pytest.mark.parametrize("name", MIGRATION_RULES)
 def test_each_rule_is_missed(name: str) -> None:
-    with without_rule(name):
+    with applied(MIGRATION_RULES[name].patches):
         assert any(rival_migrations(seed).violation is not None for seed in range(SEEDS_UNTIL_MISSED)), MIGRATION_RULES[name].rule

@@ -1,4 +1,4 @@
-"""What the dashboard reads from the coordinators' metrics: their scrapes, what grew between two of them, who answers."""
+"""What the dashboard asks the coordinators: whether they answer, and how much they commit."""
 
 from __future__ import annotations
 
@@ -6,46 +6,29 @@ import socket
 import ssl
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from itertools import count
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
 from simulation.fakes.certificates import Authority
-from spark_jobs.dashboard.panels.query import PanelQuery
+from spark_jobs.dashboard.nodes import AskedNodes, commits_in
 from spark_jobs.dashboard.scraping import Scraping
-from spark_jobs.dashboard.service_metrics import Scrape, ServiceMetrics, bucket_quantile, grown_buckets, parse_scrape
+from spark_jobs.dashboard.verdict import Level
 
-METRICS = """# TYPE diskless_coordinator_request_seconds histogram
-diskless_coordinator_request_seconds_bucket{api="COMMIT_FILE",le="0.01"} 90.0
-diskless_coordinator_request_seconds_bucket{api="COMMIT_FILE",le="0.1"} 99.0
-diskless_coordinator_request_seconds_bucket{api="COMMIT_FILE",le="+Inf"} 100.0
-diskless_coordinator_request_seconds_bucket{api="METADATA",le="+Inf"} 5.0
+METRICS = """# TYPE diskless_coordinator_commits counter
+diskless_coordinator_commits_total{partition="0"} 10.0
+diskless_coordinator_commits_total{partition="1"} 5.0
 # TYPE diskless_coordinator_partitions gauge
 diskless_coordinator_partitions{state="leading"} 2.0
-diskless_coordinator_commits_total{partition="0"} 10.0
-diskless_coordinator_log_directory_offline{directory="/one"} 0.0
-diskless_coordinator_log_directory_offline{directory="/two"} 1.0
 something_new{x="y"} 1
 """
 
 
-def test_a_scrape_is_read() -> None:
-    scrape = parse_scrape(METRICS, 1)
-    assert scrape.commit_buckets == {0.01: 90, 0.1: 99, float("inf"): 100}
-    assert (scrape.states, scrape.commits) == ({"leading": 2}, {0: 10})
-    assert bucket_quantile(scrape.commit_buckets, 0.5) == pytest.approx(0.01 * 50 / 90)
-    assert bucket_quantile(scrape.commit_buckets, 0.945) == pytest.approx(0.055)
-    assert bucket_quantile(scrape.commit_buckets, 0.999) == 0.1
-    assert bucket_quantile({}, 0.5) is None
-    assert bucket_quantile({0.1: 0.0, float("inf"): 0.0}, 0.5) is None
-
-
-def test_what_grew_between_two_looks_and_after_a_restart() -> None:
-    before, after, restarted = (Scrape(time_ms=0, commit_buckets=buckets) for buckets in ({1.0: 5.0}, {1.0: 7.0}, {1.0: 3.0}))
-    assert grown_buckets([(before, after)]) == {1.0: 2.0}
-    assert grown_buckets([(before, restarted), (before, after)]) == {1.0: 5.0}
+def test_commits_are_summed_over_coordinators_and_another_format_is_refused() -> None:
+    assert commits_in(METRICS) == 15
+    with pytest.raises(ValueError, match="could not convert"):
+        commits_in("foo{ 1")
 
 
 @pytest.fixture
@@ -58,13 +41,12 @@ def refused() -> Iterator[str]:
 
 @pytest.fixture
 def coordinator() -> Iterator[str]:
-    """Something that answers /metrics on a real socket; three more deletions have failed at every look."""
-    failures = count(7, 3)
+    """Something that answers /metrics on a real socket: 20 files are committed before the second look, and it restarts before the third."""
+    commits = iter((100, 120, 8))
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            failed = f'diskless_coordinator_file_delete_failures_total{{partition="0"}} {next(failures)}\n'
-            body = (METRICS + failed).encode() if self.path == "/metrics" else b"no"
+            body = f'diskless_coordinator_commits_total{{partition="0"}} {next(commits)}\n'.encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -82,30 +64,25 @@ def coordinator() -> Iterator[str]:
     thread.join()
 
 
-async def test_coordinators_up_and_down_are_both_shown(coordinator: str, refused: str) -> None:
-    now_ms = 1000
-    service = ServiceMetrics([coordinator, refused], lambda: now_ms)
-    await service.look()
-    now_ms = 6000
-    await service.look()
-    answer = service.panel(PanelQuery(), now_ms)
-    up, down = answer["processes"]
-    assert (up["up"], up["states"]) == (True, {"leading": 2})
-    assert (up["offline_directories"], down["offline_directories"]) == (["/two"], [])
-    assert (down["up"], down["down_ms"], "refused" in down["error"]) == (False, 5000, True)
-    assert len(answer["history"]) == 2
-    assert [problem.text for problem in service.problems(now_ms)] == [
-        f"1 of 2 coordinator processes does not answer: {refused}",
-        f"{coordinator}: data directory /two is offline",
-        f"{coordinator}: deleting objects of files failed 3 times within the last 60 s",
-    ]
+async def test_rates_come_from_two_looks_and_what_does_not_answer_is_a_problem(coordinator: str, refused: str) -> None:
+    times_ms = iter((1000, 6000, 7000))
+    nodes = AskedNodes([coordinator, refused], lambda: next(times_ms), Scraping())
+    rates = []
+    for _ in range(3):
+        await nodes.look()
+        rates.append(nodes.commits_per_s())
+    assert rates == [None, 4.0, 8.0]
+    assert nodes.failures == 3
+    [problem] = nodes.problems()
+    assert problem.level is Level.WARNING
+    assert problem.text == f"1 of 2 coordinator processes does not answer: {refused}"
 
 
-async def test_something_else_on_the_port_is_told() -> None:
-    service = ServiceMetrics([], lambda: 1)
-    assert service.panel(PanelQuery(), 1)["configured"] is False
-    with pytest.raises(ValueError, match="could not convert"):
-        parse_scrape("foo{ 1", 1)
+async def test_nobody_answers_is_bad_and_no_addresses_are_no_problem(refused: str) -> None:
+    nodes = AskedNodes([refused], lambda: 1, Scraping())
+    await nodes.look()
+    assert [problem.level for problem in nodes.problems()] == [Level.BAD]
+    assert AskedNodes([], lambda: 1, Scraping()).problems() == []
 
 
 class Secured(BaseHTTPRequestHandler):
@@ -134,13 +111,13 @@ async def test_coordinators_with_tls_and_token_are_read_and_refusals_say_what_is
         thread = Thread(target=server.serve_forever)
         thread.start()
         address = f"https://127.0.0.1:{server.server_port}"
-        service = ServiceMetrics([address], lambda: 1, Scraping(token_file=token, ca_file=authority.ca_file))
-        await service.look()
-        refused = service.targets[0].error
+        nodes = AskedNodes([address], lambda: 1, Scraping(token_file=token, ca_file=authority.ca_file))
+        await nodes.look()
+        refused = nodes.all[0].error
         token.write_text("the-new-token\n")
-        await service.look()
+        await nodes.look()
         wrong, missing = (
-            ServiceMetrics([address], lambda: 1, one)
+            AskedNodes([address], lambda: 1, one)
             for one in (
                 Scraping(token_file=token, ca_file=other.ca_file),
                 Scraping(token_file=tmp_path / "none", ca_file=authority.ca_file),
@@ -152,6 +129,6 @@ async def test_coordinators_with_tls_and_token_are_read_and_refusals_say_what_is
         thread.join()
     assert "answered 401" in refused
     assert "http.bearer.token.file" in refused
-    assert service.targets[0].newest is not None
-    assert "certificate verify failed" in wrong.targets[0].error
-    assert "No such file" in missing.targets[0].error
+    assert (nodes.all[0].error, nodes.all[0].commits) == ("", 15)
+    assert "certificate verify failed" in wrong.all[0].error
+    assert "No such file" in missing.all[0].error

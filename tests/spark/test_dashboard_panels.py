@@ -200,8 +200,8 @@ def test_files_that_are_missing_in_the_bucket_are_lost_data(store: StoreMaker, d
 
 
 def test_problems_of_others_count(db: sqlite3.Connection) -> None:
-    other = PageProblem(level=Level.WARNING, text="One of two processes does not answer", panel="service")
-    assert verdict_of(db, more=(other,)) == (Level.WARNING, other.text, ["service"])
+    other = PageProblem(level=Level.WARNING, text="One of two processes does not answer", panel="leadership")
+    assert verdict_of(db, more=(other,)) == (Level.WARNING, other.text, ["leadership"])
 
 
 # ---- activity

@@ -22,7 +22,8 @@ settings_option = click.option(
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A setting of the topic: retention.ms, retention.bytes, message.timestamp.after.max.ms. Repeatable.",
+    help="A setting of the topic, as Kafka names it: retention.ms, retention.bytes, max.message.bytes, message.timestamp.type,"
+    " message.timestamp.before.max.ms, message.timestamp.after.max.ms. Repeatable.",
 )
 
 

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, Protocol, cast
 from coordinator.adapters.server.close_log import CloseLog
 from coordinator.adapters.server.contract import (
     CloseReason,
+    Desk,
     Handler,
     ListenerSecurity,
     Peer,
@@ -25,11 +26,10 @@ from coordinator.adapters.server.contract import (
     ServerStats,
     TakeRun,
 )
-from coordinator.adapters.server.login_desk import LoginDesk
 from coordinator.adapters.server.waiting_room import WaitingRoom
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.framing import FrameReader, Pending, ReplyQueue, read_request_head, read_request_header
-from coordinator.protocol.framing_loops import HEAD_BYTES, KIND_BYTES, same_heads
+from coordinator.protocol.framing_loops import HEAD_BYTES, KIND_BYTES, Body, same_heads
 from coordinator.protocol.wire import MalformedMessage
 from coordinator.security.principal import ANONYMOUS, Principal
 
@@ -55,6 +55,9 @@ class Owner(Protocol):
     security: ListenerSecurity
     waiting_room: WaitingRoom
     close_log: CloseLog
+
+    def open_desk(self, connection: Connection) -> Desk:
+        """Return who takes the login requests of a connection."""
 
     def admit(self, connection: Connection) -> bool:
         """Register a new connection, unless there are too many."""
@@ -93,10 +96,10 @@ class _Awaited(Pending):
     def are_awaited(self) -> bool:
         return self._connection.is_open
 
-    def give(self, place: int, body: bytes | None) -> None:
+    def give(self, place: int, body: Body | None) -> None:
         self._connection.answer(self, place, body)
 
-    def give_all(self, answers: Sequence[tuple[int, bytes]]) -> None:
+    def give_all(self, answers: Sequence[tuple[int, Body]]) -> None:
         self._connection.answer_all(self, answers)
 
     def fail(self) -> None:
@@ -114,7 +117,7 @@ class Connection(asyncio.Protocol):
         self._loop = loop
         limits = owner.limits
         self._frames = FrameReader(limits.request_bytes_max)
-        self._desk = LoginDesk(self, owner.security, limits)
+        self._desk = owner.open_desk(self)
         self._must_log_in = owner.security.has_login
         if self._must_log_in:
             self._frames.allow(limits.login_request_bytes_max, "sasl.server.max.receive.size")
@@ -234,6 +237,7 @@ class Connection(asyncio.Protocol):
                 is_trouble = exc is not None and (self._queue or self._backlog or self._frames.bytes_held)
                 self._note_end(CloseReason.NETWORK if is_trouble else CloseReason.CLIENT, str(exc or ""))
             self._owner.forget(self)
+            self._owner.handler.gone(self._peer)
         self._forget_backlog()
         # Queue and desk refer to this connection. The cyclic GC would find the three late, and with TLS they hold 300 KB.
         self._queue.clear()
@@ -285,7 +289,7 @@ class Connection(asyncio.Protocol):
         self._must_log_in = True
         self._head = None
 
-    def respond(self, pending: Pending, body: bytes) -> None:
+    def respond(self, pending: Pending, body: Body) -> None:
         """Answer a request of the login."""
         self.answer(pending, 0, body)
 
@@ -386,15 +390,16 @@ class Connection(asyncio.Protocol):
             why = "its login has come to its end, log in again" if self._desk.has_logged_in else "log in first"
             self.close(CloseReason.NOT_LOGGED_IN, f"{api.name}: {why}")
             return None
-        if flexible is None or key == _API_VERSIONS:
+        api_versions = self._owner.table.api_versions_body(version) if key == _API_VERSIONS else None
+        if api_versions is not None:
             self._stats.requests[key] += 1
             pending = self._expect(correlation_id, frame, is_tagged=api.is_response_tagged(version))
             if flexible is not None:
                 api.check(version, frame, read_request_header(frame, flexible=flexible).body_offset)
             # A client that knows a later ApiVersions than we do asks again with one we do know, so nothing more is read here.
-            self.answer(pending, 0, self._owner.table.api_versions_body(version))
+            self.answer(pending, 0, api_versions)
             return None
-        _, _, _, client_id, body_offset = read_request_header(frame, flexible=flexible)
+        _, _, _, client_id, body_offset = read_request_header(frame, flexible=bool(flexible))
         if key in _LOGIN:
             self._stats.requests[key] += 1
             pending = self._expect(correlation_id, frame, is_tagged=api.is_response_tagged(version))
@@ -428,7 +433,7 @@ class Connection(asyncio.Protocol):
 
     # --- replies out ---
 
-    def answer(self, pending: Pending, place: int, body: bytes | None) -> None:
+    def answer(self, pending: Pending, place: int, body: Body | None) -> None:
         """Give a request its reply, which is sent with the others of this tick; without one the connection is closed."""
         if self._end is not None:
             self._stats.replies_too_late += 1
@@ -440,7 +445,7 @@ class Connection(asyncio.Protocol):
         if self._has_to_flush():
             self._schedule_flush()
 
-    def answer_all(self, pending: Pending, answers: Sequence[tuple[int, bytes]]) -> None:
+    def answer_all(self, pending: Pending, answers: Sequence[tuple[int, Body]]) -> None:
         """Give requests their replies, and send what may be sent."""
         if self._end is not None:
             self._stats.replies_too_late += len(answers)
@@ -474,10 +479,15 @@ class Connection(asyncio.Protocol):
 
     def _write_replies(self) -> None:
         replies = self._queue.take()
-        if replies:
+        if not replies:
+            return
+        self._active_s = self._loop.time()
+        if isinstance(replies, bytes):
             self._stats.bytes_out += len(replies)
-            self._active_s = self._loop.time()
             self._transport.write(replies)
+        else:
+            self._stats.bytes_out += sum(map(len, replies))
+            self._transport.writelines(replies)
 
     # --- ends ---
 

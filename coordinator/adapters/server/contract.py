@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
+from coordinator.protocol.framing import Pending
+from coordinator.protocol.framing_loops import Body
 from coordinator.security.login import Logins
 from coordinator.security.principal import ANONYMOUS, Principal
 
@@ -44,8 +46,13 @@ class IncomingRequest(NamedTuple):
     peer: Peer
 
 
-Respond = Callable[[bytes | None], None]
-"""Takes an encoded body, or None when the request cannot be answered: then the connection is closed."""
+Respond = Callable[[Body | None], None]
+"""Takes an encoded body, or None when the request cannot be answered: then the connection is closed.
+
+A body may be in several buffers, which are not copied and must not change; `NO_REPLY` is for a request that its client wants no reply to.
+"""
+
+NO_REPLY: Final[Body] = ()
 
 
 class Replies(Protocol):
@@ -55,10 +62,10 @@ class Replies(Protocol):
     def are_awaited(self) -> bool:
         """Whether the connection has not ended; else giving does nothing."""
 
-    def give(self, place: int, body: bytes | None) -> None:
+    def give(self, place: int, body: Body | None) -> None:
         """Answer one request; see `Respond`."""
 
-    def give_all(self, answers: Sequence[tuple[int, bytes]]) -> None:
+    def give_all(self, answers: Sequence[tuple[int, Body]]) -> None:
         """Answer several, and send at once what may be sent."""
 
     def fail(self) -> None:
@@ -103,10 +110,10 @@ class _OneReply:
     def __init__(self, respond: Respond) -> None:
         self._respond = respond
 
-    def give(self, place: int, body: bytes | None) -> None:
+    def give(self, place: int, body: Body | None) -> None:
         self._respond(body)
 
-    def give_all(self, answers: Sequence[tuple[int, bytes]]) -> None:
+    def give_all(self, answers: Sequence[tuple[int, Body]]) -> None:
         for place, body in answers:
             self.give(place, body)
 
@@ -140,6 +147,53 @@ class Handler(Protocol):
         MalformedMessage closes the connection with the reason in the log. After the connection is gone `respond` does nothing.
         """
 
+    def gone(self, peer: Peer) -> None:
+        """Note that a connection has come to its end: nothing more comes from it."""
+        return
+
+
+class Host(Protocol):
+    """A connection as the taker of its login requests sees it."""
+
+    @property
+    def peer(self) -> Peer:
+        """The client at the other end."""
+
+    def respond(self, pending: Pending, body: Body) -> None:
+        """Answer a request."""
+
+    def hold(self) -> None:
+        """Serve no request until `resume`."""
+
+    def resume(self) -> None:
+        """Serve requests again."""
+
+    def serve_as(self, principal: Principal) -> None:
+        """Serve requests of a principal from now on."""
+
+    def end_session(self) -> None:
+        """Serve nothing but logins from now on."""
+
+    def close(self, reason: CloseReason, detail: str) -> None:
+        """Close the connection, after what was answered."""
+
+
+class Desk(Protocol):
+    """Takes the requests of one connection that are about its login. Used on one event loop."""
+
+    @property
+    def has_logged_in(self) -> bool:
+        """Whether a login succeeded, however long ago."""
+
+    def take(self, key: int, version: int, frame: bytes, body_offset: int, pending: Pending) -> None:
+        """Take a SaslHandshake or SaslAuthenticate. Raises MalformedMessage."""
+
+    def close(self) -> None:
+        """Let everything go: the connection is gone."""
+
+
+OpenDesk = Callable[[Host], Desk]
+
 
 class ServedApi(Protocol):
     """A request that a listener serves, under one of its numbers."""
@@ -172,8 +226,11 @@ class ServedApis(Protocol):
     def find(self, api_key: int) -> ServedApi | None:
         """Return the request of a number if it is served."""
 
-    def api_versions_body(self, version: int) -> bytes:
-        """Encode the answer to ApiVersions, which says what is served; also for a version that there is not."""
+    def api_versions_body(self, version: int) -> bytes | None:
+        """Encode the answer to ApiVersions, which says what is served; also for a version that there is not.
+
+        None leaves the answer to the handler.
+        """
 
 
 class CloseReason(Enum):

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
-from coordinator.adapters.server.contract import CloseReason, ListenerSecurity, ServerLimits
+from coordinator.adapters.server.contract import CloseReason, Host, ListenerSecurity, ServerLimits
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.logins import read_login, read_mechanism, write_login, write_mechanisms
 from coordinator.protocol.api_keys import ApiKey
@@ -24,28 +24,6 @@ log = logging.getLogger(__name__)
 DETAIL_CHARACTERS_MAX: Final = 300
 SESSION_MS_MAX: Final = 2**31 - 1
 """A login holds for 24 days at most once it ends at all: tokens may name any year."""
-
-
-class Host(Protocol):
-    """The connection as its login sees it."""
-
-    def respond(self, pending: Pending, body: bytes) -> None:
-        """Answer a request."""
-
-    def hold(self) -> None:
-        """Serve no request until `resume`."""
-
-    def resume(self) -> None:
-        """Serve requests again."""
-
-    def serve_as(self, principal: Principal) -> None:
-        """Serve requests of a principal from now on."""
-
-    def end_session(self) -> None:
-        """Serve nothing but logins from now on."""
-
-    def close(self, reason: CloseReason, detail: str) -> None:
-        """Close the connection, after what was answered."""
 
 
 class _OutOfTurn(LoginFailed):

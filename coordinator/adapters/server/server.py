@@ -12,7 +12,17 @@ from typing import Final
 
 from coordinator.adapters.server.close_log import CloseLog
 from coordinator.adapters.server.connection import Connection
-from coordinator.adapters.server.contract import CloseReason, Handler, ListenerSecurity, ServedApis, ServerLimits, ServerStats
+from coordinator.adapters.server.contract import (
+    CloseReason,
+    Desk,
+    Handler,
+    ListenerSecurity,
+    OpenDesk,
+    ServedApis,
+    ServerLimits,
+    ServerStats,
+)
+from coordinator.adapters.server.login_desk import LoginDesk
 from coordinator.adapters.server.tls_handshake import Arrival
 from coordinator.adapters.server.waiting_room import WaitingRoom
 
@@ -35,7 +45,9 @@ class Server:
         limits: ServerLimits | None = None,
         stats: ServerStats | None = None,
         security: ListenerSecurity | None = None,
+        open_desk: OpenDesk | None = None,
     ) -> None:
+        """`open_desk` makes who takes the login requests of a connection; without it logins are those of `security`."""
         self.handler = handler
         """Serves the requests that are read from now on; may be replaced."""
         self.listener = listener
@@ -45,6 +57,7 @@ class Server:
         self.security = security or ListenerSecurity()
         self.waiting_room = WaitingRoom(self.limits.logins_waiting_max, self.limits.login_timeout_ms)
         self.close_log = CloseLog(listener)
+        self._open_desk = open_desk
         self._connections: set[Connection | Arrival] = set()
         self._listening: asyncio.Server | None = None
         self._is_full = False
@@ -67,6 +80,10 @@ class Server:
         if self.security.tls is None:
             return Connection(self, connection_id, loop)
         return Arrival(self, connection_id, self.security.tls(), lambda: Connection(self, connection_id, loop))
+
+    def open_desk(self, connection: Connection) -> Desk:
+        """Return who takes the login requests of a connection."""
+        return LoginDesk(connection, self.security, self.limits) if self._open_desk is None else self._open_desk(connection)
 
     def make_room(self) -> None:
         """Disconnect the connection with the largest unfinished request: together they hold too much memory."""

@@ -14,10 +14,11 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from functools import partial
 
 from coordinator.adapters.metrics.registry import Metrics
-from coordinator.adapters.server.contract import Handler, IncomingRequest, RequestRun, Respond, TakeRun, run_of_one
+from coordinator.adapters.server.contract import Handler, IncomingRequest, Peer, RequestRun, Respond, TakeRun, run_of_one
 from coordinator.app.requests.access import Access
 from coordinator.app.requests.commits import CommitDesk
 from coordinator.app.requests.fair_reads import FairReads
+from coordinator.app.requests.long_polls import POINTS_MAX
 from coordinator.app.requests.ordering import ConnectionOrder
 from coordinator.app.requests.reads import Reads
 from coordinator.kafka.errors import ErrorCode
@@ -27,6 +28,7 @@ from coordinator.operations.first_error import first_error
 from coordinator.operations.partitions import FIND_BATCHES, LIST_OFFSETS
 from coordinator.operations.table import OPERATIONS
 from coordinator.protocol.codec import Message, encode
+from coordinator.protocol.framing_loops import Body
 from coordinator.runtime.answers.serving import serve
 from coordinator.runtime.node.node import Node
 from coordinator.security.acls import Rules
@@ -47,7 +49,10 @@ class Dispatcher(Handler):
         operations: Iterable[Operation] = OPERATIONS,
         node_principals: Collection[str] = (),
         node_listener: str = "",
+        *,
+        poll_points_max: int = POINTS_MAX,
     ) -> None:
+        """Polls wait for at most `poll_points_max` partitions together."""
         operations = tuple(operations)
         self._node = node
         self.access = Access(operations, rules, node_principals, node_listener)
@@ -59,7 +64,15 @@ class Dispatcher(Handler):
         self._loop = asyncio.get_running_loop()
         self._order = ConnectionOrder()
         self._fair_reads = FairReads()
-        reads = Reads(node=node, metrics=metrics, order=self._order, fair_reads=self._fair_reads, answered=self.answered, spawn=self._spawn)
+        reads = self._reads = Reads(
+            node=node,
+            metrics=metrics,
+            order=self._order,
+            fair_reads=self._fair_reads,
+            answered=self.answered,
+            spawn=self._spawn,
+            poll_points_max=poll_points_max,
+        )
         self._commits = CommitDesk(node=node, metrics=metrics, order=self._order, answered=self.answered)
         self._runs: Mapping[int, TakeRun] = {COMMIT_FILE.key: self._take_commits}
         by_callback = {COMMIT_FILE.key: self._commit, LIST_OFFSETS.key: reads.list_offsets, FIND_BATCHES.key: reads.find_batches}
@@ -69,6 +82,7 @@ class Dispatcher(Handler):
 
     async def close(self) -> None:
         """Cancel what is not answered yet."""
+        self._reads.polls.close()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -80,6 +94,15 @@ class Dispatcher(Handler):
             self._take[request.api_key](request, respond)
         else:
             self._refuse(request, respond)
+
+    def gone(self, peer: Peer) -> None:
+        """Wait no longer for what a connection that has ended asked for."""
+        self._reads.polls.gone(peer.connection_id)
+
+    @property
+    def polls_waiting(self) -> int:
+        """Requests that wait for batches to come."""
+        return self._reads.polls.waiting
 
     @property
     def runs(self) -> Mapping[int, TakeRun]:
@@ -104,7 +127,7 @@ class Dispatcher(Handler):
             self._spawn(self._answer(operation, message, request, respond))
             return
 
-        def answered(body: bytes | None) -> None:
+        def answered(body: Body | None) -> None:
             respond(body)
             self._order.leave(request.peer.connection_id)
 
@@ -123,9 +146,9 @@ class Dispatcher(Handler):
         self._commits.take(run_of_one(request, respond))
 
     async def _answer(self, operation: Operation, message: Message, request: IncomingRequest, respond: Respond) -> None:
-        work = self._body(operation, request.api_version, message, request.peer.listener)
+        work = partial(self._body, operation, request.api_version, message, request.peer.listener)
         try:
-            body: bytes | None = await (self._fair_reads.take(request.peer.connection_id, work) if operation.is_unbounded else work)
+            body: bytes | None = await (self._fair_reads.take(request.peer.connection_id, work) if operation.is_unbounded else work())
         except Exception:
             # A client whose request cannot be answered must not wait for ever: its connection is closed.
             LOG.exception("request failed api=%s peer=%s", operation.name, request.peer.address)

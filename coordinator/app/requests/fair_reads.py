@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from heapq import heappop, heappush
 from itertools import count
-from typing import Final, TypeVar
+from typing import Final, TypeVar, TypeVarTuple
 
 LONG_S: Final = 0.003
 PAUSE_MAX_S: Final = 0.2
@@ -21,6 +21,7 @@ TIMER_MIN_S: Final = 0.001
 """uvloop rounds to milliseconds: the remainder of a pause would become zero, again and again until it is over."""
 
 T = TypeVar("T")
+Args = TypeVarTuple("Args")
 
 
 class FairReads:
@@ -35,7 +36,7 @@ class FairReads:
         self._free_s = 0.0
         self._is_pumping = False
 
-    async def take(self, connection_id: int, work: Coroutine[None, None, T]) -> T:
+    async def take(self, connection_id: int, work: Callable[[*Args], Awaitable[T]], *args: *Args) -> T:
         """Do the work when its turn comes and return its result; if the wait is cancelled the work never starts."""
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
@@ -43,15 +44,11 @@ class FairReads:
         if not self._is_pumping:
             self._is_pumping = True
             loop.call_soon(self._pump, loop)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            work.close()
-            raise
+        await turn
         # CPU time counts, not the time the work waits for others.
         start_s = self._cpu_s()
         try:
-            return await work
+            return await work(*args)
         finally:
             self._note(connection_id, self._cpu_s() - start_s, loop.time())
 

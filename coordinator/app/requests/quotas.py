@@ -1,127 +1,29 @@
-"""Limits of one principal at this node: bytes and requests per second, as buckets that fill with time.
+"""Limits of one principal at this node: bytes and requests per second (`coordinator.adapters.server.throttle`).
 
-A principal whose bucket is in debt gets no further request begun until the debt is paid, on none of its connections; its answers tell
-for how long (ThrottleTimeMs). Requests that wait stay in the order in which they came. They count as pending of their connections, and
-the waiting requests of one principal are bounded, too, because they outlive a connection that goes away. It is in front of the dispatcher
-only when a quota is set, so it costs nothing otherwise.
+Answers tell for how long the principal's next requests will wait (ThrottleTimeMs). The gate is in front of the dispatcher only when a quota
+is set, so it costs nothing otherwise.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import struct
-from collections import Counter, OrderedDict, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final
 
 from coordinator.adapters.server.contract import Handler, IncomingRequest, Peer, Respond
+from coordinator.adapters.server.throttle import WAIT_MAX_S, Throttle, Timers
 from coordinator.app.requests.dispatch import Dispatcher
 from coordinator.config.settings import Settings
 from coordinator.core.commands import Outcome
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.declaration import Operation
 from coordinator.operations.table import OPERATIONS
-from coordinator.protocol.wire import MalformedMessage
 
-LOG = logging.getLogger("coordinator.quotas")
-
-BURST_S: Final = 10.0
-"""A bucket holds the quota of this many seconds, which may be used at once."""
-DEBT_MIN_S: Final = 0.001
-"""A smaller debt counts as none: the timer of the wait would fire at once and find it again."""
-WAIT_MAX_S: Final = 30.0
-"""Clients have given up by then."""
-WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Limit of the waiting requests of one principal. A connection that brings more is closed."""
-WAITING_EACH_BYTES: Final = 1024
-"""Memory of a waiting request besides its bytes."""
-PRINCIPALS_MAX: Final = 10_000
 QUOTAS: Final = ("bytes", "requests")
 
 _THROTTLE: Final = struct.Struct(">i")
-_THROTTLE_MAX_MS: Final = 2**31 - 1
-
-
-class Bucket:
-    """An allowance that refills by `rate` per second. Its level may fall below 0: that is the debt."""
-
-    __slots__ = ("_at_s", "_level", "_rate")
-
-    def __init__(self, rate: float, now_s: float) -> None:
-        self._rate = rate
-        self._level = rate * BURST_S
-        self._at_s = now_s
-
-    def charge(self, amount: float, now_s: float) -> None:
-        """Take something out."""
-        self._level = min(self._rate * BURST_S, self._level + (now_s - self._at_s) * self._rate) - amount
-        self._at_s = now_s
-
-    def debt_s(self, now_s: float) -> float:
-        """Return in how many seconds the debt is paid; 0 or less without one."""
-        return -(self._level + (now_s - self._at_s) * self._rate) / self._rate
-
-
-class Timers(Protocol):
-    """The part of an event loop that is needed here."""
-
-    def time(self) -> float:
-        """Return the seconds of a clock that only goes forward."""
-
-    def call_at(self, when: float, callback: Callable[..., object], *args: Any) -> object:
-        """Call at a time of that clock."""
-
-
-class _Waiting(NamedTuple):
-    request: IncomingRequest
-    respond: Respond
-    since_s: float
-
-    @property
-    def size(self) -> int:
-        return WAITING_EACH_BYTES + len(self.request.data)
-
-
-class _Account:
-    """The buckets of one principal by quota, and the requests that wait for them."""
-
-    __slots__ = ("_is_full", "_waiting_bytes", "buckets", "timer", "waiting")
-
-    def __init__(self, rates: Mapping[str, float], now_s: float) -> None:
-        self.buckets = {name: Bucket(rate, now_s) for name, rate in rates.items()}
-        self.waiting: deque[_Waiting] = deque()
-        self.timer: object | None = None
-        self._waiting_bytes = 0
-        self._is_full = False
-
-    def put(self, one: _Waiting) -> bool:
-        """Let a request wait; return False if there is no room for it, which is logged once until nothing waits."""
-        if self.waiting and self._waiting_bytes + one.size > WAITING_BYTES_MAX:
-            if not self._is_full:
-                text = "connections closed principal=%s waiting_bytes=%d remedy='raise its quota, or let it send less'"
-                LOG.warning(text, one.request.peer.principal, self._waiting_bytes)
-            self._is_full = True
-            return False
-        self.waiting.append(one)
-        self._waiting_bytes += one.size
-        return True
-
-    def take(self) -> _Waiting:
-        """Take out what has waited longest."""
-        one = self.waiting.popleft()
-        self._waiting_bytes -= one.size
-        self._is_full = self._is_full and bool(self.waiting)
-        return one
-
-    def charge(self, amounts: Mapping[str, float], now_s: float) -> None:
-        for name, bucket in self.buckets.items():
-            bucket.charge(amounts.get(name, 0.0), now_s)
-
-    def debt(self, now_s: float) -> tuple[float, str]:
-        """The longest debt in seconds, and the quota it is of."""
-        return max((bucket.debt_s(now_s), name) for name, bucket in self.buckets.items())
 
 
 class QuotaGate(Handler):
@@ -141,108 +43,53 @@ class QuotaGate(Handler):
         Without `timers` those of the running loop are used.
         """
         self._inner = inner
-        self._rates = dict(rates)
         self._is_node = is_node
         self._operations = {one.key: one for one in operations}
-        self._accounts: OrderedDict[str, _Account] = OrderedDict()
-        self._timers = timers or asyncio.get_running_loop()
-        self.throttled: Counter[str] = Counter()
+        self._throttle = Throttle(rates, self._refuse, timers)
+
+    @property
+    def throttled(self) -> Counter[str]:
         """Answers that told of a throttle time, by quota."""
+        return self._throttle.throttled
 
     @property
     def waiting(self) -> int:
         """Requests that wait for a quota."""
-        return sum(len(one.waiting) for one in self._accounts.values())
+        return self._throttle.waiting
 
     @property
     def principals(self) -> int:
         """Principals whose use is remembered."""
-        return len(self._accounts)
+        return self._throttle.principals
 
     def handle(self, request: IncomingRequest, respond: Respond) -> None:
         """See `Handler`."""
         if self._is_node(request.peer):
             self._inner.handle(request, respond)
-            return
-        now_s = self._timers.time()
-        account = self._account(request.peer.principal.exact, now_s)
-        if account.waiting or account.debt(now_s)[0] > DEBT_MIN_S:
-            if account.put(_Waiting(request, respond, now_s)):
-                self._wake(account, now_s)
-            else:
-                respond(None)
         else:
-            self._begin(account, request, respond, now_s)
+            self._throttle.take(request, respond, partial(self._begin, request, respond))
 
-    def _account(self, principal: str, now_s: float) -> _Account:
-        account = self._accounts.get(principal)
-        if account is None:
-            if len(self._accounts) >= PRINCIPALS_MAX:
-                self._forget(now_s)
-            account = self._accounts[principal] = _Account(self._rates, now_s)
-            return account
-        self._accounts.move_to_end(principal)
-        return account
+    def gone(self, peer: Peer) -> None:
+        """See `Handler`."""
+        self._inner.gone(peer)
 
-    def _forget(self, now_s: float) -> None:
-        """Make room: the principals that used nothing for longest and owe nothing."""
-        for name in list(self._accounts)[: PRINCIPALS_MAX // 10]:
-            account = self._accounts[name]
-            if not account.waiting and account.debt(now_s)[0] <= DEBT_MIN_S:
-                del self._accounts[name]
+    def _begin(self, request: IncomingRequest, respond: Respond) -> None:
+        self._throttle.charge(request, {"bytes": len(request.data), "requests": 1})
+        self._inner.handle(request, partial(self._answer, request, respond))
 
-    def _begin(self, account: _Account, request: IncomingRequest, respond: Respond, now_s: float) -> None:
-        account.charge({"bytes": len(request.data), "requests": 1}, now_s)
-        self._inner.handle(request, partial(self._answer, account, respond))
-
-    def _answer(self, account: _Account, respond: Respond, body: bytes | None) -> None:
+    def _answer(self, request: IncomingRequest, respond: Respond, body: bytes | None) -> None:
         if body is None:
             respond(None)
             return
-        now_s = self._timers.time()
-        account.charge({"bytes": len(body)}, now_s)
-        debt_s, quota = account.debt(now_s)
-        if debt_s <= DEBT_MIN_S:
-            respond(body)
-            return
-        self.throttled[quota] += 1
+        self._throttle.charge(request, {"bytes": len(body)})
+        throttle_ms = self._throttle.throttle_ms(request)
         # The throttle time is the first field of every answer that a handler gives.
-        respond(_THROTTLE.pack(min(_THROTTLE_MAX_MS, 1 + int(debt_s * 1000))) + body[_THROTTLE.size :])
+        respond(_THROTTLE.pack(throttle_ms) + body[_THROTTLE.size :] if throttle_ms else body)
 
-    # ---- waiting requests
-
-    def _wake(self, account: _Account, now_s: float) -> None:
-        """Ensure that waiting requests start when the debt is paid, or are refused when their time is over."""
-        if account.timer is None and account.waiting:
-            until_s = min(now_s + max(0.0, account.debt(now_s)[0]), account.waiting[0].since_s + WAIT_MAX_S)
-            account.timer = self._timers.call_at(until_s, self._go_on, account)
-
-    def _go_on(self, account: _Account) -> None:
-        account.timer = None
-        now_s = self._timers.time()
-        while account.waiting:
-            one = account.waiting[0]
-            is_late = now_s - one.since_s >= WAIT_MAX_S
-            if not is_late and account.debt(now_s)[0] > DEBT_MIN_S:
-                break
-            account.take()
-            try:
-                if is_late:
-                    self._refuse(account, one)
-                else:
-                    self._begin(account, one.request, one.respond, now_s)
-            except MalformedMessage:
-                one.respond(None)
-            except Exception:  # one request must not hold up the later ones
-                LOG.exception("request failed peer=%s", one.request.peer.address)
-                one.respond(None)
-        self._wake(account, now_s)
-
-    def _refuse(self, account: _Account, one: _Waiting) -> None:
-        message = f"it waited {WAIT_MAX_S:.0f} s for a quota of {one.request.peer.principal} on this node and was not done; send less"
-        operation, outcome = self._operations[one.request.api_key], Outcome(error=ErrorCode.REQUEST_TIMED_OUT, message=message)
-        request = one.request
-        self._answer(account, one.respond, operation.refusal(request.api_version, request.data, request.body_offset, outcome))
+    def _refuse(self, request: IncomingRequest, respond: Respond) -> None:
+        message = f"it waited {WAIT_MAX_S:.0f} s for a quota of {request.peer.principal} on this node and was not done; send less"
+        operation, outcome = self._operations[request.api_key], Outcome(error=ErrorCode.REQUEST_TIMED_OUT, message=message)
+        self._answer(request, respond, operation.refusal(request.api_version, request.data, request.body_offset, outcome))
 
 
 def quota_gate(settings: Settings, dispatcher: Dispatcher) -> QuotaGate | None:

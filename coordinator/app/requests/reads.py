@@ -15,6 +15,7 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 from coordinator.adapters.metrics.registry import Metrics
 from coordinator.adapters.server.contract import IncomingRequest, Respond
 from coordinator.app.requests.fair_reads import FairReads
+from coordinator.app.requests.long_polls import LongPoll, LongPolls
 from coordinator.app.requests.ordering import ConnectionOrder
 from coordinator.core.commands import FetchPoint, FoundBatches, FoundOffset
 from coordinator.kafka.errors import ErrorCode
@@ -60,6 +61,7 @@ class Reads:
         fair_reads: FairReads,
         answered: Counter[tuple[str, int]],
         spawn: Callable[[Coroutine[None, None, None]], None],
+        poll_points_max: int,
     ) -> None:
         def observe(operation: Operation) -> Callable[[float], None]:
             return metrics.series("request_seconds", operation.name).observe
@@ -70,6 +72,7 @@ class Reads:
         self._counts = answered
         self._spawn = spawn
         self._loop = asyncio.get_running_loop()
+        self.polls = LongPolls(node, poll_points_max)
         self._listing = _Answering(LIST_OFFSETS.name, observe(LIST_OFFSETS), list_offsets_body)
         self._finding = _Answering(FIND_BATCHES.name, observe(FIND_BATCHES), find_batches_body)
 
@@ -95,15 +98,41 @@ class Reads:
     def _start_find(self, wanted: FindBatchesBody, request: IncomingRequest, respond: Respond) -> bool:
         answered = partial(self._answer, self._finding, wanted, request, respond)
         points, refusal = find_batches_points(wanted)
-        limits = wanted.fetch_max_bytes, wanted.max_batches_per_partition
         if refusal is not None:
             answered([FoundBatches(outcome=refusal, batches=[])] * len(points))
             return True
-        here = partial(self._find_here, points, limits, answered)
-        if not self._attempt(partial(self._fair_reads.attempt, request.peer.connection_id, here), answered):
-            find = partial(self._node.router.find_batches, points, *limits, wanted.timeout_ms)
-            self._spawn(self._fair_reads.take(request.peer.connection_id, self._wait(find, answered)))
+        connection_id = request.peer.connection_id
+        find = partial(self._find, connection_id, points, wanted)
+        if wanted.max_wait_ms > 0 and wanted.min_bytes > 0:
+            attempt = partial(self._in_turn, connection_id)
+            answered_poll = partial(self._answer_poll, wanted, request, respond)
+            find(LongPoll(self.polls, connection_id, wanted, points, find=find, attempt=attempt, answered=answered_poll).take)
+        else:
+            find(answered)
         return True
+
+    def _find(self, connection_id: int, points: list[FetchPoint], wanted: FindBatchesBody, answered: Answered[FoundBatches]) -> None:
+        """Answer without waiting for batches to come."""
+        limits = wanted.fetch_max_bytes, wanted.max_batches_per_partition
+        here = partial(self._find_here, points, limits, answered)
+        if not self._attempt(partial(self._fair_reads.attempt, connection_id, here), answered):
+            find = partial(self._node.router.find_batches, points, *limits, wanted.timeout_ms)
+            self._spawn(self._fair_reads.take(connection_id, self._wait, find, answered))
+
+    def _in_turn(self, connection_id: int, work: Callable[[], bool]) -> None:
+        """Do work, which raises nothing and returns True, when its turn comes."""
+
+        async def later() -> None:
+            work()
+
+        if not self._fair_reads.attempt(connection_id, work):
+            self._spawn(self._fair_reads.take(connection_id, later))
+
+    def _answer_poll(
+        self, wanted: FindBatchesBody, request: IncomingRequest, respond: Respond, waited_s: float, found: list[FoundBatches] | Exception
+    ) -> None:
+        """Answer a poll; the time for which it waited for batches is not that of its serving."""
+        self._answer(self._finding, wanted, request._replace(received_s=request.received_s + waited_s), respond, found)
 
     def _find_here(self, points: Sequence[FetchPoint], limits: tuple[int, int], answered: Answered[FoundBatches]) -> bool:
         """Answer from what the replicas have applied. False when that may have to wait."""

@@ -11,8 +11,8 @@ from coordinator.client.model import Result
 from coordinator.core.commands import ConfigChange, TopicAlteration
 from coordinator.kafka.names import ZERO_TOPIC_ID
 from coordinator.kafka.topic_configs import ConfigOperation
+from coordinator.operations.maintenance import FINISH_RESTORE, NO_RESTORE
 from coordinator.operations.nodes import UPDATE_SCHEMA_LEVEL
-from coordinator.operations.restores import FINISH_RESTORE, NO_RESTORE
 from coordinator.operations.topic_configs import INCREMENTAL_ALTER_CONFIGS, alter_outcomes, alter_request
 from coordinator.operations.topics import CREATE_PARTITIONS, DELETE_TOPICS
 from coordinator.protocol.messages import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from coordinator.client.calls.declared import OneByOne, by_directory
 from coordinator.client.model import Result
-from coordinator.operations.orphans import SCAN_ORPHANS, ScanAction
+from coordinator.operations.maintenance import SCAN_ORPHANS, ScanAction
 from coordinator.protocol.messages import ScanOrphansObject, ScanOrphansRequest
 
 OrphanObject = ScanOrphansObject

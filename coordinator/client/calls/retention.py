@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from coordinator.client.calls.declared import ByCoordinators, read_as
 from coordinator.client.model import PartitionId, Result
-from coordinator.operations.retention import ENFORCE_RETENTION
+from coordinator.operations.maintenance import ENFORCE_RETENTION
 from coordinator.protocol.messages import EnforceRetentionResult
 
 

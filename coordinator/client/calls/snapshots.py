@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from coordinator.client.calls.declared import ByCoordinators
 from coordinator.client.model import Result
-from coordinator.operations.snapshots import TAKE_SNAPSHOT
+from coordinator.operations.maintenance import TAKE_SNAPSHOT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,6 +60,7 @@ class PartitionTable:
 
     __slots__ = (
         "first_offset",
+        "forgotten",
         "high_watermark",
         "keys",
         "leader_epoch",
@@ -74,6 +75,8 @@ class PartitionTable:
         self.rows = KeyedRows(PARTITION_WIDTH)
         self.keys: list[bytes] = []
         """Topic id and partition index of each row, 20 bytes; empty for a free row."""
+        self.forgotten = 0
+        """How many partitions were forgotten since the table was made."""
         self._name_columns()
 
     def _name_columns(self) -> None:
@@ -127,6 +130,7 @@ class PartitionTable:
         rows = np.empty(len(numbers), np.int64)
         found = rows[: self.rows.forget(*topic_halves(topic_id), numbers.data, rows.data)]
         found.sort()
+        self.forgotten += len(found)
         return found
 
     def release(self, row: int) -> None:

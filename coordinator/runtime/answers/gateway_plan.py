@@ -46,14 +46,6 @@ class GatewayPlan:
         racks = (rack,) if rack in self.racks and rack is not None else self.racks
         return tuple(sorted(broker for one in racks for broker in self.gateways.get((coordinator_id, one), ())))
 
-    def coordinators_of(self) -> dict[int, tuple[int, ...]]:
-        """The coordinators each broker is gateway of; brokers without any are left out."""
-        found: dict[int, list[int]] = {}
-        for (coordinator_id, _), brokers in sorted(self.gateways.items()):
-            for broker in brokers:
-                found.setdefault(broker, []).append(coordinator_id)
-        return {broker: tuple(found[broker]) for broker in sorted(found)}
-
 
 def plan_gateways(brokers: Iterable[Broker], coordinators: Iterable[CoordinatorPlace]) -> GatewayPlan:
     """Choose the gateways of every coordinator in every rack that has a broker. Ids must be distinct."""

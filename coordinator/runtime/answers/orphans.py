@@ -6,7 +6,7 @@ from coordinator.core.commands import OK, Outcome
 from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.declaration import bad_timeout
-from coordinator.operations.orphans import ScanAction
+from coordinator.operations.maintenance import ScanAction
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import ScanOrphansObject, ScanOrphansRequest, ScanOrphansResponse
 from coordinator.runtime.files.orphan_scan import LookedPages

@@ -10,7 +10,7 @@ from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import ZERO_TOPIC_ID
 from coordinator.operations.declaration import bad_timeout
-from coordinator.operations.restores import NO_RESTORE
+from coordinator.operations.maintenance import NO_RESTORE
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import FinishRestoreCoordinator, FinishRestoreRequest, FinishRestoreResponse
 from coordinator.runtime.node.node import Node

@@ -14,7 +14,7 @@ from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.operations.declaration import AnsweredBy, Operation, bad_timeout
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import Message
-from coordinator.runtime.answers import discovery, gateways, maintenance, snapshot_fetches
+from coordinator.runtime.answers import discovery, gateways, maintenance, snapshot_fetches, topic_listing
 from coordinator.runtime.answers import log_dirs as log_dir_answers
 from coordinator.runtime.answers import orphans as orphan_answers
 from coordinator.runtime.answers import restores as restore_answers
@@ -38,6 +38,7 @@ ANSWERS_OF_LISTENERS: Final[Mapping[int, AnswerOfListener]] = {
 
 ANSWERS: Final[Mapping[int, Answer]] = {
     ApiKey.DESCRIBE_TOPICS: discovery.describe_topics,
+    ApiKey.LIST_TOPICS: topic_listing.list_topics,
     ApiKey.LIST_FILES: maintenance.list_files,
     ApiKey.UPDATE_SCHEMA_LEVEL: maintenance.update_schema_level,
     ApiKey.FINISH_RESTORE: restore_answers.finish_restore,

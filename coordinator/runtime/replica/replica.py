@@ -63,6 +63,7 @@ from coordinator.runtime.replica.recovery import Recovery
 from coordinator.runtime.replica.state_lock import StateLock
 from coordinator.runtime.replica.state_writer import StateWriter
 from coordinator.runtime.replica.term_writer import TermWriter
+from coordinator.runtime.replica.watches import Watch, Watches
 from coordinator.runtime.replica_config import ReplicaIdentity, ReplicaPorts, ReplicaRules
 
 LOG = logging.getLogger("coordinator.replica")
@@ -107,6 +108,7 @@ class Replica:
         """Whether the replica failed for something outside its state: the log is unreadable or was cut, or an effect failed."""
         self.broker_time = BrokerTime(lambda: loop.time() * 1000)
         self.freshness = Freshness(monotonic_s=loop.time, lag_max_s=rules.read_lag_max_s)
+        self._watches = Watches(on_used=self._hurry)
         self.recovery = Recovery(identity, ports, feed=self._feed, on_log_lost=partial(self._log_broken, LogBroken.PAST_END))
         self.writer = StateWriter(
             identity,
@@ -241,6 +243,7 @@ class Replica:
         """End everything but the state database, which is returned, to be closed; None when there is none."""
         self._feed(Closing())
         self._is_closed = True
+        self._watches.fire_all()
         self.recovery.cancel()
         self._term.close()
         if self._shard is not None:
@@ -288,6 +291,18 @@ class Replica:
             self.trouble = error
         LOG.error("a read found what cannot be partition=%d reason=%r", self.partition, str(error), exc_info=trouble)
         self.invalidate(str(error) if isinstance(error, StateFailed | BrokenInvariant) else f"a read failed: {error!r}")
+
+    def watch(self, watch: Watch) -> None:
+        """Have a watch fire when its partitions change in the state that `look` reads, also when they have since its marks were taken."""
+        self._watches.add(watch)
+        if self.view is None or not self.is_readable:
+            self._watches.fire_all()
+        elif self.view.is_settled:
+            self._watches.look(self.view)
+
+    def unwatch(self, watch: Watch) -> None:
+        """Forget a watch, if it has not fired."""
+        self._watches.discard(watch)
 
     # ---- news from the other parts of the node
 
@@ -354,6 +369,8 @@ class Replica:
                 self.writer.write_if_due(self._shard, self.view)
         if self.view is not None:
             self.freshness.reached(self.view.next_offset)
+        if self._watches and not self.freshness.is_sufficient:
+            self._watches.fire_all()
         return self.view is not None and self.view.is_trimming
 
     def _correct_log_time(self) -> None:
@@ -424,8 +441,10 @@ class Replica:
                 # The connections scheduled the writing of the answers just now: it comes first.
                 self._is_settling = True
                 self._loop.call_soon(self._settle_deferred)
-        elif self.view is not None and self.view.unwritten_batches >= self._rules.flush_batches_max:
-            self.writer.write(shard, self.view)
+        elif self.view is not None:
+            self._watches.look(self.view)
+            if self.view.unwritten_batches >= self._rules.flush_batches_max:
+                self.writer.write(shard, self.view)
         if isinstance(undone, StateFailed | BrokenInvariant):
             self.invalidate(str(undone))
         elif undone is not None:
@@ -479,11 +498,18 @@ class Replica:
             effect.reason,
         )
         self._ports.telemetry.state_changed(self.partition, effect.before, effect.after)
-        self._ports.reader.hurry(self.partition, effect.after in CHANGING)
+        self._hurry()
         if effect.after is State.FAILED:
+            self._watches.fire_all()
             self.failures.failed(effect.reason)
             self._ports.reader.unfollow(self.partition)
             self._hooks.on_failed(self.partition, effect.reason)
+
+    def _hurry(self) -> None:
+        """Have the log read without delay while a change of leader, or a poll at a replica that does not lead, waits for its entries."""
+        view = self.view
+        if view is not None and not self._is_closed:
+            self._ports.reader.hurry(self.partition, view.phase in CHANGING or (bool(self._watches) and not view.is_leading))
 
     def _follow(self, next_offset: int) -> None:
         # Numbers that no earlier replica of this partition had: entries that were read for a failed one may still be on their way.
@@ -493,3 +519,5 @@ class Replica:
         if view is not None and view.applied_offset == next_offset - 1 >= 0:
             last_hash = self.writer.last_entry_hash(view)
         self._ports.reader.follow(self.partition, next_offset, self._generation, last_hash)
+        if self._watches:
+            self._hurry()

@@ -14,7 +14,6 @@ import { migrationsPanel } from "/static/panels/migrations.js";
 import { monitorPanel } from "/static/panels/monitor.js";
 import { Now } from "/static/panels/now.js";
 import { partitionsPanel, topicsPanel } from "/static/panels/partitions.js";
-import { servicePanel } from "/static/panels/service.js";
 import { snapshotsPanel } from "/static/panels/snapshots.js";
 import * as state from "/static/state.js";
 
@@ -26,7 +25,7 @@ const start = h("section", { class: "card start", id: "start", hidden: true, "ar
 const sections = [
   { id: "now", title: "Now", panels: [activityPanel()], before: [problems, start, now.element] },
   { id: "audit", title: "Audit", panels: [findingsPanel(), agreementPanel(), quarantinePanel(), objectsPanel()] },
-  { id: "service", title: "Service", panels: [servicePanel(), leadershipPanel()] },
+  { id: "leaders", title: "Leadership", panels: [leadershipPanel()] },
   { id: "partitions", title: "Partitions", panels: [partitionsPanel(), migrationsPanel()] },
   { id: "files", title: "Files", panels: [topicsPanel(), uploadersPanel(), filesPanel(), snapshotsPanel(), histogramsPanel()] },
   { id: "monitor", title: "Monitor", panels: [monitorPanel()] },
@@ -41,19 +40,16 @@ for (const { id, title, panels: own, before = [] } of sections) {
 // ---- news
 
 let version = "";
-let serviceVersion = 0;
 let paused = false;
 let last = null;
 let announced = "";
 
-const versionFor = (panel) => (panel.service ? `${version}/${serviceVersion}` : version);
-const refresh = (force = false) => panels.forEach((panel) => panel.refresh(versionFor(panel), force));
+const refresh = (force = false) => panels.forEach((panel) => panel.refresh(version, force));
 
 function showOverview(overview) {
   last = overview;
   if (paused) return;
   version = overview.version;
-  serviceVersion = overview.service_version;
   const { level, sentence, problems: wrong } = overview.verdict;
   at("verdict").dataset.level = level;
   at("sentence").textContent = sentence;
@@ -100,7 +96,7 @@ const observer = new IntersectionObserver((entries) => {
   for (const entry of entries) {
     const panel = panels.find((one) => one.element === entry.target);
     panel.seen = entry.isIntersecting;
-    if (panel.seen && !paused) panel.refresh(versionFor(panel));
+    if (panel.seen && !paused) panel.refresh(version);
   }
 }, { rootMargin: "200px" });
 for (const panel of panels) observer.observe(panel.element);
@@ -116,7 +112,7 @@ function showChoices() {
 }
 state.onChange(() => {
   showChoices();
-  panels.forEach((panel) => panel.refresh(versionFor(panel)));
+  panels.forEach((panel) => panel.refresh(version));
 });
 showChoices();
 at("ranges").addEventListener("click", (event) => event.target.dataset.range && state.set({ range: event.target.dataset.range }));

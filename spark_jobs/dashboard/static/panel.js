@@ -6,8 +6,8 @@ import { grouped } from "/static/format.js";
 // `load` names the answer ("activity?range=300"), `draw(data, body)` returns elements or draws by itself and returns null.
 // `everyMs()` is the shortest pause between two loads; a `moving` panel is loaded again although the store did not change.
 export class Panel {
-  constructor({ id, title, help, load, draw, actions = [], everyMs = () => 2000, moving = false, size = "", service = false }) {
-    Object.assign(this, { id, load, draw, everyMs, moving, service, shown: null, version: null, loadedMs: 0, seen: false, text: null });
+  constructor({ id, title, help, load, draw, actions = [], everyMs = () => 2000, moving = false, size = "" }) {
+    Object.assign(this, { id, load, draw, everyMs, moving, shown: null, version: null, loadedMs: 0, seen: false, text: null });
     this.badge = h("span", { class: "badge", hidden: true });
     this.body = h("div", { class: "body" }, h("p", { class: "none" }, "Loading…"));
     this.failure = h("p", { class: "failure", hidden: true, role: "status" });

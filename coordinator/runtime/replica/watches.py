@@ -1,0 +1,98 @@
+"""What long polls wait for at one replica: changes of user partitions, in the state that is applied.
+
+Nothing is asked for while nothing is applied, and then one look compares the rows of all waiting polls in arrays. A watch ends when it
+fires, which it does once.
+Invariants: a watch whose partitions have other marks (`ShardView.marks_of`) than it was made with fires at the next look; one whose
+topic is deleted, or whose replica ends or fails, fires without places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TypeAlias
+
+import numpy as np
+
+from coordinator.core.tables.tables import Int64s
+from coordinator.core.view import ShardView
+
+Wake: TypeAlias = Callable[[list[int] | None], None]
+"""Takes the places in the watch that have changed; None when everything has to be asked for anew. It must only schedule what follows."""
+
+
+class Watch:
+    """Partitions that one poll waits for, by their rows."""
+
+    __slots__ = ("marks", "rows", "topic_ids", "wake")
+
+    def __init__(self, rows: Int64s, marks: Int64s, topic_ids: Collection[bytes], wake: Wake) -> None:
+        self.rows = rows
+        self.marks = marks
+        self.topic_ids = topic_ids
+        self.wake = wake
+
+
+class Watches:
+    """See the module's text; one per replica."""
+
+    def __init__(self, *, on_used: Callable[[], None]) -> None:
+        """`on_used` is called when the first watch comes and when the last one goes."""
+        self._watches: dict[Watch, None] = {}
+        self._on_used = on_used
+        # What the watches have, in one array each, with the watch and the place in it of each line; None when a watch came or went.
+        self._table: tuple[list[Watch], Int64s, Int64s, Int64s, Int64s] | None = None
+        self._looked_at = self._forgotten = -1
+
+    def __bool__(self) -> bool:
+        return bool(self._watches)
+
+    def add(self, watch: Watch) -> None:
+        """Have a watch fire at a change. What has changed since its marks were taken is found by the next look."""
+        self._watches[watch] = None
+        self._table = None
+        self._looked_at = self._forgotten = -1
+        if len(self._watches) == 1:
+            self._on_used()
+
+    def discard(self, watch: Watch) -> None:
+        """Forget a watch, if it is there."""
+        if watch in self._watches:
+            del self._watches[watch]
+            self._table = None
+            if not self._watches:
+                self._on_used()
+
+    def fire_all(self) -> None:
+        """Have every watch fire: the replica cannot be asked any more."""
+        for watch in list(self._watches):
+            self._fire(watch, None)
+
+    def look(self, view: ShardView) -> None:
+        """Compare, if something was applied since the last look."""
+        if not self._watches or view.applied_offset == self._looked_at:
+            return
+        self._looked_at = view.applied_offset
+        if view.partitions_forgotten != self._forgotten:
+            self._forgotten = view.partitions_forgotten
+            for watch in [one for one in self._watches if not all(map(view.has_topic, one.topic_ids))]:
+                self._fire(watch, None)
+            if not self._watches:
+                return
+        watches, owners, places, rows, marks = self._table = self._table or self._collect()
+        changed = (view.marks_of(rows) != marks).any(axis=1).nonzero()[0]
+        found: dict[int, list[int]] = {}
+        for owner, place in zip(owners[changed].tolist(), places[changed].tolist(), strict=True):
+            found.setdefault(owner, []).append(place)
+        for owner, places_changed in found.items():
+            self._fire(watches[owner], places_changed)
+
+    def _collect(self) -> tuple[list[Watch], Int64s, Int64s, Int64s, Int64s]:
+        watches = list(self._watches)
+        sizes = np.array([len(one.rows) for one in watches], np.int64)
+        owners = np.repeat(np.arange(len(watches)), sizes)
+        places = np.concatenate([np.arange(size) for size in sizes])
+        return watches, owners, places, np.concatenate([one.rows for one in watches]), np.concatenate([one.marks for one in watches])
+
+    def _fire(self, watch: Watch, places: list[int] | None) -> None:
+        self.discard(watch)
+        watch.wake(places)

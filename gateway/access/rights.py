@@ -1,0 +1,181 @@
+"""What the client of a session may do with topics, as the cluster says on the client's own upstream connection.
+
+Metadata with the authorized operations of topics is asked there, so deny rules, patterns and super users count as they do for Kafka's
+own requests; a cluster without an authorizer allows everything. What was said holds for a time, `ttl_ms`, from when it was asked. It is
+asked again when half of that is over, so requests of a busy client wait for the first answer alone. One question is under way at a time
+for each session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Collection, Iterable
+from typing import Final, NamedTuple
+
+from kio.schema.errors import ErrorCode
+from kio.schema.metadata.v12 import MetadataRequest, MetadataResponse
+from kio.schema.metadata.v12.request import MetadataRequestTopic
+from kio.schema.types import TopicName
+
+from coordinator.kafka.acls import AclOperation
+from coordinator.kafka.names import illegal_topic_name
+from gateway.ports import Catalogue, Session, UpstreamLost
+
+LOG = logging.getLogger(__name__)
+
+ALLOWED_MAX: Final = 10_000
+"""Topics of one session whose rights are kept. Nobody has rights on more than there are."""
+OTHERS_MAX: Final = 256
+"""Topics of one session that are kept as forbidden or unknown: strangers may make up any number of names."""
+SPREAD_S: Final = 2.0
+"""For so long a diskless topic that the broker does not know is asked for again: brokers learn of a new topic one after the other."""
+SPREAD_PAUSE_S: Final = 0.1
+_NEVER_TOLD: Final = -(2**31)
+
+
+class _Right(NamedTuple):
+    bits: int
+    asked_s: float
+    is_known: bool
+    """Whether the broker knows the topic."""
+
+    def allows(self, operation: AclOperation) -> bool:
+        return bool(self.bits >> operation & 1)
+
+
+class _SessionRights:
+    """What is kept of one session."""
+
+    __slots__ = ("allowed", "asking", "others", "refreshing")
+
+    def __init__(self) -> None:
+        self.allowed: dict[str, _Right] = {}
+        self.others: OrderedDict[str, _Right] = OrderedDict()
+        self.asking = asyncio.Lock()
+        self.refreshing: asyncio.Task[None] | None = None
+
+    def find(self, topic: str) -> _Right | None:
+        return self.allowed.get(topic) or self.others.get(topic)
+
+    def keep(self, topic: str, right: _Right) -> None:
+        self.allowed.pop(topic, None)
+        self.others.pop(topic, None)
+        if right.bits and len(self.allowed) < ALLOWED_MAX:
+            self.allowed[topic] = right
+            return
+        self.others[topic] = right
+        if len(self.others) > OTHERS_MAX:
+            self.others.popitem(last=False)
+
+
+class TopicRights:
+    """Implements `gateway.ports.Rights`. Used on one event loop."""
+
+    def __init__(self, catalogue: Catalogue, ttl_ms: int) -> None:
+        self._catalogue = catalogue
+        self._ttl_s = ttl_ms / 1000
+        self._sessions: dict[int, _SessionRights] = {}
+        self.questions = 0
+        """How often the cluster was asked."""
+
+    def known(self, session: Session, topics: Collection[str], operation: AclOperation) -> frozenset[str] | None:
+        """See `gateway.ports.Rights`."""
+        kept = self._sessions.get(session.connection_id)
+        if kept is None:
+            return None if topics else frozenset()
+        now_s = _now_s()
+        usable_s, fresh_s = now_s - self._ttl_s, now_s - self._ttl_s / 2
+        forbidden, is_ageing = [], False
+        for topic in topics:
+            right = kept.find(topic)
+            if right is None or right.asked_s <= usable_s or not right.is_known:
+                return None
+            is_ageing = is_ageing or right.asked_s <= fresh_s
+            if not right.allows(operation):
+                forbidden.append(topic)
+        if is_ageing and kept.refreshing is None:
+            self._refresh(session, kept, [topic for topic in topics if (right := kept.find(topic)) and right.asked_s <= fresh_s])
+        return frozenset(forbidden)
+
+    async def forbidden(self, session: Session, topics: Collection[str], operation: AclOperation) -> frozenset[str]:
+        """See `gateway.ports.Rights`. A topic that neither the cluster nor the catalogue knows is not forbidden: nobody can use it.
+
+        A topic of the catalogue that the cluster does not know is forbidden, once brokers had the time to learn of it.
+        """
+        answers = await self._rights(session, topics, _now_s() - self._ttl_s)
+        until_s = _now_s() + SPREAD_S
+        while unsure := [topic for topic, right in answers.items() if not right.is_known and self._catalogue.named(topic) is not None]:
+            if _now_s() >= until_s:
+                break
+            await asyncio.sleep(SPREAD_PAUSE_S)
+            answers |= await self._rights(session, unsure, _now_s())
+        return frozenset(
+            topic
+            for topic, right in answers.items()
+            if not right.allows(operation) and (right.is_known or self._catalogue.named(topic) is not None)
+        )
+
+    def forget(self, connection_id: int) -> None:
+        """Forget what is kept of a session that has come to its end."""
+        kept = self._sessions.pop(connection_id, None)
+        if kept is not None and kept.refreshing is not None:
+            kept.refreshing.cancel()
+
+    async def _rights(self, session: Session, topics: Iterable[str], since_s: float) -> dict[str, _Right]:
+        """Return what the cluster says of topics, asked after a time. Raises `UpstreamLost`."""
+        kept = self._sessions.get(session.connection_id)
+        if kept is None:
+            kept = self._sessions[session.connection_id] = _SessionRights()
+        # Requests of a session that wait here find the answer of the one before them.
+        async with kept.asking:
+            found = {topic: right for topic in topics if (right := kept.find(topic)) is not None and right.asked_s > since_s}
+            missing = [topic for topic in dict.fromkeys(topics) if topic not in found]
+            try:
+                return found | await self._ask(session, kept, missing) if missing else found
+            except UpstreamLost:
+                self._sessions.pop(session.connection_id, None)  # a request that outlives its session leaves nothing behind
+                raise
+
+    async def _ask(self, session: Session, kept: _SessionRights, topics: Collection[str]) -> dict[str, _Right]:
+        asked_s = _now_s()
+        # A name that Kafka takes for no topic's would be refused with all others of its request. Nobody has such a topic.
+        found = {topic: _Right(0, asked_s, False) for topic in topics}
+        proper = [topic for topic in topics if illegal_topic_name(topic) is None]
+        if not proper:
+            return found
+        self.questions += 1
+        request = MetadataRequest(
+            topics=tuple(MetadataRequestTopic(topic_id=None, name=TopicName(topic)) for topic in proper),
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=True,
+        )
+        answer = await session.upstream.ask(request, MetadataResponse)
+        for one in answer.topics:
+            if one.name not in found:
+                continue
+            is_refused = one.error_code is ErrorCode.topic_authorization_failed
+            is_told = one.error_code is ErrorCode.none and one.topic_authorized_operations != _NEVER_TOLD
+            found[one.name] = _Right(one.topic_authorized_operations if is_told else 0, asked_s, is_told or is_refused)
+        for topic in proper:
+            known = self._catalogue.named(topic)
+            kept.keep(topic if known is None else known.name, found[topic])  # one text for all sessions
+        return found
+
+    def _refresh(self, session: Session, kept: _SessionRights, topics: Collection[str]) -> None:
+        """Ask again in the background for rights that end soon."""
+
+        async def ask() -> None:
+            try:
+                await self._rights(session, topics, _now_s())
+            except UpstreamLost as error:
+                LOG.debug("rights not asked connection=%d: %s", session.connection_id, error)  # the session ends by itself
+            finally:
+                kept.refreshing = None
+
+        kept.refreshing = asyncio.get_running_loop().create_task(ask(), name="rights")
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,222 @@
+"""One connection to a broker: requests are sent as they come, answers are given back in their order.
+
+A broker answers the requests of a connection in the order in which they came. Invariant: every request that was sent is answered once,
+or refused by `UpstreamLost` when the connection ends; requests that get no answer (Produce with acks=0) must be sent by `tell`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import struct
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar, cast
+
+import kio.schema.sasl_authenticate.v0 as sasl_authenticate
+import kio.schema.sasl_handshake.v1 as sasl_handshake
+
+from coordinator.protocol.codec import Message, decode, encode
+from coordinator.protocol.framing import FrameReader, read_correlation_id, reply_body, request_frame
+from coordinator.protocol.wire import MalformedMessage
+from coordinator.security.client_security import ClientSecurity
+from coordinator.security.scram import ScramRefused
+from gateway.ports import UpstreamLost
+
+LOG = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT_S: Final = 10.0
+ANSWER_BYTES_MAX: Final = 2**31 - 1
+_SIZE: Final = struct.Struct(">i")
+_API_VERSIONS: Final = 18
+_OWN_CORRELATION_ID: Final = 0x4457
+"""Of questions of the gateway's own: order, not the number, says which answer is whose."""
+
+Answer = TypeVar("Answer", bound=Message)
+Answered = Callable[[bytes | None], None]
+"""Takes the frame of an answer without its length; None when the connection was lost."""
+Place = tuple[str, int]
+FindPlace = Callable[[], Awaitable[Place]]
+"""Returns host and port of the broker. Raises `UpstreamLost` when none is known."""
+
+
+class BrokerConnection(asyncio.Protocol):
+    """See the module. Opened by its first request; used on one event loop."""
+
+    def __init__(self, find_place: FindPlace, security: ClientSecurity, client_id: str, *, logs_in: bool = False) -> None:
+        """With `logs_in` the security's own login comes first; without it the connection is as anonymous as the client's."""
+        self._find_place = find_place
+        self._security = security
+        self._client_id = client_id
+        self._logs_in = logs_in
+        self._transport: asyncio.Transport | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._unsent: list[bytes] = []
+        self._waiting: deque[Answered] = deque()
+        self._frames = FrameReader(ANSWER_BYTES_MAX, "an answer")
+        self._lost: str | None = None
+        self.place: Place | None = None
+        """Where it is connected to, or was last."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it has come to its end."""
+        return self._lost is not None
+
+    @property
+    def why_lost(self) -> str:
+        """Why it ended."""
+        return self._lost or ""
+
+    # ---- asking
+
+    def send(self, frame: bytes, answered: Answered) -> None:
+        """Send a request (without its length); `answered` is called once, at once when the connection is lost already."""
+        if self._lost is not None:
+            answered(None)
+            return
+        self._waiting.append(answered)
+        self._write(frame)
+
+    def tell(self, frame: bytes) -> None:
+        """Send a request that gets no answer."""
+        if self._lost is None:
+            self._write(frame)
+
+    def forward(self, frame: bytes) -> asyncio.Future[bytes]:
+        """Send a request; the future has the answer, or raises `UpstreamLost`."""
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+        def answered(answer: bytes | None) -> None:
+            if future.done():  # whoever waited was cancelled
+                return
+            if answer is None:
+                future.set_exception(UpstreamLost(self.why_lost))
+            else:
+                future.set_result(answer)
+
+        self.send(frame, answered)
+        return future
+
+    async def ask(self, request: Message, answer_type: type[Answer]) -> Answer:
+        """Ask a question of the gateway's own. Raises `UpstreamLost`."""
+        return _read(await self.forward(self._question(request)), request, answer_type)
+
+    def _question(self, request: Message) -> bytes:
+        key, version, flexible = int(request.__api_key__), int(request.__version__), request.__flexible__
+        return request_frame(key, version, _OWN_CORRELATION_ID, self._client_id, encode(request), flexible=flexible)[4:]
+
+    def close(self, why: str = "closed by the gateway") -> None:
+        """End it; what waits for an answer is refused."""
+        self._end(why)
+
+    # ---- called by asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        self._transport = cast(asyncio.Transport, transport)
+        if self._lost is not None:
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Give answers to those who wait for them."""
+        try:
+            for frame in self._frames.feed(data):
+                if not self._waiting:
+                    raise MalformedMessage("an answer came that nothing was asked for")
+                self._waiting.popleft()(frame)
+        except MalformedMessage as error:
+            self._end(f"{self._name} does not answer as a broker: {error}")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Refuse what waits for an answer."""
+        self._end(f"the connection to {self._name} was lost: {exc or 'closed by the broker'}")
+
+    # ---- inside
+
+    @property
+    def _name(self) -> str:
+        return "the broker" if self.place is None else f"broker {self.place[0]}:{self.place[1]}"
+
+    def _write(self, frame: bytes) -> None:
+        if self._transport is not None and not self._unsent and self._opening is None:
+            self._transport.writelines((_SIZE.pack(len(frame)), frame))
+            return
+        self._unsent.append(frame)
+        if self._opening is None:
+            self._opening = asyncio.get_running_loop().create_task(self._open(), name="open-upstream")
+
+    async def _open(self) -> None:
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                self.place = await self._find_place()
+                host, port = self.place
+                context: ssl.SSLContext | None = self._security.context()
+                name = None if context is None else host
+                await asyncio.get_running_loop().create_connection(lambda: self, host, port, ssl=context, server_hostname=name)
+                if self._logs_in and self._security.mechanism is not None:
+                    await self._log_in()
+        except TimeoutError:
+            self._end(f"{self._name} did not answer in {CONNECT_TIMEOUT_S:g} s")
+        except (OSError, UnicodeError, OverflowError) as error:
+            self._end(f"{self._name} cannot be reached: {error}")
+        except (UpstreamLost, ScramRefused) as error:
+            self._end(str(error))
+        else:
+            self._opening = None
+            unsent, self._unsent = self._unsent, []
+            for frame in unsent:
+                self._write(frame)
+
+    async def _log_in(self) -> None:
+        """Log in as the security says. Raises `UpstreamLost`, `ScramRefused`, OSError."""
+        mechanism = self._security.mechanism or ""
+        chosen = await self._first(sasl_handshake.SaslHandshakeRequest(mechanism=mechanism), sasl_handshake.SaslHandshakeResponse)
+        if chosen.error_code:
+            raise UpstreamLost(f"{self._name} does not know sasl.mechanism {mechanism}; it knows {', '.join(chosen.mechanisms)}")
+        messages = self._security.login()
+        try:
+            message = next(messages)
+            while True:
+                request = sasl_authenticate.SaslAuthenticateRequest(auth_bytes=message)
+                answer = await self._first(request, sasl_authenticate.SaslAuthenticateResponse)
+                if answer.error_code:
+                    raise UpstreamLost(f"{self._name} refused the login: {answer.error_message or answer.error_code.name}")
+                message = messages.send(answer.auth_bytes)
+        except StopIteration:
+            return
+
+    async def _first(self, request: Message, answer_type: type[Answer]) -> Answer:
+        """Ask before everything that waits to be sent. Raises `UpstreamLost`."""
+        future: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+        self._waiting.appendleft(lambda answer: None if future.done() else future.set_result(answer))
+        assert self._transport is not None
+        frame = self._question(request)
+        self._transport.writelines((_SIZE.pack(len(frame)), frame))
+        answer = await future
+        if answer is None:
+            raise UpstreamLost(self.why_lost)
+        return _read(answer, request, answer_type)
+
+    def _end(self, why: str) -> None:
+        if self._lost is not None:
+            return
+        self._lost = why
+        if self._opening is not None and self._opening is not asyncio.current_task():
+            self._opening.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+        self._unsent = []
+        waiting, self._waiting = self._waiting, deque()
+        for answered in waiting:
+            answered(None)
+
+
+def _read(frame: bytes, request: Message, answer_type: type[Answer]) -> Answer:
+    """Read the answer to a question. Raises `UpstreamLost`."""
+    try:
+        read_correlation_id(frame)
+        return decode(answer_type, reply_body(frame, tagged=answer_type.__flexible__ and int(request.__api_key__) != _API_VERSIONS))
+    except MalformedMessage as error:
+        raise UpstreamLost(f"an answer to {type(request).__name__} cannot be read: {error}") from error

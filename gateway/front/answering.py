@@ -1,0 +1,41 @@
+"""The base of takers that need more than one step: work of a request on a task of its own.
+
+A request whose broker was lost ends its connection: the client comes again, to a broker that lives. Any other exception is a fault of ours:
+it is logged, and ends the connection too, since no answer would be right.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from coordinator.adapters.server.contract import Respond
+from coordinator.protocol.framing_loops import Body
+from coordinator.protocol.wire import MalformedMessage
+from gateway.ports import UpstreamLost
+
+LOG = logging.getLogger(__name__)
+
+_RUNNING: set[asyncio.Task[None]] = set()
+
+
+def answer_later(work: Coroutine[Any, Any, Body | None], respond: Respond, what: str) -> None:
+    """Answer a request with what `work` returns; `what` names the request in the log."""
+    task = asyncio.get_running_loop().create_task(_answer(work, respond, what), name=f"answer-{what}")
+    _RUNNING.add(task)
+    task.add_done_callback(_RUNNING.discard)
+
+
+async def _answer(work: Coroutine[Any, Any, Body | None], respond: Respond, what: str) -> None:
+    body = None
+    try:
+        body = await work
+    except UpstreamLost as error:
+        LOG.debug("not answered request=%s reason=%r", what, str(error))
+    except MalformedMessage as error:
+        LOG.warning("not answered request=%s reason=%r", what, str(error))
+    except Exception:
+        LOG.exception("request failed request=%s", what)
+    respond(body)

@@ -1,0 +1,143 @@
+"""The answers by which clients find nodes and leaders: asked of the broker on the client's own connection, and rewritten by the view."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final, Protocol
+
+from coordinator.adapters.server.contract import IncomingRequest, Respond
+from gateway.front.answering import answer_later
+from gateway.front.apis import APIS, Key, PortApis
+from gateway.front.messages import answer_type, read_answer, read_request, request_type, write_answer
+from gateway.ports import DisklessTopic, Session
+from gateway.view import rewrite
+from gateway.view.view import View
+
+METADATA_WITH_IDS: Final = 10
+"""The first version of Metadata whose answers have topic ids; earlier requests are asked in it."""
+_UNSUPPORTED_VERSION: Final = 35
+
+
+class Sights(Protocol):
+    """What clients see."""
+
+    def of(self, session: Session) -> View:
+        """Return the view of a client."""
+
+    def learn(self, answer: Any) -> None:
+        """Take note of the brokers that a Metadata answer of a broker names."""
+
+    def diskless(self, topic_id: bytes) -> DisklessTopic | None:
+        """Return the diskless topic of an id."""
+
+    async def unfinished(self, topics: Sequence[tuple[str, bytes]]) -> frozenset[bytes]:
+        """Return the ids of those topics of an answer that may not be shown as classic ones. Raises `UpstreamLost`."""
+
+
+class MetadataTaker:
+    """Answers Metadata."""
+
+    def __init__(self, sights: Sights) -> None:
+        self._sights = sights
+
+    def take(self, session: Session, request: IncomingRequest, respond: Respond) -> None:
+        """See `Taker`."""
+        answer_later(self._answer(session, request), respond, "Metadata")
+
+    async def _answer(self, session: Session, request: IncomingRequest) -> bytes:
+        version = request.api_version
+        if version < METADATA_WITH_IDS:
+            asked = rewrite.converted(_with_ids(read_request(request)), request_type(Key.METADATA, METADATA_WITH_IDS))
+            answer = await session.upstream.ask(asked, answer_type(Key.METADATA, METADATA_WITH_IDS))
+        else:
+            answer = read_answer(Key.METADATA, version, await session.upstream.forward(request.data))
+        self._sights.learn(answer)
+        named = [(str(topic.name or ""), rewrite.topic_id_of(topic)) for topic in answer.topics if topic.topic_id is not None]
+        unfinished = await self._sights.unfinished(named)
+        diskless = {topic_id: found for _, topic_id in named if (found := self._sights.diskless(topic_id)) is not None}
+        seen = rewrite.metadata(answer, self._sights.of(session), diskless, unfinished)
+        if version < METADATA_WITH_IDS:
+            seen = rewrite.converted(seen, answer_type(Key.METADATA, version))
+        return write_answer(Key.METADATA, version, seen)
+
+
+def _with_ids(asked: Any) -> Any:
+    """Return an early request so that it can be asked in a later version: no topics mean all in version 0, and none in later ones."""
+    if int(asked.__version__) == 0 and not asked.topics:
+        return _EarlyMetadata(None)
+    return _EarlyMetadata(
+        None if asked.topics is None else tuple(_EarlyTopic(topic.name) for topic in asked.topics),
+        getattr(asked, "allow_auto_topic_creation", True),
+        getattr(asked, "include_cluster_authorized_operations", False),
+        getattr(asked, "include_topic_authorized_operations", False),
+    )
+
+
+class _EarlyTopic:
+    def __init__(self, name: str) -> None:
+        self.topic_id = None
+        self.name = name
+
+
+class _EarlyMetadata:
+    def __init__(
+        self, topics: Sequence[_EarlyTopic] | None, is_creating: bool = True, of_cluster: bool = False, of_topics: bool = False
+    ) -> None:
+        self.topics = topics
+        self.allow_auto_topic_creation = is_creating
+        self.include_cluster_authorized_operations = of_cluster
+        self.include_topic_authorized_operations = of_topics
+
+
+class RewritingTaker:
+    """Passes a request on and rewrites its answer."""
+
+    def __init__(self, key: Key, rewriting: Callable[[Any, View], Any], sights: Sights) -> None:
+        self._key = key
+        self._rewriting = rewriting
+        self._sights = sights
+
+    def take(self, session: Session, request: IncomingRequest, respond: Respond) -> None:
+        """See `Taker`."""
+        answer_later(self._answer(session, request), respond, APIS[self._key].name)
+
+    async def _answer(self, session: Session, request: IncomingRequest) -> bytes:
+        answer = read_answer(self._key, request.api_version, await session.upstream.forward(request.data))
+        return write_answer(self._key, request.api_version, self._rewriting(answer, self._sights.of(session)))
+
+
+class ApiVersionsTaker:
+    """Answers ApiVersions: what the broker offers, narrowed to what this port serves."""
+
+    def __init__(self, served: PortApis) -> None:
+        self._served = served
+
+    def take(self, session: Session, request: IncomingRequest, respond: Respond) -> None:
+        """See `Taker`."""
+        answer_later(self._answer(session, request), respond, "ApiVersions")
+
+    async def _answer(self, session: Session, request: IncomingRequest) -> bytes:
+        frame = await session.upstream.forward(request.data)
+        is_unknown = len(frame) >= 6 and struct.unpack_from(">h", frame, 4) == (_UNSUPPORTED_VERSION,)
+        version = 0 if is_unknown else request.api_version  # brokers answer an unknown version in version 0
+        answer = read_answer(Key.API_VERSIONS, version, frame)
+        rows = []
+        for row in answer.api_keys:
+            narrowed = self._served.narrowed(int(row.api_key), int(row.min_version), int(row.max_version))
+            if narrowed is not None:
+                rows.append(replace(row, min_version=narrowed[0], max_version=narrowed[1]))
+        return write_answer(Key.API_VERSIONS, version, replace(answer, api_keys=tuple(rows)))
+
+
+def discovery_takers(sights: Sights, served: PortApis) -> dict[int, Any]:
+    """Return the takers of the requests by which clients find nodes, for one kind of ports."""
+    return {
+        Key.API_VERSIONS: ApiVersionsTaker(served),
+        Key.METADATA: MetadataTaker(sights),
+        Key.FIND_COORDINATOR: RewritingTaker(Key.FIND_COORDINATOR, rewrite.find_coordinator, sights),
+        Key.DESCRIBE_CLUSTER: RewritingTaker(Key.DESCRIBE_CLUSTER, rewrite.describe_cluster, sights),
+        Key.SHARE_FETCH: RewritingTaker(Key.SHARE_FETCH, rewrite.node_endpoints, sights),
+        Key.SHARE_ACKNOWLEDGE: RewritingTaker(Key.SHARE_ACKNOWLEDGE, rewrite.node_endpoints, sights),
+    }

@@ -1,0 +1,107 @@
+"""The ports of one listener: the gateway's own node's, and one relay port for each real broker, opened when the broker is first known.
+
+A relay port has the number base + place of the broker's id in `gateway.relay.brokers`, on every start and however brokers come and go.
+A port stays open once it was opened: its broker may come back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+
+from coordinator.adapters.server.contract import Host, ListenerSecurity, Peer, ServerLimits
+from coordinator.adapters.server.server import Server
+from coordinator.security.client_security import ClientSecurity
+from gateway.brokers.cluster import RealCluster
+from gateway.brokers.connection import BrokerConnection, FindPlace
+from gateway.front.apis import PortApis
+from gateway.front.login import PassedLogin
+from gateway.front.port import Port
+from gateway.ports import Taker
+from gateway.view.model import RelayIds
+
+LOG = logging.getLogger(__name__)
+
+
+class ListenerPorts:
+    """See the module. `start` and `stop` once each, on the event loop."""
+
+    def __init__(
+        self,
+        name: str,
+        host: str,
+        *,
+        relay_base: int,
+        relays: RelayIds,
+        cluster: RealCluster,
+        upstream_security: ClientSecurity,
+        security: ListenerSecurity,
+        limits: ServerLimits,
+        own: tuple[PortApis, Mapping[int, Taker]],
+        relayed: tuple[PortApis, Mapping[int, Taker]],
+    ) -> None:
+        self.name = name
+        self._host = host
+        self._relay_base = relay_base
+        self._relays = relays
+        self._cluster = cluster
+        self._upstream_security = upstream_security
+        self._security = security
+        self._limits = limits
+        self._own = own
+        self._relayed = relayed
+        self._servers: dict[int | None, Server] = {}
+        self._lock = asyncio.Lock()
+        self._unrelayed: set[int] = set()
+
+    async def start(self, port: int) -> int:
+        """Listen for the gateway's own node; returns the port. Raises OSError."""
+        return await self._listen(None, port, self._cluster.any_place, *self._own)
+
+    async def relay(self, broker_ids: Iterable[int]) -> None:
+        """Open the relay ports of brokers that have none yet. Raises OSError."""
+        async with self._lock:
+            for broker_id in sorted(set(broker_ids) - self._servers.keys()):
+                place = self._relays.place(broker_id)
+                if place is not None:
+                    await self._listen(broker_id, self._relay_base + place, partial(self._cluster.place, broker_id), *self._relayed)
+                elif broker_id not in self._unrelayed:
+                    self._unrelayed.add(broker_id)
+                    LOG.error(
+                        "broker not relayed broker=%d listener=%s reason='its id is not in gateway.relay.brokers=%s': clients do not see it",
+                        broker_id, self.name, self._relays.text,
+                    )  # fmt: skip
+
+    @property
+    def servers(self) -> Sequence[Server]:
+        """The servers of all ports."""
+        return tuple(self._servers.values())
+
+    @property
+    def relayed_brokers(self) -> frozenset[int]:
+        """The brokers that have relay ports."""
+        return frozenset(one for one in self._servers if one is not None)
+
+    async def stop(self, deadline_ms: int) -> None:
+        """Stop accepting, answer what was read, close."""
+        await asyncio.gather(*(server.stop(deadline_ms) for server in self._servers.values()))
+
+    async def _listen(self, broker_id: int | None, port: int, find: FindPlace, apis: PortApis, takers: Mapping[int, Taker]) -> int:
+        handler = Port(broker_id, partial(BrokerConnection, find, self._upstream_security, "diskless-gateway"), takers)
+        server = Server(
+            handler,
+            apis,
+            listener=self.name,
+            limits=self._limits,
+            security=self._security,
+            open_desk=partial(_open_desk, handler.session),
+        )
+        bound = await server.start(self._host, port)
+        self._servers[broker_id] = server
+        return bound
+
+
+def _open_desk(session: Callable[[Peer], object], host: Host) -> PassedLogin:
+    return PassedLogin(host, session)

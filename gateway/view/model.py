@@ -1,0 +1,109 @@
+"""What a view is made of: the real brokers, the live gateways with their addresses, and where coordinators are led. No I/O."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Self
+
+
+NO_LEADER: Final = -1
+
+
+class BadMember(Exception):
+    """The metadata of a member of the group of gateways cannot be read; the text says why."""
+
+
+class RelayIds:
+    """The ids of real brokers that have relay ports, as ranges: a broker's relay port is the base plus its place in them."""
+
+    def __init__(self, text: str) -> None:
+        """Read `0-63` or `0-9,101-109`. Raises ValueError."""
+        self.text = text
+        self._ranges: list[range] = []
+        for part in text.split(","):
+            low, _, high = part.strip().partition("-")
+            one = range(int(low), int(high or low) + 1)
+            if not one or one.start < 0 or any(one.start < other.stop and other.start < one.stop for other in self._ranges):
+                raise ValueError("ranges of broker ids such as 0-63 or 0-9,101-109, none twice")
+            self._ranges.append(one)
+
+    @property
+    def count(self) -> int:
+        """How many relay ports there may be."""
+        return sum(map(len, self._ranges))
+
+    def place(self, broker_id: int) -> int | None:
+        """Return the place of a broker; None for one that has no relay port."""
+        before = 0
+        for one in self._ranges:
+            if broker_id in one:
+                return before + broker_id - one.start
+            before += len(one)
+        return None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RelayIds) and other.text == self.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+class Address(NamedTuple):
+    """Where clients of one listener reach a gateway: its own node, and the base of its relay ports."""
+
+    host: str
+    port: int
+    relay_base: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """A live gateway."""
+
+    node_id: int
+    rack: str
+    incarnation: str
+    """Of the process: a later one has a greater text."""
+    listeners: Mapping[str, Address] = field(hash=False)
+    relays: RelayIds
+    version: str = ""
+
+    def relay_port(self, listener: str, broker_id: int) -> int | None:
+        """Return the port at which a listener relays a broker; None when it does not."""
+        place = self.relays.place(broker_id)
+        return None if place is None or listener not in self.listeners else self.listeners[listener].relay_base + place
+
+    def encode(self) -> bytes:
+        """Return what the gateway tells the others, as JSON."""
+        told = {
+            "version": self.version,
+            "node_id": self.node_id,
+            "rack": self.rack,
+            "incarnation": self.incarnation,
+            "listeners": {name: list(one) for name, one in self.listeners.items()},
+            "relays": self.relays.text,
+        }
+        return json.dumps(told, separators=(",", ":")).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Read what a gateway tells of itself. Raises `BadMember`."""
+        try:
+            told = json.loads(data)
+            listeners = {str(name): Address(str(host), int(port), int(base)) for name, (host, port, base) in told["listeners"].items()}
+            return cls(
+                int(told["node_id"]), str(told["rack"]), str(told["incarnation"]), listeners, RelayIds(told["relays"]), str(told["version"])
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BadMember(f"{data[:200]!r}: {error!r}") from error
+
+
+def distinct(gateways: Sequence[Gateway]) -> tuple[Gateway, ...]:
+    """Return the gateways by node id; of several with one id the latest incarnation, since the others are its former selves."""
+    newest: dict[int, Gateway] = {}
+    for one in gateways:
+        if one.node_id not in newest or newest[one.node_id].incarnation < one.incarnation:
+            newest[one.node_id] = one
+    return tuple(newest[node_id] for node_id in sorted(newest))

@@ -1,0 +1,307 @@
+"""Rights that the cluster tells: what is asked, how long it holds, and what is kept. On virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Coroutine
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+from kio.schema.metadata.v12 import MetadataRequest, MetadataResponse
+from kio.schema.metadata.v12.response import MetadataResponseTopic
+from kio.schema.types import TopicName
+from kio.static.primitive import i32, i32Timedelta
+
+from coordinator.kafka.acls import AclOperation
+from gateway.access.rights import ALLOWED_MAX, OTHERS_MAX, SPREAD_S, TopicRights
+from gateway.ports import DisklessTopic, UpstreamLost
+from tests.virtual_loop import VirtualLoop
+
+READ, WRITE, DESCRIBE, DELETE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.DELETE
+TTL_S = 5.0
+ANSWER_S = 0.01
+
+
+class Cluster:
+    """The upstream connection of one client: what the cluster would say, and what it was asked."""
+
+    def __init__(self, **allowed: Collection[AclOperation]) -> None:
+        self.allowed = allowed
+        """By topic; the others are unknown, and those without operations are hidden."""
+        self.asked: list[list[str]] = []
+        self.is_lost = False
+        self.together = 0
+        self.together_max = 0
+
+    async def forward(self, frame: bytes) -> bytes:
+        raise AssertionError("rights are asked, not forwarded")
+
+    async def ask(self, request: Any, answer_type: Any) -> Any:
+        assert isinstance(request, MetadataRequest)
+        assert request.include_topic_authorized_operations
+        assert not request.allow_auto_topic_creation
+        names = [str(one.name) for one in request.topics or ()]
+        self.asked.append(names)
+        self.together += 1
+        self.together_max = max(self.together_max, self.together)
+        try:
+            await asyncio.sleep(ANSWER_S)
+        finally:
+            self.together -= 1
+        if self.is_lost:
+            raise UpstreamLost("closed by the broker")
+        return MetadataResponse(
+            throttle_time=i32Timedelta.parse(timedelta()), brokers=(), topics=tuple(self._topic(name) for name in names)
+        )
+
+    def _topic(self, name: str) -> MetadataResponseTopic:
+        operations = self.allowed.get(name)
+        code = ErrorCode.none if operations else ErrorCode.topic_authorization_failed
+        if operations is None:
+            code = ErrorCode.unknown_topic_or_partition
+        bits = sum(1 << one for one in operations) if operations else -(2**31)
+        return MetadataResponseTopic(
+            error_code=code, name=TopicName(name), topic_id=None, partitions=(), topic_authorized_operations=i32(bits)
+        )
+
+
+class OneSession:
+    """A session as rights see it."""
+
+    def __init__(self, upstream: Cluster, connection_id: int = 1) -> None:
+        self.connection_id = connection_id
+        self.address = "10.0.0.1:5"
+        self.listener = "SASL_SSL"
+        self.relayed_broker_id: int | None = None
+        self.upstream = upstream
+        self.client_id: str | None = "app"
+        self.zone: str | None = None
+        self.produces_unanswered = 0
+
+
+class Topics:
+    """A catalogue of names."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = set(names)
+
+    def named(self, name: str) -> DisklessTopic | None:
+        return DisklessTopic(name, bytes(16), 1, {}) if name in self.names else None
+
+    def identified(self, topic_id: bytes) -> DisklessTopic | None:
+        raise AssertionError("rights go by name")
+
+    async def refreshed(self) -> None:
+        raise AssertionError("rights do not wait for a listing")
+
+
+def lived(main: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(main)
+
+
+def test_each_operation_is_one_bit() -> None:
+    async def main() -> None:
+        cluster = Cluster(r=[READ, DESCRIBE], w=[WRITE, DESCRIBE], d=[DELETE, DESCRIBE], none=[])
+        rights, session = TopicRights(Topics("r", "w", "d", "none"), 5_000), OneSession(cluster)
+        everything = ["r", "w", "d", "none"]
+        assert await rights.forbidden(session, everything, READ) == {"w", "d", "none"}
+        assert await rights.forbidden(session, everything, WRITE) == {"r", "d", "none"}
+        assert await rights.forbidden(session, everything, DELETE) == {"r", "w", "none"}
+        assert await rights.forbidden(session, everything, DESCRIBE) == {"none"}
+        assert cluster.asked == [everything]
+
+    lived(main())
+
+
+def test_known_rights_need_no_waiting_and_unknown_ones_do() -> None:
+    async def main() -> None:
+        rights, session = TopicRights(Topics("a", "b"), 5_000), OneSession(Cluster(a=[READ], b=[WRITE]))
+        assert rights.known(session, ["a"], READ) is None
+        assert rights.known(session, [], READ) == frozenset()
+        await rights.forbidden(session, ["a", "b"], READ)
+        assert rights.known(session, ["a"], READ) == frozenset()
+        assert rights.known(session, ["a", "b"], READ) == {"b"}
+        assert rights.known(session, ["a", "other"], READ) is None
+
+    lived(main())
+
+
+def test_rights_of_one_session_are_not_those_of_another() -> None:
+    async def main() -> None:
+        rights = TopicRights(Topics("a"), 5_000)
+        allowed, other = OneSession(Cluster(a=[READ]), 1), OneSession(Cluster(a=[]), 2)
+        assert await rights.forbidden(allowed, ["a"], READ) == frozenset()
+        assert rights.known(other, ["a"], READ) is None
+        assert await rights.forbidden(other, ["a"], READ) == {"a"}
+
+    lived(main())
+
+
+@pytest.mark.parametrize("before_s", [0.5, 2.0, 4.9])
+def test_a_right_that_is_taken_away_ends_in_time(before_s: float) -> None:
+    """Whatever a client sends meanwhile: no right outlives the time since it was asked for."""
+
+    async def main() -> None:
+        cluster = Cluster(a=[WRITE])
+        rights, session, loop = TopicRights(Topics("a"), 5_000), OneSession(cluster), asyncio.get_running_loop()
+        await rights.forbidden(session, ["a"], WRITE)
+        await asyncio.sleep(before_s)
+        cluster.allowed = {"a": []}
+        taken_s = loop.time()
+        while True:
+            known = rights.known(session, ["a"], WRITE)
+            if known is None:
+                known = await rights.forbidden(session, ["a"], WRITE)
+            if known:
+                break
+            await asyncio.sleep(0.05)
+        assert loop.time() - taken_s <= TTL_S + 2 * ANSWER_S
+
+    lived(main())
+
+
+def test_a_right_that_is_given_counts_as_soon() -> None:
+    async def main() -> None:
+        cluster = Cluster(a=[])
+        rights, session = TopicRights(Topics("a"), 5_000), OneSession(cluster)
+        assert await rights.forbidden(session, ["a"], WRITE) == {"a"}
+        cluster.allowed = {"a": [WRITE]}
+        await asyncio.sleep(TTL_S + 0.1)
+        assert await rights.forbidden(session, ["a"], WRITE) == frozenset()
+
+    lived(main())
+
+
+def test_a_busy_client_waits_for_the_first_answer_alone() -> None:
+    async def main() -> None:
+        cluster = Cluster(a=[WRITE])
+        rights, session = TopicRights(Topics("a"), 5_000), OneSession(cluster)
+        await rights.forbidden(session, ["a"], WRITE)
+        for _ in range(1_000):
+            await asyncio.sleep(0.05)
+            assert rights.known(session, ["a"], WRITE) == frozenset()
+        assert 15 < len(cluster.asked) < 25
+
+    lived(main())
+
+
+def test_an_idle_client_is_not_asked_for() -> None:
+    async def main() -> None:
+        cluster = Cluster(a=[WRITE])
+        rights, session = TopicRights(Topics("a"), 5_000), OneSession(cluster)
+        await rights.forbidden(session, ["a"], WRITE)
+        await asyncio.sleep(1_000)
+        assert len(cluster.asked) == 1
+        assert rights.known(session, ["a"], WRITE) is None
+
+    lived(main())
+
+
+def test_requests_that_come_together_ask_once() -> None:
+    async def main() -> None:
+        cluster = Cluster(a=[WRITE], b=[WRITE])
+        rights, session = TopicRights(Topics("a", "b"), 5_000), OneSession(cluster)
+        await asyncio.gather(*(rights.forbidden(session, ["a", "b"], one) for one in (READ, WRITE, DESCRIBE) * 10))
+        assert cluster.asked == [["a", "b"]]
+        await asyncio.gather(rights.forbidden(session, ["a", "c"], READ), rights.forbidden(session, ["d"], READ))
+        assert cluster.together_max == 1
+
+    lived(main())
+
+
+def test_a_topic_that_nobody_knows_is_not_forbidden() -> None:
+    async def main() -> None:
+        rights, session = TopicRights(Topics(), 5_000), OneSession(Cluster(hidden=[]))
+        assert await rights.forbidden(session, ["gone", "hidden"], WRITE) == {"hidden"}
+
+    lived(main())
+
+
+def test_a_diskless_topic_without_a_shadow_is_forbidden_after_a_while() -> None:
+    async def main() -> None:
+        rights, session, loop = TopicRights(Topics("one-sided"), 5_000), OneSession(Cluster()), asyncio.get_running_loop()
+        began_s = loop.time()
+        assert await rights.forbidden(session, ["one-sided"], READ) == {"one-sided"}
+        assert SPREAD_S <= loop.time() - began_s < SPREAD_S + 1
+
+    lived(main())
+
+
+def test_a_broker_that_is_late_to_learn_of_a_topic_is_asked_again() -> None:
+    async def main() -> None:
+        cluster = Cluster()
+        rights, session, loop = TopicRights(Topics("new"), 5_000), OneSession(cluster), asyncio.get_running_loop()
+        loop.call_later(0.5, lambda: cluster.allowed.update(new=[WRITE]))
+        assert await rights.forbidden(session, ["new"], WRITE) == frozenset()
+        assert rights.known(session, ["new"], WRITE) == frozenset()
+
+    lived(main())
+
+
+def test_names_that_are_none_are_not_asked_for() -> None:
+    async def main() -> None:
+        cluster = Cluster(a=[READ])
+        rights, session = TopicRights(Topics("a"), 5_000), OneSession(cluster)
+        assert await rights.forbidden(session, ["a", "", "..", "a b", "x" * 250, "\0"], READ) == frozenset()
+        assert cluster.asked == [["a"]]
+
+    lived(main())
+
+
+def test_made_up_names_fill_nothing() -> None:
+    async def main() -> None:
+        cluster = Cluster(a=[READ])
+        rights, session = TopicRights(Topics("a"), 5_000), OneSession(cluster)
+        await rights.forbidden(session, ["a"], READ)
+        made_up = [f"made-up-{number}" for number in range(OTHERS_MAX + 1)]
+        await rights.forbidden(session, made_up, READ)
+        assert rights.known(session, ["a"], READ) == frozenset(), "a flood of names pushed out a right"
+        before = len(cluster.asked)
+        await rights.forbidden(session, made_up[-OTHERS_MAX:], READ)
+        assert len(cluster.asked) == before
+        await rights.forbidden(session, made_up[:1], READ)
+        assert len(cluster.asked) == before + 1, "more were kept than the limit says"
+
+    lived(main())
+
+
+def test_rights_on_more_topics_than_are_kept_are_asked_for_anew() -> None:
+    async def main() -> None:
+        names = [f"t{number}" for number in range(ALLOWED_MAX + OTHERS_MAX + 10)]
+        rights, session = TopicRights(Topics(*names), 5_000), OneSession(Cluster(**dict.fromkeys(names, (READ,))))
+        assert await rights.forbidden(session, names, READ) == frozenset()
+        assert rights.known(session, names, READ) is None
+        assert await rights.forbidden(session, names, READ) == frozenset()
+
+    lived(main())
+
+
+def test_a_lost_connection_is_told_and_leaves_nothing() -> None:
+    async def main() -> None:
+        cluster = Cluster(a=[READ])
+        rights, session = TopicRights(Topics("a"), 5_000), OneSession(cluster)
+        await rights.forbidden(session, ["a"], READ)
+        cluster.is_lost = True
+        with pytest.raises(UpstreamLost):
+            await rights.forbidden(session, ["b"], READ)
+        assert rights.known(session, ["a"], READ) is None
+
+    lived(main())
+
+
+def test_an_ended_session_is_forgotten() -> None:
+    async def main() -> None:
+        cluster = Cluster(a=[READ])
+        rights, session = TopicRights(Topics("a"), 5_000), OneSession(cluster)
+        await rights.forbidden(session, ["a"], READ)
+        await asyncio.sleep(TTL_S / 2 + 0.1)
+        assert rights.known(session, ["a"], READ) == frozenset()
+        rights.forget(session.connection_id)
+        assert rights.known(session, ["a"], READ) is None
+        await asyncio.sleep(1)
+        assert len(cluster.asked) == 1, "a question went on without its session"
+
+    lived(main())
