@@ -1,4 +1,4 @@
-"""The rules that a topic's settings make for the batches written to it (`coordinator.kafka.topic_configs`), kept while they stay the same."""
+"""The rules that the settings of topics make for batches (`coordinator.kafka.topic_configs`), kept while they stay the same."""
 
 from __future__ import annotations
 

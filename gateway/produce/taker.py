@@ -81,8 +81,6 @@ class ProduceHooks:
     """A file is in the store, and will be committed: its key and its bytes, for a cache."""
     committed: Callable[[CommittedFile], None] = lambda _file: None
     """Batches were accepted: readers that wait for them may be woken."""
-    throttle_ms: Callable[[Session, int], int] = lambda _session, _size_bytes: 0
-    """Is told of a request's bytes, and returns throttle_time_ms for its answer."""
 
 
 class _Connection:
@@ -205,7 +203,7 @@ class ProduceTaker:
         def answer(pending: Pending) -> None:
             if timer is not None:
                 timer.cancel()
-            self._answer(pending, session, connection, len(request.data), respond)
+            self._answer(pending, session, connection, respond)
 
         pending = Pending(
             read,
@@ -283,9 +281,10 @@ class ProduceTaker:
                 pending.refuse(missing, _unknown(topic.name))
         if row == 0:
             return None
-        return Part(pending, np.frombuffer(rows, BATCH, row), starts[:row], places[:row], coordinators[:row])
+        checked = np.frombuffer(rows, BATCH, row)
+        return Part(pending, checked, starts[:row], places[:row], coordinators[:row], int(checked["size"].sum(dtype=np.int64)))
 
-    def _answer(self, pending: Pending, session: Session, connection: _Connection, size_bytes: int, respond: Respond) -> None:
+    def _answer(self, pending: Pending, session: Session, connection: _Connection, respond: Respond) -> None:
         codes = pending.codes
         for code in codes:
             if code:
@@ -299,7 +298,7 @@ class ProduceTaker:
         connection.window.answered(asyncio.get_running_loop().time())
         session.produces_unanswered -= 1
         self._buffer.look_at(connection.window)
-        respond(pending.encoded(self._hooks.throttle_ms(session, size_bytes)))
+        respond(pending.encoded())
 
     # ---- files
 
