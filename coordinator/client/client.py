@@ -24,7 +24,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Unpack, cast
 
 from coordinator.client.calls.files import fence_files
-from coordinator.client.calls.partitions import find_batches, list_offsets
+from coordinator.client.calls.partitions import FindBatchesCall, list_offsets
 from coordinator.client.errors import InvalidArgument, InvalidRequest, Refusal
 from coordinator.client.model import CommitOutcome, FetchFrom, FileStandingAt, ListedOffset, PartitionBatches, PartitionId
 from coordinator.client.service import Service, ServiceOptions, ServiceUser
@@ -119,13 +119,12 @@ class DisklessClient(ServiceUser):
         offset: int | Mapping[int, int] | None = None,
         follow: bool = False,
         fetch_bytes_max: int = 4 * 1024 * 1024,
-        poll_interval_ms: int = 100,
         timeout_ms: int | None = None,
     ) -> AsyncGenerator[StoredRecord]:
         """Read records of a partition, of several, or of all (None), to the ends that they have now, or following them for ever.
 
         `offset` is where to begin, by partition when several are read; without it at the log start. Records of one partition come in order
-        and say their `partition`. At the end a follower asks again every `poll_interval_ms`. Raises TypeError, NotFound, OffsetOutOfRange,
+        and say their `partition`. At the end a follower waits at a node until more comes. Raises TypeError, NotFound, OffsetOutOfRange,
         InvalidRequest for a migrated partition that is read from its beginning (`migration.hybrid.HybridReader` reads it), Unavailable, and
         StoreError, of which `WrongObject` names partition, offsets, object and range of a batch that is damaged.
         """
@@ -137,7 +136,6 @@ class DisklessClient(ServiceUser):
             read_from(topic, partitions, offset),
             follow=follow,
             fetch_bytes_max=fetch_bytes_max,
-            poll_interval_ms=poll_interval_ms,
             timeout_ms=self._service.api_timeout_ms if timeout_ms is None else timeout_ms,
         )
 
@@ -236,13 +234,22 @@ class DisklessClient(ServiceUser):
         fetch_bytes_max: int = 50 * 1024 * 1024,
         batches_per_partition_max: int = 0,
         wait_for_creation: bool = False,
+        min_bytes: int = 1,
+        max_wait_ms: int = 0,
         timeout_ms: int | None = None,
     ) -> list[PartitionBatches]:
-        """The batches from offsets on and the objects that hold them; `fetch_bytes_max` for each node, 0 batches means no limit."""
-        call = find_batches(
+        """The batches from offsets on and the objects that hold them; `fetch_bytes_max` for each node, 0 batches means no limit.
+
+        With `max_wait_ms` one node is asked, which waits until the partitions have `min_bytes` of batches, one of them gets an error, or
+        the time is over; it may answer earlier, with less. That time counts beside `timeout_ms`.
+        """
+        call = FindBatchesCall(
             fetches,
             fetch_bytes_max=fetch_bytes_max,
             batches_per_partition_max=batches_per_partition_max,
             wait_for_creation=wait_for_creation,
+            min_bytes=min_bytes,
+            max_wait_ms=max_wait_ms,
         )
-        return await self._service.perform(call, self._service.deadline(timeout_ms))
+        timeout_ms = self._service.api_timeout_ms if timeout_ms is None else timeout_ms
+        return await self._service.perform(call, self._service.deadline(timeout_ms + max_wait_ms))

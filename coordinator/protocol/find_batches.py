@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
-from coordinator.protocol.codec import ELEMENTS_MAX, decode
-from coordinator.protocol.messages import FindBatchesRequest, FindBatchesResponse
+from coordinator.protocol.codec import ELEMENTS_MAX, decode, encode
+from coordinator.protocol.messages import FindBatchesPartition, FindBatchesRequest, FindBatchesResponse, FindBatchesTopic
 from coordinator.protocol.wire import UnencodableMessage, compact_string, read_varint, varint
 
 _INT32: Final = struct.Struct(">i")
@@ -76,21 +76,39 @@ def decode_find_batches(data: bytes, offset: int = 0) -> FindBatchesBody:
 
 def encode_find_batches(body: FindBatchesBody) -> bytes:
     """Encode the body of a request. Raises UnencodableMessage."""
-    tagged = [_TAGGED_INT32.pack(_MIN_BYTES, _INT32.size, body.min_bytes)] if body.min_bytes != 1 else []
-    if body.max_wait_ms:
-        tagged.append(_TAGGED_INT32.pack(_MAX_WAIT_MS, _INT32.size, body.max_wait_ms))
     try:
+        tagged = [_TAGGED_INT32.pack(_MIN_BYTES, _INT32.size, body.min_bytes)] if body.min_bytes != 1 else []
+        if body.max_wait_ms:
+            tagged.append(_TAGGED_INT32.pack(_MAX_WAIT_MS, _INT32.size, body.max_wait_ms))
         parts = [_LIMITS.pack(body.fetch_max_bytes, body.max_batches_per_partition), varint(len(body.topics) + 1)]
         pack = _ASKED.pack
         for topic_id, partitions in body.topics:
             if len(topic_id) != 16:
-                raise UnencodableMessage(f"FindBatchesTopic.topic_id: {len(topic_id)} bytes, a uuid has 16")
+                return encode(_message_of(body))
             parts += (topic_id, varint(len(partitions) + 1))
             parts += [pack(index, offset, bytes_max) for index, offset, bytes_max in partitions]
             parts.append(b"\0")
         return b"".join((*parts, _INT32.pack(body.timeout_ms), varint(len(tagged)), *tagged))
-    except struct.error as error:
-        raise UnencodableMessage(f"FindBatchesRequest: {error}") from error
+    except struct.error:
+        return encode(_message_of(body))  # it names the field
+
+
+def _message_of(body: FindBatchesBody) -> FindBatchesRequest:
+    topics = []
+    for topic_id, points in body.topics:
+        partitions = [
+            FindBatchesPartition(partition_index=index, offset=offset, max_partition_fetch_bytes=bytes_max)
+            for index, offset, bytes_max in points
+        ]
+        topics.append(FindBatchesTopic(topic_id=topic_id, partitions=tuple(partitions)))
+    return FindBatchesRequest(
+        fetch_max_bytes=body.fetch_max_bytes,
+        max_batches_per_partition=body.max_batches_per_partition,
+        topics=tuple(topics),
+        timeout_ms=body.timeout_ms,
+        min_bytes=body.min_bytes,
+        max_wait_ms=body.max_wait_ms,
+    )
 
 
 def encode_find_batches_response(topics: Iterable[tuple[bytes, Sequence[FoundPartition]]], throttle_time_ms: int = 0) -> bytes:

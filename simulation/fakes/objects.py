@@ -98,6 +98,14 @@ class FakeObjectStore:
     async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
         return [await self.get_range(key, start, size_bytes) for start, size_bytes in ranges]
 
+    async def get_up_to(self, key: str, start: int, size_bytes: int) -> bytes:
+        if start < 0 or size_bytes < 1:
+            raise ValueError(f"range [{start}, {start + size_bytes}): start must not be negative and size positive")
+        data = await self.get(key)
+        if start >= len(data):
+            raise StoreError(f"{self.location}{key}: bytes from {start} on are asked for, there are {len(data)}")
+        return data[start : start + size_bytes]
+
     async def read(self, key: str) -> AsyncIterator[bytes]:
         yield await self.get(key)
 

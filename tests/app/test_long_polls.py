@@ -158,7 +158,8 @@ async def test_deletions_end_polls() -> None:
         for _ in range(2):
             await writer.write(0)
         behind = Poll(dispatcher, (SPREAD, [(0, 0), (1, 0)]), min_bytes=1 << 19)
-        at_end, other = Poll(dispatcher, (SPREAD, [(0, 2), (2, 0)])), Poll(dispatcher, (ONE, [(0, 0)]), connection_id=2)
+        at_end = Poll(dispatcher, (SPREAD, [(0, 2), (2, 0)]), connection_id=2)
+        other = Poll(dispatcher, (ONE, [(0, 0)]), connection_id=3)
         await until(lambda: dispatcher.polls_waiting == 3, "the polls to wait")
         owner = started.node.view.owner_of(SPREAD + bytes(4))
         assert owner is not None
@@ -206,6 +207,19 @@ async def test_the_end_of_a_connection_ends_its_polls_alone() -> None:
         dispatcher.gone(Peer(1, "PLAINTEXT", "peer", ANONYMOUS))
 
 
+async def test_another_request_of_its_connection_ends_a_poll() -> None:
+    async with dispatching() as (started, dispatcher):
+        first, other = Poll(dispatcher, (SPREAD, [(0, 0)])), Poll(dispatcher, (SPREAD, [(0, 0)]), connection_id=2)
+        second = Poll(dispatcher, (SPREAD, [(1, 0)]))
+        assert await first.answer() == [(0, [])]
+        await stays(lambda: not (second.is_answered or other.is_answered), "the other polls without an answer", 0.1)
+        writer = Writer(started)
+        await writer.write(0, 1)
+        assert await second.answer() == [(0, [0])]
+        assert await other.answer() == [(0, [0])]
+        assert dispatcher.polls_waiting == 0
+
+
 async def test_polls_that_are_too_many_are_answered_after_a_pause() -> None:
     async with dispatching() as (started, _):
         dispatcher, writer = Dispatcher(started.node, Metrics(), Everything(), poll_points_max=3), Writer(started)
@@ -217,7 +231,7 @@ async def test_polls_that_are_too_many_are_answered_after_a_pause() -> None:
         assert await crowded.answer() == [(0, [0]), (0, [])]
         assert loop.time() - began_s >= CROWDED_S
         assert not first.is_answered
-        last = Poll(dispatcher, (SPREAD, [(3, 0)]))
+        last = Poll(dispatcher, (SPREAD, [(3, 0)]), connection_id=3)
         await writer.write(3)
         assert await last.answer() == [(0, [0])]
         await dispatcher.close()
@@ -232,7 +246,7 @@ async def test_a_replica_that_does_not_lead_wakes_its_polls_and_waits_for_what_o
             await until(lambda: standby.node.view.owner_of(SPREAD + bytes(4)) is not None, "the topic at the standby")
             await until(lambda: standby.node.replicas[0].freshness.is_sufficient, "a fresh standby")
             dispatcher = Dispatcher(standby.node, Metrics(), Everything())
-            poll, ahead = Poll(dispatcher, (SPREAD, [(0, 0)])), Poll(dispatcher, (SPREAD, [(0, 1)]))
+            poll, ahead = Poll(dispatcher, (SPREAD, [(0, 0)])), Poll(dispatcher, (SPREAD, [(0, 1)]), connection_id=2)
             await until(lambda: dispatcher.polls_waiting == 2, "the polls to wait")
             writer = Writer(leader)
             await writer.write(0)
@@ -281,7 +295,7 @@ async def test_no_poll_sleeps_while_there_is_what_it_waits_for(seed: int) -> Non
             kind = rng.random()
             if kind < 0.55:
                 points = [(partition, ends[partition]) for partition in rng.sample(range(4), rng.randint(1, 4))]
-                polls.append((Poll(dispatcher, (SPREAD, points), connection_id=rng.randint(1, 5)), points))
+                polls.append((Poll(dispatcher, (SPREAD, points), connection_id=number), points))
             elif kind < 0.9:
                 await write()
             else:

@@ -24,6 +24,7 @@ from coordinator.protocol import messages as m
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import Message, encode
 from coordinator.protocol.commit_file import CommitFileBody, decode_commit_file, encode_commit_response
+from coordinator.protocol.find_batches import FindBatchesBody, decode_find_batches
 from records.levels import LEVEL_LATEST
 from records.model import Endpoint, NodeRegistered
 from tests.decoding import decode_request
@@ -64,6 +65,16 @@ class ScriptedCluster:
     is_store_marked: bool = False
     remark: str | None = None
     """What creations that succeed are answered besides."""
+
+    polls: list[tuple[ScriptedNode, IncomingRequest, Respond]] = field(default_factory=list)
+    """The requests that wait for a commit."""
+
+    def wake(self, which: Callable[[IncomingRequest], bool] = lambda _: True) -> None:
+        """Answer polls."""
+        woken = [poll for poll in self.polls if which(poll[1])]
+        self.polls = [poll for poll in self.polls if poll not in woken]
+        for node, request, respond in woken:
+            respond(node.answer(request))
 
     def add_topic(self, topic_id: bytes, name: str, partitions: int) -> None:
         self.topics[topic_id] = (name, [partition % self.coordinators for partition in range(partitions)])
@@ -113,12 +124,24 @@ class ScriptedNode(Handler):
 
     def handle(self, request: IncomingRequest, respond: Respond) -> None:
         self.seen.append(request)
-        if not any(trouble(self, request, respond) for trouble in list(self.trouble)):
+        self.cluster.wake(lambda poll: poll.peer.connection_id == request.peer.connection_id)
+        if any(trouble(self, request, respond) for trouble in list(self.trouble)):
+            return
+        if request.api_key == ApiKey.FIND_BATCHES and self._has_to_wait(decode_find_batches(request.data, request.body_offset)):
+            self.cluster.polls.append((self, request, respond))
+        else:
             respond(self.answer(request))
+
+    def _has_to_wait(self, wanted: FindBatchesBody) -> bool:
+        """Whether a poll waits until something is committed, however long that takes."""
+        points = [(topic_id + index.to_bytes(4, "big"), offset) for topic_id, asked in wanted.topics for index, offset, _ in asked]
+        return wanted.max_wait_ms > 0 and not self.has_failed and all(offset == self.cluster.ends.get(key, 0) for key, offset in points)
 
     def answer(self, request: IncomingRequest) -> bytes:
         if request.api_key == ApiKey.COMMIT_FILE:
-            return self._commit(decode_commit_file(request.data, request.body_offset))
+            answer = self._commit(decode_commit_file(request.data, request.body_offset))
+            self.cluster.wake()
+            return answer
         message = decode_request(request.wire_api_key, request.api_version, request.data, request.body_offset)
         return encode(self._reply(request.api_version, message))
 

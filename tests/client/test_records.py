@@ -30,6 +30,7 @@ from records.compression import Compression
 from records.record_batch import Record, StoredRecord, header_name
 from tests.client.scripted import ScriptedCluster, ScriptedNode, Trouble, scripted
 from tests.objectstore.failing_store import FailingStore
+from tests.waiting import stays, until
 
 TOPIC = bytes(range(16))
 OTHER = bytes(range(1, 17))
@@ -179,20 +180,11 @@ async def test_small_batches_of_one_write_keep_their_order(cluster: ScriptedClus
 async def test_a_follower_gets_what_is_written_while_it_waits(cluster: ScriptedCluster, store: ObjectStore) -> None:
     async with client_of(cluster, store) as client:
         await client.write({("orders", 1): records("before", "also before")})
-        following = client.read("orders", 1, offset=1, follow=True, poll_interval_ms=5)
+        following = client.read("orders", 1, offset=1, follow=True)
         assert shown(await anext(following)) == (1, "also before")
         waiting = asyncio.ensure_future(anext(following))
-        asked, enough = [0], asyncio.Event()
-
-        def count(_node: ScriptedNode, request: IncomingRequest, _respond: Respond) -> bool:
-            asked[0] += request.api_key == ApiKey.FIND_BATCHES
-            if asked[0] > 3:
-                enough.set()
-            return False
-
-        for node in cluster.nodes.values():
-            node.trouble.append(count)
-        await enough.wait()
+        await until(lambda: len(cluster.polls) == 1, "the reader to wait at a node")
+        await stays(lambda: len(cluster.polls) == 1, "the reader at that node", 0.1)
         assert not waiting.done()
         await client.write({("orders", 1): records("after")})
         assert shown(await waiting) == (2, "after")
@@ -342,7 +334,7 @@ async def test_all_partitions_of_a_topic_are_read_by_default_or_some_from_offset
 
 async def test_a_follower_of_all_partitions_gets_what_is_written_to_any(cluster: ScriptedCluster, store: ObjectStore) -> None:
     async with client_of(cluster, store) as client:
-        following = client.read("orders", follow=True, poll_interval_ms=5)
+        following = client.read("orders", follow=True)
         for index in (4, 0, 5):
             waiting = asyncio.ensure_future(anext(following))
             await client.write({("orders", index): records(f"in {index}")})

@@ -76,6 +76,23 @@ def test_range_past_the_end_is_an_error(store: ObjectStore) -> None:
     asyncio.run(story())
 
 
+def test_a_range_may_end_where_the_object_does(store: ObjectStore) -> None:
+    async def story() -> None:
+        await store.put("k", b"0123")
+        assert await store.get_up_to("k", 0, 4) == b"0123"
+        assert await store.get_up_to("k", 1, 2) == b"12"
+        assert await store.get_up_to("k", 1, 100) == b"123"
+        for start in (4, 9):
+            with pytest.raises(StoreError, match="k"):
+                await store.get_up_to("k", start, 1)
+        with pytest.raises(ObjectMissing):
+            await store.get_up_to("none", 0, 1)
+        with pytest.raises(ValueError, match="size positive"):
+            await store.get_up_to("k", 0, 0)
+
+    asyncio.run(story())
+
+
 def test_ranges_of_an_object_come_in_the_order_asked_for(store: ObjectStore) -> None:
     data = os.urandom(3 * 1024 * 1024)
     asked = [(2_500_000, 1_000), (0, 10), (5, 10), (len(data) - 1, 1), (1_048_576, 1_048_576)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.objects import store_options
+from cli.objects import NamedStore, named_store
 from cli.options import COUNT, INDEX, LIMIT, OFFSET, RegularFile, output_option, server_option, timeout_option
 from cli.output import print_rows, say, time_text
 from coordinator.kafka.timestamps import AFTER_MAX_MS
@@ -128,7 +128,7 @@ class Committing:
     help="What the object key starts with; ends with '/'. Without it object.store.wal.prefix of --config, else wal/.",
 )
 @click.option("--new-key", is_flag=True, help="Commit again under a new key: records committed before appear twice.")
-@store_options
+@named_store
 @server_option
 @timeout_option
 @output_option
@@ -137,9 +137,7 @@ def commit(
     topic_map: Sequence[str],
     prefix: str | None,
     new_key: bool,
-    store_url: str | None,
-    store_options: Sequence[str],
-    config_file: Path | None,
+    store: NamedStore,
     bootstrap_server: str,
     timeout_s: float,
     output: str,
@@ -154,7 +152,6 @@ def commit(
     Examples: `diskless files commit orders.wal --object-store-url file:///var/lib/objects --bootstrap-server localhost:9192`,
     `diskless files commit orders.wal --config coordinator.properties --topic-map orders=orders-copy -o json`
     """
-    from cli.objects import open_object_store, snapshots_prefix_of, wal_prefix
     from cli.outcome import Exit, Failed
     from cli.service import run
     from cli.upload import check_prefix
@@ -166,22 +163,21 @@ def commit(
         wanted = Committing(
             file=file,
             topic_map=parse_properties_flags(topic_map),
-            prefix=wal_prefix(config_file) if prefix is None else prefix,
+            prefix=store.wal_prefix if prefix is None else prefix,
             new_key=new_key,
             timeout_s=timeout_s,
             output=output,
         )
     except SourceError as error:
         raise Failed(str(error).replace("--property", "--topic-map"), Exit.USAGE) from error
-    check_prefix(wanted.prefix, tuple(kept_prefixes(f"{snapshots_prefix_of(None, config_file)}/")))
+    check_prefix(wanted.prefix, tuple(kept_prefixes(f"{store.snapshots_prefix}/")))
     if not file.exists():
         raise Failed(f"there is no file {file}", Exit.NOT_FOUND)
     try:
         wal = read_wal_file(file)
     except WalFileError as error:
         raise Failed(str(error)) from error
-    store = open_object_store(store_url, store_options, config_file)
-    run(_commit(wanted, wal, store, bootstrap_server))
+    run(_commit(wanted, wal, store.open(), bootstrap_server))
 
 
 async def _commit(wanted: Committing, wal: WalFile, store: ObjectStore, bootstrap_server: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -13,7 +12,6 @@ from cli.migration.classic_topic import open_both, places
 from cli.migration.plan import EVERYBODY, PLAN_COLUMNS, WITHOUT_ACLS
 from cli.options import (
     FiniteRange,
-    config_option,
     confirm,
     dry_run_option,
     output_option,
@@ -76,7 +74,6 @@ stopped_option = click.option(
 @dry_run_option
 @yes_option
 @places
-@config_option
 @timeout_option
 @output_option
 def start(
@@ -88,10 +85,7 @@ def start(
     dry_run: bool,
     yes: bool,
     bootstrap_server: str,
-    kafka_bootstrap_server: str | None,
-    command_config: Path | None,
-    command_properties: Sequence[str],
-    config_file: Path | None,
+    kafka: KafkaPlace,
     timeout_s: float,
     output: str,
 ) -> None:
@@ -105,11 +99,9 @@ def start(
     Examples: `diskless migration start orders --dry-run --bootstrap-server localhost:9192 --kafka-bootstrap-server kafka:9092`,
     `diskless migration start orders --writers-stopped --bootstrap-server localhost:9192 --kafka-bootstrap-server kafka:9092`
     """
-    from cli.kafka.cluster import find_kafka_place
     from cli.service import run
 
-    place = find_kafka_place(kafka_bootstrap_server, config_file, None, command_config, command_properties)
-    run(_start(topic, place, bootstrap_server, timeout_s, still_s, drain_timeout_s, writers_stopped, readers, dry_run, yes, output))
+    run(_start(topic, kafka, bootstrap_server, timeout_s, still_s, drain_timeout_s, writers_stopped, readers, dry_run, yes, output))
 
 
 async def _start(
@@ -224,7 +216,6 @@ def _end(name: str, rows: Sequence[Row]) -> None:
 @dry_run_option
 @yes_option
 @places
-@config_option
 @timeout_option
 @output_option
 def abort(
@@ -233,10 +224,7 @@ def abort(
     dry_run: bool,
     yes: bool,
     bootstrap_server: str,
-    kafka_bootstrap_server: str | None,
-    command_config: Path | None,
-    command_properties: Sequence[str],
-    config_file: Path | None,
+    kafka: KafkaPlace,
     timeout_s: float,
     output: str,
 ) -> None:
@@ -249,11 +237,9 @@ def abort(
 
     Example: `diskless migration abort orders --bootstrap-server localhost:9192 --kafka-bootstrap-server kafka:9092`
     """
-    from cli.kafka.cluster import find_kafka_place
     from cli.service import run
 
-    place = find_kafka_place(kafka_bootstrap_server, config_file, None, command_config, command_properties)
-    run(_abort(topic, place, bootstrap_server, timeout_s, writers_stopped, dry_run, yes, output))
+    run(_abort(topic, kafka, bootstrap_server, timeout_s, writers_stopped, dry_run, yes, output))
 
 
 async def _abort(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from cli.migration.classic_topic import CLIENT_ID, open_both, places
-from cli.objects import store_options
+from cli.objects import NamedStore, named_store
 from cli.options import output_option, timeout_option
 from cli.output import print_rows, say
 
@@ -27,18 +25,14 @@ PROOFS_AT_ONCE: Final = 4
 @click.command()
 @click.argument("topic")
 @places
-@store_options
+@named_store
 @timeout_option
 @output_option
 def verify(
     topic: str,
     bootstrap_server: str,
-    kafka_bootstrap_server: str | None,
-    command_config: Path | None,
-    command_properties: Sequence[str],
-    config_file: Path | None,
-    store_options: Sequence[str],
-    store_url: str | None,
+    kafka: KafkaPlace,
+    store: NamedStore,
     timeout_s: float,
     output: str,
 ) -> None:
@@ -49,14 +43,10 @@ def verify(
 
     Example: `diskless migration verify orders --bootstrap-server localhost:9192 --config coordinator.properties`
     """
-    from cli.kafka.cluster import find_kafka_place
-    from cli.objects import open_object_store
     from cli.outcome import Exit, Failed
     from cli.service import run
 
-    place = find_kafka_place(kafka_bootstrap_server, config_file, None, command_config, command_properties)
-    store = open_object_store(store_url, store_options, config_file)
-    proofs = run(_verify(topic, place, bootstrap_server, store, timeout_s))
+    proofs = run(_verify(topic, kafka, bootstrap_server, store.open(), timeout_s))
     print_rows([_proof_row(one) for one in proofs], output, PROOF_COLUMNS)
     wrong, unread = [one for one in proofs if one.finding], [one for one in proofs if one.unread]
     left = f"; {len(unread)} could not be read: {unread[0].unread}" if unread else ""

@@ -90,6 +90,7 @@ class Dispatcher(Handler):
 
     def handle(self, request: IncomingRequest, respond: Respond) -> None:
         """Take a request; see `Handler`. What cannot be decoded raises here, so that the server closes the connection."""
+        self._reads.polls.hasten(request.peer.connection_id)
         if request.api_key in self.access.allowed(request.peer) or self.access.may_look(request):
             self._take[request.api_key](request, respond)
         else:
@@ -101,7 +102,7 @@ class Dispatcher(Handler):
 
     @property
     def polls_waiting(self) -> int:
-        """Requests that wait for batches to come."""
+        """Requests that wait for batches to come, and are not answered."""
         return self._reads.polls.waiting
 
     @property
@@ -111,6 +112,7 @@ class Dispatcher(Handler):
 
     def _take_commits(self, run: RequestRun) -> None:
         if COMMIT_FILE.key in self.access.allowed(run.peer):
+            self._reads.polls.hasten(run.peer.connection_id)
             self._commits.take(run)
             return
         for request, respond in run.each():

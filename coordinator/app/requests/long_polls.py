@@ -4,7 +4,8 @@ A poll waits at the replicas of this node, whether they lead or not. Nothing is 
 When partitions change only these are looked at again; an answer that was found stays right while its partitions do not change.
 
 Polls end at once when a partition gets an error, its topic is deleted, its replica fails, is too far behind (`freshness`) or ends, and
-when the connection ends. A change of leader ends none: a replica that does not lead any more reads what the next leader commits.
+when the connection ends or brings another request, whose answer would have to wait behind theirs: so a client ends a poll by the next one.
+A change of leader ends none: a replica that does not lead any more reads what the next leader commits.
 Invariants: a poll that is not answered has a timer; it has watches at all replicas of its partitions, or a look at them is scheduled.
 The polls of a node wait for at most `POINTS_MAX` partitions; further ones are answered after a pause with what there is then.
 """
@@ -17,7 +18,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from coordinator.core.commands import FetchPoint, FoundBatches
+from coordinator.core.commands import OK, FetchPoint, FoundBatches
 from coordinator.core.reads.queries import FetchBudget
 from coordinator.core.view import ShardView
 from coordinator.kafka.batches import partition_key
@@ -55,7 +56,7 @@ class LongPolls:
 
     @property
     def waiting(self) -> int:
-        """How many polls wait."""
+        """How many polls are not answered."""
         return sum(map(len, self._of_connections.values()))
 
     def gone(self, connection_id: int) -> None:
@@ -63,23 +64,27 @@ class LongPolls:
         for poll in list(self._of_connections.get(connection_id, ())):
             poll.drop()
 
+    def hasten(self, connection_id: int) -> None:
+        """Have the polls of a connection answered with what there is: another request has come."""
+        if connection_id in self._of_connections:
+            for poll in list(self._of_connections[connection_id]):
+                poll.end()
+
     def close(self) -> None:
         """Drop all polls."""
         for connection_id in list(self._of_connections):
             self.gone(connection_id)
 
-    def enter(self, connection_id: int, poll: LongPoll, points: int) -> None:
-        """Count a poll that waits for so many partitions."""
+    def begin(self, connection_id: int, poll: LongPoll) -> None:
+        """Know a poll until it is answered."""
         self._of_connections.setdefault(connection_id, set()).add(poll)
-        self.points += points
 
-    def leave(self, connection_id: int, poll: LongPoll, points: int) -> None:
-        """Count a poll that waits no longer."""
+    def answered(self, connection_id: int, poll: LongPoll) -> None:
+        """Forget a poll."""
         polls = self._of_connections[connection_id]
         polls.remove(poll)
         if not polls:
             del self._of_connections[connection_id]
-        self.points -= points
 
 
 class LongPoll:
@@ -98,7 +103,7 @@ class LongPoll:
     ) -> None:
         """`answered` also takes for how many seconds the poll has waited."""
         loop = asyncio.get_running_loop()
-        self.points = points
+        self._points = points
         self._polls = polls
         self._connection_id = connection_id
         self._min_bytes = min(wanted.min_bytes, wanted.fetch_max_bytes)
@@ -115,8 +120,10 @@ class LongPoll:
         self._points_counted: int | None = None
         self._is_looking = False
         self._is_over = False
+        self._is_answered = False
         self._ends_s = loop.time() + min(wanted.max_wait_ms / 1000, WAIT_MAX_S)
         self._timer: asyncio.TimerHandle | None = None
+        polls.begin(connection_id, self)
 
     @property
     def _is_waiting(self) -> bool:
@@ -124,8 +131,7 @@ class LongPoll:
 
     def drop(self) -> None:
         """End: nobody takes the answer any more."""
-        self._is_over = True
-        self._answer(self._found)
+        self._answer(self._found or [FoundBatches(outcome=OK, batches=[])] * len(self._points))
 
     # ---- what was found
 
@@ -153,11 +159,11 @@ class LongPoll:
 
     def _begin(self) -> bool:
         """Begin to wait; False when there is no room to wait for these partitions."""
-        has_room = self._polls.points + len(self.points) <= self._polls.points_max
-        self._points_counted = len(self.points) if has_room else 0
-        self._polls.enter(self._connection_id, self, self._points_counted)
+        has_room = self._polls.points + len(self._points) <= self._polls.points_max
+        self._points_counted = len(self._points) if has_room else 0
+        self._polls.points += self._points_counted
         left_s = max(0.0, self._ends_s - self._waits_since_s)
-        self._timer = self._loop.call_later(left_s if has_room else min(left_s, CROWDED_S), self._end)
+        self._timer = self._loop.call_later(left_s if has_room else min(left_s, CROWDED_S), self.end)
         return has_room
 
     # ---- waiting
@@ -166,7 +172,7 @@ class LongPoll:
         """Have every replica tell of changes since `_found`."""
         view = self._polls.node.view
         places: dict[int, list[int]] = {}
-        for place, point in enumerate(self.points):
+        for place, point in enumerate(self._points):
             owner = view.owner_of(partition_key(point.topic_id, point.partition))
             if owner is None:
                 self._wake(None, None)
@@ -182,7 +188,7 @@ class LongPoll:
             replica.watch(watch)
 
     def _watch_of(self, replica: Replica, places: list[int]) -> Watch | None:
-        points = [self.points[place] for place in places]
+        points = [self._points[place] for place in places]
         try:
             rows = replica.look(ShardView.rows_of, points)
             if rows is None:
@@ -248,7 +254,7 @@ class LongPoll:
             if one.batches and place not in changing:
                 budget.take(sum([batch.byte_size for batch in one.batches]), len(one.batches))
         for place in places:
-            point = self.points[place]
+            point = self._points[place]
             fresh = find_applied(view, point, budget) or self._still_ahead(point)
             if fresh is None:
                 return False
@@ -272,9 +278,11 @@ class LongPoll:
 
     # ---- ends
 
-    def _end(self) -> None:
-        """The time is over: answer with what there is."""
+    def end(self) -> None:
+        """Answer with what there is: the time is over, or somebody waits for the connection."""
         self._is_over = True
+        if not self._is_waiting:
+            return  # it is being looked at, and answered then
         self._waited_s += self._loop.time() - self._waits_since_s
         # Only a leader behind a barrier can tell that an offset is out of range.
         is_sound = bool(self._watches) and all(replica.freshness.is_sufficient for replica, _, _ in self._watches)
@@ -283,24 +291,22 @@ class LongPoll:
         self._go_on(self._changed, is_sound=is_sound)
 
     def _answer(self, found: list[FoundBatches] | Exception) -> None:
+        if self._is_answered:
+            return
+        self._is_answered = True
         self._stop()
-        answered, self._answered = self._answered, _nobody
-        answered(self._waited_s, found)
+        self._polls.answered(self._connection_id, self)
+        self._answered(self._waited_s, found)
 
     def _stop(self) -> None:
         """Wait no longer."""
         if self._timer is not None:
             self._timer.cancel()
         self._unwatch()
-        if self._points_counted is not None:
-            points, self._points_counted = self._points_counted, None
-            self._polls.leave(self._connection_id, self, points)
+        self._polls.points -= self._points_counted or 0
+        self._points_counted = None
 
 
 def _is_ahead(found: FoundBatches) -> bool:
     """Whether the offset lies past the high watermark of a replica that may have read less than others: waiting may end that."""
     return found.outcome.error is ErrorCode.OFFSET_NOT_AVAILABLE and found.high_watermark >= 0
-
-
-def _nobody(_waited_s: float, _found: list[FoundBatches] | Exception) -> None:
-    """The answer was given."""

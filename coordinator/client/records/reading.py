@@ -23,6 +23,9 @@ from records.record_batch import StoredRecord
 _RETRY_PAUSE_S: Final = 0.02
 """How long a reader waits before it asks again: a node that is behind the end of the partition, or a store that did not answer."""
 
+_FOLLOW_MS: Final = 30_000
+"""How long a follower lets a node wait for batches before it asks again."""
+
 
 class Finder(Protocol):
     """The operations of the service that a reader needs; `DisklessClient` has them."""
@@ -34,9 +37,9 @@ class Finder(Protocol):
         """Look up offsets."""
 
     async def find_batches(
-        self, fetches: Sequence[FetchFrom], *, fetch_bytes_max: int, timeout_ms: int | None = None
+        self, fetches: Sequence[FetchFrom], *, fetch_bytes_max: int, max_wait_ms: int = 0, timeout_ms: int | None = None
     ) -> list[PartitionBatches]:
-        """Find batches and the objects that hold them."""
+        """Find batches and the objects that hold them; wait for some."""
 
 
 class ReadFrom(NamedTuple):
@@ -96,7 +99,6 @@ async def read_records(
     *,
     follow: bool,
     fetch_bytes_max: int,
-    poll_interval_ms: int,
     timeout_ms: int,
 ) -> AsyncGenerator[StoredRecord]:
     """Yield the wanted records; without `follow` up to the ends that the partitions have now.
@@ -110,7 +112,7 @@ async def read_records(
     progress_s = now_s()
     while left := [one for one in places if follow or one.next_offset < one.end_offset]:
         places.append(places.pop(0))  # the first of a question gets its batches whatever their size
-        found, batches = await _find(finder, left, fetch_bytes_max, timeout_ms), 0
+        found, batches = await _find(finder, left, fetch_bytes_max, _FOLLOW_MS if follow else 0, timeout_ms), 0
         of_partition = {one.target.partition: one for one in left}
         try:
             async with aclosing(read_batches(store, found)) as reading:
@@ -134,7 +136,6 @@ async def read_records(
             continue
         if follow:
             progress_s = now_s()
-            await asyncio.sleep(poll_interval_ms / 1000)
         elif now_s() - progress_s < timeout_ms / 1000:
             await asyncio.sleep(_RETRY_PAUSE_S)
         else:
@@ -172,11 +173,11 @@ async def _begin(finder: Finder, wanted: ReadFrom, timeout_ms: int) -> list[_Pla
     return places
 
 
-async def _find(finder: Finder, places: Sequence[_Place], fetch_bytes_max: int, timeout_ms: int) -> list[BatchOf]:
+async def _find(finder: Finder, places: Sequence[_Place], fetch_bytes_max: int, max_wait_ms: int, timeout_ms: int) -> list[BatchOf]:
     """Find the next batches of partitions; each partition gets its share of the bytes."""
     share = max(1, fetch_bytes_max // len(places))
     fetches = [FetchFrom(one.target, one.next_offset, share) for one in places]
-    found = await finder.find_batches(fetches, fetch_bytes_max=fetch_bytes_max, timeout_ms=timeout_ms)
+    found = await finder.find_batches(fetches, fetch_bytes_max=fetch_bytes_max, max_wait_ms=max_wait_ms, timeout_ms=timeout_ms)
     batches = []
     for place, one in zip(places, found, strict=True):
         one.raise_for_error()

@@ -23,7 +23,7 @@ from coordinator.security.tls_errors import explain_to_client
 
 REPLY_BYTES_MAX: Final = 256 * 1024 * 1024
 # Replies come from the service itself, so only their size is limited, not the number of their elements.
-_REPLY_ELEMENTS_MAX: Final = 1 << 31
+REPLY_ELEMENTS_MAX: Final = 1 << 31
 LOGIN_TIMEOUT_S: Final = 10.0
 LOGIN_AGAIN: Final = 0.85
 """A login is renewed after this share of its lifetime, as in Kafka's clients."""
@@ -142,7 +142,7 @@ class ClientConnection(asyncio.Protocol):
         """
         operation, version = operation_of(type(message))
         body = await self.request(api_key or operation.key, version, encode(message), timeout_s)
-        return decode(operation.versions[version].response_type, body, elements_max=_REPLY_ELEMENTS_MAX)
+        return decode(operation.versions[version].response_type, body, elements_max=REPLY_ELEMENTS_MAX)
 
     async def close(self) -> None:
         """Close; what still waits gets ConnectionLost."""

@@ -9,7 +9,9 @@ Invariant: a request that got no reply in time closes its connection, so that a 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
 from typing import Final, NamedTuple, TypeVar
 
 from coordinator.client.routing.connection import ClientConnection, ConnectionLost, RequestTimedOut
@@ -43,6 +45,7 @@ class ConnectionPool:
         self._connect_timeout_s = connect_timeout_s
         self._open: dict[Line, ClientConnection] = {}
         self._connecting: dict[Line, asyncio.Task[ClientConnection]] = {}
+        self._taken: set[tuple[Line, int]] = set()
         self._is_closed = False
 
     async def request(self, line: Line, api_key: int, api_version: int, body: bytes, timeout_s: float) -> bytes:
@@ -60,6 +63,16 @@ class ConnectionPool:
             return connection.call(message, remaining_s, api_key=api_key)
 
         return await self._send(line, send, timeout_s)
+
+    @contextmanager
+    def own_line(self, line: Line) -> Iterator[Line]:
+        """Give a connection that nobody else uses within the block: what waits on it holds up no other request."""
+        number = next(number for number in count() if (line, number) not in self._taken)
+        self._taken.add((line, number))
+        try:
+            yield line._replace(purpose=f"{line.purpose}-{number}")
+        finally:
+            self._taken.remove((line, number))
 
     async def identify(self, servers: Sequence[tuple[str, int]], timeout_s: float) -> list[Found]:
         """Find out what listens at addresses, on connections of their own."""

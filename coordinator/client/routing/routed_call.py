@@ -60,6 +60,10 @@ class RoutedCall(ABC, Generic[R]):
     wait_for_creation: bool = False
     is_long: bool = False
     """Whether serving may take as long as the caller waits: then one attempt has all of the time that is left."""
+    waits_ms: int = 0
+    """How much longer than others an attempt may take, because the node waits."""
+    goes_together: bool = False
+    """Whether all elements go to one node, which must be of those that any node answers."""
 
     @property
     def is_write(self) -> bool:
@@ -199,6 +203,9 @@ class _Run(Generic[R]):
                 refused.append(place)
             else:
                 groups.setdefault(leader, []).append(place)
+        if self._request.goes_together and len(groups) > 1:
+            most = max(groups, key=lambda node: len(groups[node]))
+            groups = {most: sorted(place for group in groups.values() for place in group)}
         return groups, refused
 
     def _leader_or_standby(self, place: int, leader: ServiceNode | Refusal) -> ServiceNode | Refusal:
@@ -227,7 +234,11 @@ class _Run(Generic[R]):
         for place in places:
             # An element that was served is not asked again.
             self._tried.setdefault(place, set()).add(node.address)
-        timeout_s = self._deadline.remaining_s if self._request.is_long else self._deadline.at_most_ms(self._request_timeout_ms)
+        timeout_s = (
+            self._deadline.remaining_s
+            if self._request.is_long
+            else self._deadline.at_most_ms(self._request_timeout_ms + self._request.waits_ms)
+        )
         try:
             answers = await self._request.send(self._pool, line, places, timeout_s)
         except (ConnectionLost, RequestTimedOut) as error:

@@ -99,18 +99,17 @@ ROW = st.tuples(INT32, st.sampled_from([0, 1, 3, 56, 100]), INT64, INT64, st.sam
 @given(
     topics=st.lists(st.tuples(TEXT, UUID, st.lists(ROW, max_size=4)), max_size=4),
     is_committed=st.booleans(),
-    throttle_ms=st.integers(0, 2**31 - 1),
 )
 def test_answers_are_read_by_kio(
-    version: int, topics: list[tuple[str, uuid.UUID | None, list[tuple[int, ...]]]], is_committed: bool, throttle_ms: int
+    version: int, topics: list[tuple[str, uuid.UUID | None, list[tuple[int, ...]]]], is_committed: bool
 ) -> None:
     named = [(name.encode() if version < 13 else topic_id.bytes if topic_id else bytes(16), rows) for name, topic_id, rows in topics]
     records = [bytes([place % 251]) * row[4] for _, _, rows in topics for place, row in enumerate(rows) if row[4]]
-    body = encode_answer(version, named, records, is_committed=is_committed, throttle_ms=throttle_ms)
+    body = encode_answer(version, named, records, is_committed=is_committed)
     if records:
         assert [one for one in body if any(one is each for each in records)] == records, "records are not copied"
     answer = read_answer(version, body)
-    assert answer.throttle_time // timedelta(milliseconds=1) == throttle_ms
+    assert answer.throttle_time == timedelta()
     assert len(answer.responses) == len(topics)
     assert version < 7 or (answer.error_code, answer.session_id) == (0, 0)
     left = iter(records)
@@ -126,8 +125,7 @@ def test_answers_are_read_by_kio(
     assert next(left, None) is None
     cuts: tuple[list[int], list[int]] = ([], [])
     compiled, interpreted = (
-        loops.write_body(version, 0, is_committed, named, cut, throttle_ms)
-        for loops, cut in zip((answer_loops, PLAIN_ANSWERS), cuts, strict=True)
+        loops.write_body(version, 0, is_committed, named, cut) for loops, cut in zip((answer_loops, PLAIN_ANSWERS), cuts, strict=True)
     )
     assert (compiled, cuts[0]) == (interpreted, cuts[1])
 
