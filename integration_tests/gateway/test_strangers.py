@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
+from cli.dev.kafka import BrokerRuntime
 from coordinator.client import DisklessClient, open_store
 from integration_tests.gateway.stranger_clients import JAVA, KAFKA_PYTHON, LIBRDKAFKA, OTHERS, Row, Stranger
 from integration_tests.gateway.world import World
@@ -21,6 +22,21 @@ STRANGERS = [*(pytest.param(one, id=one.name) for one in (LIBRDKAFKA, JAVA, KAFK
 STRANGERS += [pytest.param(one, id=one.name, marks=pytest.mark.long) for one in OTHERS]
 """Those of the first line run with every change."""
 EVERY = pytest.mark.parametrize("stranger", STRANGERS)
+
+
+GATEWAY = 1001
+
+
+@pytest.fixture(scope="module")
+def world(broker_runtime: BrokerRuntime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with World(tmp_path_factory.mktemp("strangers"), broker_runtime) as made:
+        made.start(GATEWAY)
+        yield made
+
+
+@pytest.fixture
+def bootstrap(world: World) -> str:
+    return world.gateways[GATEWAY].address
 
 
 def expected(number: int, first_ms: int) -> Row:
@@ -58,22 +74,22 @@ async def records(world: World, topic: str) -> list[Row]:
     return in_order(found)
 
 
-def made_topic(world: World, stranger: Stranger, name: str) -> str:
+def made_topic(bootstrap: str, stranger: Stranger, name: str) -> str:
     """A diskless topic, made by the library itself where it can name settings of topics."""
     maker = stranger if stranger.has_settings else LIBRDKAFKA
-    maker.run("create", world.bootstrap, name, PARTITIONS)
+    maker.run("create", bootstrap, name, PARTITIONS)
     return name
 
 
 @pytest.mark.timeout(900)
 @EVERY
-async def test_what_it_writes_is_read_by_all(world: World, unique_name: Callable[[str], str], stranger: Stranger) -> None:
-    topic = made_topic(world, stranger, unique_name("topic"))
+async def test_what_it_writes_is_read_by_all(world: World, bootstrap: str, unique_name: Callable[[str], str], stranger: Stranger) -> None:
+    topic = made_topic(bootstrap, stranger, unique_name("topic"))
     acknowledged: list[Row] = []
     for codec in stranger.codecs:
         for is_idempotent in (0, 1) if stranger.is_idempotent else (0,):
             first_ms = int(time.time() * 1000) - 60_000 + len(acknowledged)
-            told = stranger.run("produce", world.bootstrap, topic, PARTITIONS, COUNT, codec, is_idempotent, first_ms)
+            told = stranger.run("produce", bootstrap, topic, PARTITIONS, COUNT, codec, is_idempotent, first_ms)
             assert sorted(row["number"] for row in told) == list(range(COUNT))
             acknowledged += [{**expected(row["number"], first_ms), "offset": row["offset"]} for row in told]
     kept = await records(world, topic)
@@ -83,21 +99,21 @@ async def test_what_it_writes_is_read_by_all(world: World, unique_name: Callable
     for reader in {stranger.name: stranger, LIBRDKAFKA.name: LIBRDKAFKA}.values():
         for protocol in reader.protocols:
             group = unique_name(f"{reader.name}-{protocol}")
-            read = reader.run("consume", world.bootstrap, topic, len(kept), group, environment={"STRANGER_GROUP_PROTOCOL": protocol})
+            read = reader.run("consume", bootstrap, topic, len(kept), group, environment={"STRANGER_GROUP_PROTOCOL": protocol})
             assert in_order(read) == kept
 
 
 @pytest.mark.timeout(600)
 @EVERY
-def test_its_group_goes_on_where_it_was(world: World, unique_name: Callable[[str], str], stranger: Stranger) -> None:
+def test_its_group_goes_on_where_it_was(bootstrap: str, unique_name: Callable[[str], str], stranger: Stranger) -> None:
     if not stranger.has_groups:
         pytest.skip(f"{stranger.name} has no groups")
-    topic, group = made_topic(world, stranger, unique_name("topic")), unique_name("group")
+    topic, group = made_topic(bootstrap, stranger, unique_name("topic")), unique_name("group")
     first_ms = int(time.time() * 1000) - 60_000
     seen: list[Row] = []
     for turn in range(2):
-        stranger.run("produce", world.bootstrap, topic, PARTITIONS, COUNT, "none", int(stranger.is_idempotent), first_ms + turn * COUNT)
-        seen += stranger.run("consume", world.bootstrap, topic, COUNT, group)
+        stranger.run("produce", bootstrap, topic, PARTITIONS, COUNT, "none", int(stranger.is_idempotent), first_ms + turn * COUNT)
+        seen += stranger.run("consume", bootstrap, topic, COUNT, group)
     wanted = [expected(number, first_ms + turn * COUNT) for turn in range(2) for number in range(COUNT)]
     by_time = sorted(({name: value for name, value in row.items() if name != "offset"} for row in seen), key=lambda row: row["timestamp"])
     assert by_time == wanted
@@ -105,12 +121,12 @@ def test_its_group_goes_on_where_it_was(world: World, unique_name: Callable[[str
 
 @pytest.mark.timeout(300)
 @EVERY
-def test_it_seeks_by_time_and_deletes(world: World, unique_name: Callable[[str], str], stranger: Stranger) -> None:
-    topic = made_topic(world, stranger, unique_name("topic"))
+def test_it_seeks_by_time_and_deletes(world: World, bootstrap: str, unique_name: Callable[[str], str], stranger: Stranger) -> None:
+    topic = made_topic(bootstrap, stranger, unique_name("topic"))
     first_ms = int(time.time() * 1000) - 60_000
-    stranger.run("produce", world.bootstrap, topic, PARTITIONS, COUNT, "none", 0, first_ms)
+    stranger.run("produce", bootstrap, topic, PARTITIONS, COUNT, "none", 0, first_ms)
     for asked, offset in ((first_ms, 0), (first_ms + 30, 10), (first_ms + 10 * COUNT, -1)):
-        found = {row["partition"]: row["offset"] for row in stranger.run("seek", world.bootstrap, topic, asked)}
+        found = {row["partition"]: row["offset"] for row in stranger.run("seek", bootstrap, topic, asked)}
         assert found == dict.fromkeys(range(PARTITIONS), offset)
-    stranger.run("delete", world.bootstrap, topic)
-    assert topic not in world.topics()
+    stranger.run("delete", bootstrap, topic)
+    assert topic not in world.admin(world.gateways[GATEWAY]).list_topics(timeout=30).topics
