@@ -10,7 +10,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple, Protocol
@@ -145,9 +145,10 @@ class ProduceTaker:
         connection = self._connections.get(session)
         if connection is None:
             connection = self._connections[session] = _Connection()
-        forbidden = None if connection.unchecked else self._rights.known(session, self._names(read), AclOperation.WRITE)
+        topics = self._topics(read)
+        forbidden = None if connection.unchecked else self._rights.known(session, _names(topics), AclOperation.WRITE)
         if forbidden is not None:
-            self._admit(session, connection, request, read, respond, forbidden)
+            self._admit(session, connection, request, read, respond, topics, forbidden)
             return
         connection.unchecked.append((session, request, read, respond))
         if len(connection.unchecked) == 1:
@@ -158,10 +159,10 @@ class ProduceTaker:
         while connection.unchecked:
             session, request, read, respond = connection.unchecked[0]
             try:
-                names = self._names(read)
-                forbidden = self._rights.known(session, names, AclOperation.WRITE)
+                topics = self._topics(read)
+                forbidden = self._rights.known(session, _names(topics), AclOperation.WRITE)
                 if forbidden is None:
-                    forbidden = await self._rights.forbidden(session, names, AclOperation.WRITE)
+                    forbidden = await self._rights.forbidden(session, _names(topics), AclOperation.WRITE)
             except UpstreamLost as lost:
                 LOG.info("connection=%d closed: rights not known: %s", session.connection_id, lost)
                 for _, waiting, _, close in connection.unchecked:
@@ -170,11 +171,11 @@ class ProduceTaker:
                 connection.unchecked.clear()
                 return
             connection.unchecked.popleft()
-            self._admit(session, connection, request, read, respond, forbidden)
+            self._admit(session, connection, request, read, respond, topics, forbidden)
 
-    def _names(self, read: ProduceRequest) -> list[str]:
-        """The names of a request's topics, of those that are diskless."""
-        return [topic.name for topic in map(self._topic, read.names) if topic is not None]
+    def _topics(self, read: ProduceRequest) -> list[DisklessTopic | None]:
+        """The topics of a request. One that becomes known while rights are asked for is not written: its rights were not asked for."""
+        return [self._topic(name) for name in read.names]
 
     def _topic(self, name: str | bytes) -> DisklessTopic | None:
         return self._catalogue.named(name) if isinstance(name, str) else self._catalogue.identified(name)
@@ -186,6 +187,7 @@ class ProduceTaker:
         request: IncomingRequest,
         read: ProduceRequest,
         respond: Respond,
+        topics: Sequence[DisklessTopic | None],
         forbidden: frozenset[str],
     ) -> None:
         """Check a request, and take its lawful batches into the buffer."""
@@ -212,7 +214,7 @@ class ProduceTaker:
             respond=answer,
             freed=partial(self._budget.release, len(request.data)),
         )
-        part = self._check(read, pending, forbidden)
+        part = self._check(read, pending, topics, forbidden)
         if part is None:
             pending.finish()
             return
@@ -227,7 +229,9 @@ class ProduceTaker:
         self._idle.clear()
         self._look(now_s)
 
-    def _check(self, read: ProduceRequest, pending: Pending, forbidden: frozenset[str]) -> Part | None:
+    def _check(
+        self, read: ProduceRequest, pending: Pending, topics: Sequence[DisklessTopic | None], forbidden: frozenset[str]
+    ) -> Part | None:
         """Refuse what is not lawful; return the rest, if any."""
         whole = _refusal_of_all(read)
         if whole is not None:
@@ -239,8 +243,7 @@ class ProduceTaker:
         faults: list[tuple[int, int, int, int]] = []
         bad_records: list[tuple[int, int, int]] = []
         now_ms, row = self._now_ms(), 0
-        for (_, _, _, first, stop), name in zip(read.topics, read.names, strict=True):
-            topic = self._topic(name)
+        for (_, _, _, first, stop), name, topic in zip(read.topics, read.names, topics, strict=True):
             if topic is None:
                 if read.version >= TOPIC_IDS_FROM:
                     pending.refuse(range(first, stop), _UNKNOWN_ID)
@@ -477,6 +480,10 @@ def _refuse_faults(
 
 def _unknown(topic: str) -> PartitionRefusal:
     return PartitionRefusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no such partition of a diskless topic {topic}")
+
+
+def _names(topics: Iterable[DisklessTopic | None]) -> list[str]:
+    return [topic.name for topic in topics if topic is not None]
 
 
 def _forbidden(topic: str) -> PartitionRefusal:

@@ -152,6 +152,22 @@ def test_no_request_overtakes_one_whose_rights_are_asked_for() -> None:
     run(work())
 
 
+def test_a_topic_that_becomes_known_while_rights_are_asked_for_is_not_written() -> None:
+    """Its rights were not asked for: whoever names it in time would write without any."""
+
+    async def work() -> None:
+        catalogue = FakeCatalogue()
+        new = catalogue.topics.pop()
+        world = World(catalogue=catalogue)
+        world.rights.forbidden_topics = frozenset({new.name})
+        world.rights.takes_s = 0.4
+        world.loop.call_later(0.2, catalogue.topics.append, new)
+        found = await world.client().ask(("orders", [(0, batch())]), (new.name, [(0, batch())]))
+        assert [found[name][0].code for name in ("orders", new.name)] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+    run(work())
+
+
 def test_a_connection_whose_rights_cannot_be_asked_for_ends() -> None:
     async def work() -> None:
         world = World()
