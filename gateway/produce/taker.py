@@ -66,7 +66,7 @@ class Client(CommitsFiles, Fences, Protocol):
 
 
 class CommittedFile(NamedTuple):
-    """A file of which a coordinator has accepted batches: `rows` (dtype BATCH) of those, with their base offsets."""
+    """A file of which a coordinator has accepted batches, duplicates aside: `rows` (dtype BATCH) of those, with their base offsets."""
 
     object_key: str
     rows: np.typing.NDArray[np.void]
@@ -375,18 +375,19 @@ class ProduceTaker:
         results[:, APPEND_TIME] = outcome.append_times_ms
         results[:, LOG_START] = outcome.log_start_offsets
         refusals: dict[int, PartitionRefusal] = {}
-        accepted = load.rows
         if not outcome.is_ok:
             for row in np.flatnonzero(outcome.error_codes).tolist():
                 refusals[row] = _passed_on(int(outcome.error_codes[row]), outcome.messages.get(row, ""))
                 results[row] = int(refusals[row].code), -1, -1, -1
-            accepted = load.rows[outcome.error_codes == ErrorCode.NONE]
+        # The log has a duplicate where it was first accepted, not here.
+        is_new = (outcome.error_codes == ErrorCode.NONE) & ~outcome.duplicates
+        accepted = load.rows[is_new]
         self._stats.batches += len(accepted)
         self._stats.duplicates += int(outcome.duplicates.sum())
         self._stats.size_bytes += int(accepted["size"].sum(dtype=np.int64))
         if len(accepted):
             # Readers first: what they find is theirs before the producer knows.
-            self._hooks.committed(CommittedFile(file.key, accepted, outcome.base_offsets[outcome.error_codes == ErrorCode.NONE]))
+            self._hooks.committed(CommittedFile(file.key, accepted, outcome.base_offsets[is_new]))
         for pending, batches in load.by_request():
             places = load.places[batches]
             mine = {int(load.places[row]): refusals[row] for row in batches.tolist() if row in refusals} if refusals else {}
