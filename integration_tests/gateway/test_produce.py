@@ -48,7 +48,10 @@ def stored(world: World, topic: str) -> list[StoredRecord]:
     """All records of a topic, read from the store by the service's own client."""
 
     async def read() -> list[StoredRecord]:
-        store = open_store(world.service.properties["object.store.url"])
+        prefix = "object.store.option."
+        given = world.service.properties
+        options = {name.removeprefix(prefix).replace(".", "_"): value for name, value in given.items() if name.startswith(prefix)}
+        store = open_store(given["object.store.url"], options)
         async with DisklessClient(world.service.addresses, object_store=store) as client:
             return [record async for record in client.read(topic)]
 
