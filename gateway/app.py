@@ -36,13 +36,15 @@ from gateway.brokers.connection import BrokerConnection, FindPlace
 from gateway.brokers.own import OwnConnection
 from gateway.front.apis import APIS, OWN, PARTITIONS_OF_LEADERS, RELAYED, Key, PortApis
 from gateway.front.discovery import discovery_takers
+from gateway.front.hiding import HidingTaker
 from gateway.front.relays import ListenerPorts
-from gateway.front.shadows import Shadows
 from gateway.front.sights import GatewaySights
 from gateway.front.stale import LOOKED_AT, StaleTaker
 from gateway.metrics import FRONT, PREFIX, server_samples
-from gateway.ports import DisklessTopic, Taker
+from gateway.ports import Taker
+from gateway.rooms import Rooms
 from gateway.settings import GatewaySettings
+from gateway.topics.catalogue import TopicCatalogue
 from gateway.view.members import GatewayGroup
 from gateway.view.model import Address, Gateway, RelayIds
 
@@ -51,38 +53,7 @@ LOG = logging.getLogger("gateway.app")
 DRAIN_TIMEOUT_MS: Final = 10_000
 LOOK_AT_LEADERS_S: Final = 2.0
 ASK_TIMEOUT_MS: Final = 5_000
-
-
-class ListedTopics:
-    """The diskless topics, listed each second. Implements `Catalogue`."""
-
-    def __init__(self, client: DisklessClient) -> None:
-        self._client = client
-        self._by_name: dict[str, DisklessTopic] = {}
-        self._by_id: dict[bytes, DisklessTopic] = {}
-
-    def named(self, name: str) -> DisklessTopic | None:
-        return self._by_name.get(name)
-
-    def identified(self, topic_id: bytes) -> DisklessTopic | None:
-        return self._by_id.get(topic_id)
-
-    async def refreshed(self) -> None:
-        found = await self._client.describe_topics(timeout_ms=ASK_TIMEOUT_MS)
-        topics = [
-            DisklessTopic(one.name, one.topic_id, len(one.partitions), one.settings, tuple(p.coordinator_id for p in one.partitions))
-            for one in found
-        ]
-        self._by_name = {one.name: one for one in topics}
-        self._by_id = {one.topic_id: one for one in topics}
-
-    async def follow(self) -> None:
-        while True:
-            try:
-                await self.refreshed()
-            except ServiceError as error:
-                LOG.warning("topics not listed error=%r", str(error))
-            await asyncio.sleep(1)
+RETRY_S: Final = 0.5
 
 
 class GatewayProcess:
@@ -97,18 +68,19 @@ class GatewayProcess:
         self._stale: Counter[int] = Counter()
         self._metrics = Metrics(FRONT, PREFIX)
         self._tasks: list[asyncio.Task[None]] = []
+        self._ports: list[ListenerPorts] = []
         self._me = _describe_me(settings)
         client_id = f"diskless-gateway-{settings.gateway_node_id}"
         properties = {"bootstrap.servers": ",".join(settings.bootstrap_servers), "client.id": client_id, **settings.kafka}
         self._cluster = RealCluster(properties, self._brokers_changed)
         self._client = DisklessClient(",".join(settings.coordinator_bootstrap_servers), client_id=client_id)
-        self._catalogue = ListedTopics(self._client)
+        self._catalogue = TopicCatalogue(self._client.admin)
         self._access = Access(
             settings, self._catalogue, connections_max=connections_that_fit(settings.connections_max, len(settings.listeners))
         )
         self._security = self._access.cluster
         self._own = OwnConnection(self._connect, self._cluster.any_place)
-        self._shadows = Shadows(self._catalogue, self._own)
+        self._rooms = Rooms(settings, self._client, self._catalogue, self._access.rights, self._own, pause_producers=self._pause_producers)
         self._group = GatewayGroup(
             self._me,
             group_id=settings.diskless_gateway_group_id,
@@ -123,7 +95,7 @@ class GatewayProcess:
             gateways=lambda: self._group.gateways,
             coordinators=lambda: self._places,
             catalogue=self._catalogue,
-            shadows=self._shadows,
+            shadows=self._rooms.topics.shadows,
             own_zone=settings.gateway_rack,
         )
         self._ports = self._make_ports()
@@ -159,6 +131,9 @@ class GatewayProcess:
         """Serve as soon as it is certain that this may be a gateway, and known who the others are. Raises `FatalError`."""
         await self._cluster.are_known.wait()
         await self._access.check(f"diskless-gateway-{self._me.node_id}")
+        while not await self._rooms.check_store(ASK_TIMEOUT_MS):
+            LOG.warning("the coordinator service does not say yet whether the object store is its own")
+        await self._until_listed()
         self._refuse_id_of_broker()
         await self._group.refuse_double()
         self._begin(self._group.run())
@@ -169,6 +144,15 @@ class GatewayProcess:
         self._is_serving = True
         listeners = ",".join(f"{name}://{one.host}:{one.port}" for name, one in self._me.listeners.items())
         print(f"serving gateway={self._me.node_id} listeners={listeners} http={http_address}", flush=True)
+
+    async def _until_listed(self) -> None:
+        """Wait for a first listing of topics: before it every diskless topic would seem to be classic."""
+        while True:
+            try:
+                return await self._catalogue.refreshed()
+            except ServiceError as error:
+                LOG.warning("topics not listed yet error=%r", str(error))
+            await asyncio.sleep(RETRY_S)
 
     async def _end(self, http: HttpServer | None) -> None:
         """Tell the others, serve on until clients can know of them, answer what was read, and close."""
@@ -186,18 +170,21 @@ class GatewayProcess:
         if was_serving and has_others and self._fatal is None:
             await asyncio.sleep(self._settings.gateway_drain_ms / 1000)
         await asyncio.gather(*(ports.stop(DRAIN_TIMEOUT_MS) for ports in self._ports))
+        if not await self._rooms.drain(0.0):
+            LOG.warning("files have no outcome yet: what they hold was promised to nobody")
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if http is not None:
             await http.stop()
+        await self._rooms.close()
         self._own.close()
         await self._client.close()
 
     def _begin(self, *works: Coroutine[Any, Any, None]) -> None:
         """Do work in the background; its fatal error ends the process, as does a fault of ours."""
         for work in works:
-            task = asyncio.get_running_loop().create_task(work, name=work.__name__)
+            task = asyncio.get_running_loop().create_task(work, name=getattr(work, "__name__", "work"))
             task.add_done_callback(self._ended)
             self._tasks.append(task)
 
@@ -217,10 +204,12 @@ class GatewayProcess:
         return BrokerConnection(find, self._security, f"diskless-gateway-{self._settings.gateway_node_id}", logs_in=True)
 
     def _make_ports(self) -> list[ListenerPorts]:
-        takers = self._access.rated(self._takers())
-        own_apis = PortApis(OWN, takers, [key for key in PARTITIONS_OF_LEADERS if key not in takers])
-        relay_apis = PortApis(RELAYED, (), ())
-        stale: Mapping[int, Any] = {key: StaleTaker(Key(key), self._catalogue, self._refused) for key in LOOKED_AT}
+        own, relayed = self._access.rated(self._rooms.own), dict(self._rooms.relayed)
+        for takers in (own, relayed):
+            takers[Key.DESCRIBE_CONFIGS] = HidingTaker(takers[Key.DESCRIBE_CONFIGS])
+        stale: dict[int, Taker] = {key: StaleTaker(Key(key), self._catalogue, self._refused) for key in LOOKED_AT}
+        own_apis = PortApis(OWN, own, [key for key in PARTITIONS_OF_LEADERS if key not in own])
+        relay_apis = PortApis(RELAYED, relayed, ())
         return [
             ListenerPorts(
                 listener.name,
@@ -233,15 +222,15 @@ class GatewayProcess:
                 limits=self._access.limits,
                 addresses=self._access.addresses,
                 door=self._access,
-                own=(own_apis, {**discovery_takers(self._sights, own_apis), **takers}),
-                relayed=(relay_apis, {**discovery_takers(self._sights, relay_apis), **stale}),
+                own=(own_apis, {**discovery_takers(self._sights, self._rooms.topics.creation, own_apis), **own}),
+                relayed=(relay_apis, {**discovery_takers(self._sights, self._rooms.topics.creation, relay_apis), **stale, **relayed}),
             )
             for listener in self._settings.listeners
         ]
 
-    def _takers(self) -> dict[int, Taker]:
-        """The takers of the rooms for the gateway's own node, by API key."""
-        return {}
+    def _pause_producers(self, paused: bool) -> None:
+        for ports in self._ports:
+            ports.pause_producers(paused)
 
     def _refused(self, key: Key) -> None:
         self._stale[key] += 1
@@ -303,7 +292,7 @@ class GatewayProcess:
         yield Sample("ready", (), self._readiness()[0])
         yield Sample("gateways", (), len(self._group.gateways))
         yield Sample("brokers", (), len(self._cluster.brokers))
-        yield Sample("topic_lookups_total", (), self._shadows.lookups)
+        yield Sample("topic_lookups_total", (), self._rooms.topics.shadows.lookups)
         yield Sample("group_generations_total", (), self._group.generations)
         for key in LOOKED_AT:
             yield Sample("stale_requests_total", (APIS[key].name,), self._stale[key])

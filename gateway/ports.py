@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Collection, Mapping
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from coordinator.adapters.server.contract import IncomingRequest, Respond
+from coordinator.adapters.server.contract import NO_REPLY, IncomingRequest, Respond
 from coordinator.kafka.acls import AclOperation
 from coordinator.protocol.codec import Message
 
@@ -60,10 +60,14 @@ class Session(Protocol):
     listener: str
     relayed_broker_id: int | None
     """The real broker that the client thinks it is connected to; None at the gateway's own node."""
-    upstream: Upstream
     client_id: str | None
     """Of the last request."""
     zone: str | None
+
+    @property
+    def upstream(self) -> Upstream:
+        """The connection to a broker that is this client's own."""
+
     produces_unanswered: int
     """Produce requests of this connection that have no answer yet."""
 
@@ -78,8 +82,8 @@ class Rights(Protocol):
         """Return the topics that the client may not use so. Raises `UpstreamLost`."""
 
 
-NO_ANSWER: Final = b""
-"""What a taker gives `respond` when the request gets no answer (Produce with acks=0); no body of Kafka is empty."""
+NO_ANSWER: Final = NO_REPLY
+"""What a taker gives `respond` when the request gets no answer (Produce with acks=0)."""
 
 
 class Taker(Protocol):

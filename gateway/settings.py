@@ -23,6 +23,7 @@ from coordinator.config.sections.security import ProtocolSettings, TlsSettings
 from coordinator.config.security_rules import tls_problems
 from coordinator.config.table import KeyFamily, ProcessSettings, SettingsTable
 from gateway.sections.access import AccessSettings
+from gateway.sections.data import GatewayDataSettings, GatewayTopicSettings
 from gateway.sections.essential import GatewayEssentialSettings, GatewayGroupSettings
 from gateway.view.model import RelayIds
 
@@ -53,6 +54,8 @@ FAMILIES: Final = (
 class GatewaySettings(
     GatewayEssentialSettings,
     GatewayGroupSettings,
+    GatewayTopicSettings,
+    GatewayDataSettings,
     AccessSettings,
     ProtocolSettings,
     TlsSettings,

@@ -8,9 +8,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from coordinator.adapters.server.contract import Desk, Handler, Host, IncomingRequest, Peer, Respond
 from gateway.brokers.connection import BrokerConnection
+from gateway.front.apis import Key
 from gateway.front.session import FrontSession, pass_on
 from gateway.ports import Taker
 
@@ -44,6 +46,8 @@ class Port(Handler):
         self._open_upstream = open_upstream
         self._takers = takers
         self._sessions: dict[int, FrontSession] = {}
+        self._hosts: WeakValueDictionary[int, Host] = WeakValueDictionary()
+        self._is_paused = False
 
     @property
     def sessions(self) -> int:
@@ -61,6 +65,7 @@ class Port(Handler):
 
     def open_desk(self, host: Host) -> Desk:
         """Return who takes the login of a connection."""
+        self._hosts[host.peer.connection_id] = host
         return self._door.open_desk(host, lambda peer: self.session(peer).upstream)
 
     def handle(self, request: IncomingRequest, respond: Respond) -> None:
@@ -70,8 +75,22 @@ class Port(Handler):
         taker = self._takers.get(request.api_key)
         if taker is None:
             pass_on(session, request, respond)
-        else:
-            taker.take(session, request, respond)
+            return
+        taker.take(session, request, respond)
+        if self._is_paused and request.api_key == Key.PRODUCE:
+            self._pause(session, True)
+
+    def pause_producers(self, paused: bool) -> None:
+        """Have connections whose records wait for their acknowledgement read no more, or again; so with those that send some meanwhile."""
+        self._is_paused = paused
+        for session in self._sessions.values():
+            if not paused or session.produces_unanswered:
+                self._pause(session, paused)
+
+    def _pause(self, session: FrontSession, paused: bool) -> None:
+        host = self._hosts.get(session.connection_id)
+        if host is not None:
+            host.pause(paused)
 
     def gone(self, peer: Peer) -> None:
         """End the session of a connection that came to its end."""

@@ -57,7 +57,7 @@ class ListenerPorts:
         self._own = own
         self._relayed = relayed
         self._servers: dict[int | None, Server] = {}
-        self._handler: Handler | None = None
+        self._port: Port | None = None
         self._lock = asyncio.Lock()
         self._unrelayed: set[int] = set()
 
@@ -65,12 +65,12 @@ class ListenerPorts:
         """Listen for the gateway's own node; requests end their connection until `serve`. Raises OSError."""
         await self._listen(None, port, self._cluster.any_place, *self._own)
         server = self._servers[None]
-        self._handler, server.handler = server.handler, NotYet()
+        server.handler = NotYet()
 
     def serve(self) -> None:
         """Serve requests from now on."""
-        assert self._handler is not None
-        self._servers[None].handler = self._handler
+        assert self._port is not None
+        self._servers[None].handler = self._port
 
     async def relay(self, broker_ids: Iterable[int]) -> None:
         """Open the relay ports of brokers that have none yet. Raises OSError."""
@@ -85,6 +85,11 @@ class ListenerPorts:
                         "broker not relayed broker=%d listener=%s reason='its id is not in gateway.relay.brokers=%s': clients do not see it",
                         broker_id, self.name, self._relays.text,
                     )  # fmt: skip
+
+    def pause_producers(self, paused: bool) -> None:
+        """Have connections that write to diskless topics read no more, or again."""
+        if self._port is not None:
+            self._port.pause_producers(paused)
 
     @property
     def servers(self) -> Sequence[Server]:
@@ -112,6 +117,8 @@ class ListenerPorts:
             addresses=self._addresses,
         )
         await server.start(self._host, port)
+        if broker_id is None:
+            self._port = handler
         self._servers[broker_id] = server
 
 

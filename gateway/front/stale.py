@@ -57,30 +57,30 @@ def layout(key: int, version: int) -> Layout:
     raise KeyError(key)
 
 
-class _Answer(NamedTuple):
+class _Names(NamedTuple):
+    """What kio calls the fields of a request and its answer: the topics of each, of a topic its partitions and its name."""
+
     package: str
-    topics: str
-    """The field of a request with its topics, and of each topic with its partitions and name."""
-    partitions: str
-    name: str
-    index: str
-    answer_topics: str
-    answer_partitions: str
-    answer_name: str
-    answer_index: str
+    asked: str
+    asked_rows: str
+    told: str
+    told_rows: str
+    told_index: str
+    topic: str = "name"
+    asked_index: str = "partition_index"
 
 
-_ANSWERS: Final[Mapping[int, _Answer]] = {
-    Key.PRODUCE: _Answer("produce", "topic_data", "partition_data", "name", "index", "responses", "partition_responses", "name", "index"),
-    Key.FETCH: _Answer("fetch", "topics", "partitions", "topic", "partition", "responses", "partitions", "topic", "partition_index"),
-    Key.LIST_OFFSETS: _Answer(
-        "list_offsets", "topics", "partitions", "name", "partition_index", "topics", "partitions", "name", "partition_index"
+_ANSWERS: Final[Mapping[int, _Names]] = {
+    Key.PRODUCE: _Names(
+        "produce", "topic_data", "partition_data", "responses", "partition_responses", told_index="index", asked_index="index"
     ),
-    Key.DELETE_RECORDS: _Answer(
-        "delete_records", "topics", "partitions", "name", "partition_index", "topics", "partitions", "name", "partition_index"
+    Key.FETCH: _Names(
+        "fetch", "topics", "partitions", "responses", "partitions", told_index="partition_index", topic="topic", asked_index="partition"
     ),
-    Key.OFFSET_FOR_LEADER_EPOCH: _Answer(
-        "offset_for_leader_epoch", "topics", "partitions", "topic", "partition", "topics", "partitions", "topic", "partition"
+    Key.LIST_OFFSETS: _Names("list_offsets", "topics", "partitions", "topics", "partitions", told_index="partition_index"),
+    Key.DELETE_RECORDS: _Names("delete_records", "topics", "partitions", "topics", "partitions", told_index="partition_index"),
+    Key.OFFSET_FOR_LEADER_EPOCH: _Names(
+        "offset_for_leader_epoch", "topics", "partitions", "topics", "partitions", "partition", topic="topic", asked_index="partition"
     ),
 }
 LOOKED_AT: Final = frozenset(_ANSWERS)
@@ -149,20 +149,23 @@ def refusal(key: Key, request: IncomingRequest) -> bytes:
     """Encode the answer that no partition of a request is led here. Raises `MalformedMessage`."""
     how, version = _ANSWERS[key], request.api_version
     asked: Any = decode(
-        getattr(schema_module(how.package, version, "request"), f"{APIS[key].name}Request"), request.data, request.body_offset
+        getattr(schema_module(how.package, version, "request"), f"{APIS[key].name}Request"),
+        request.data,
+        request.body_offset,
+        rest_allowed=True,
     )
     answer_type = getattr(schema_module(how.package, version, "response"), f"{APIS[key].name}Response")
-    topic_type = _inner(answer_type, how.answer_topics)
-    partition_type = _inner(topic_type, how.answer_partitions)
+    topic_type = _inner(answer_type, how.told)
+    partition_type = _inner(topic_type, how.told_rows)
     topics = []
-    for topic in getattr(asked, how.topics):
+    for topic in getattr(asked, how.asked):
         rows = tuple(
-            _blank(partition_type, **{how.answer_index: getattr(row, how.index), "error_code": ErrorCode.not_leader_or_follower})
-            for row in getattr(topic, how.partitions)
+            _blank(partition_type, **{how.told_index: getattr(row, how.asked_index), "error_code": ErrorCode.not_leader_or_follower})
+            for row in getattr(topic, how.asked_rows)
         )
-        named = {how.answer_name: getattr(topic, how.name, None), "topic_id": getattr(topic, "topic_id", None)}
-        topics.append(_blank(topic_type, **{how.answer_partitions: rows}, **named))
-    return write_answer(key, version, _blank(answer_type, **{how.answer_topics: tuple(topics)}))
+        named = {how.topic: getattr(topic, how.topic, None), "topic_id": getattr(topic, "topic_id", None)}
+        topics.append(_blank(topic_type, **{how.told_rows: rows}, **named))
+    return write_answer(key, version, _blank(answer_type, **{how.told: tuple(topics)}))
 
 
 def _inner(entity: Any, name: str) -> Any:

@@ -10,7 +10,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple, Protocol
@@ -36,7 +36,7 @@ from gateway.produce.faults import NO_TRANSACTIONS, Fault, PartitionRefusal, ref
 from gateway.produce.files import Part, by_owners, file_bytes, load_of, sorted_load
 from gateway.produce.memory import MemoryBudget
 from gateway.produce.request import Int64s, Pending, ProduceRequest
-from gateway.produce.rules import RulesOfTopics
+from gateway.produce.rules import RulesOfTopics, span_ms
 from gateway.produce.stats import ProduceStats
 from gateway.produce.uploads import upload
 from gateway.produce.wire_loops import TOPIC_IDS_FROM
@@ -81,8 +81,6 @@ class ProduceHooks:
     """A file is in the store, and will be committed: its key and its bytes, for a cache."""
     committed: Callable[[CommittedFile], None] = lambda _file: None
     """Batches were accepted: readers that wait for them may be woken."""
-    throttle_ms: Callable[[Session, int], int] = lambda _session, _size_bytes: 0
-    """Is told of a request's bytes, and returns throttle_time_ms for its answer."""
 
 
 class _Connection:
@@ -147,9 +145,10 @@ class ProduceTaker:
         connection = self._connections.get(session)
         if connection is None:
             connection = self._connections[session] = _Connection()
-        forbidden = None if connection.unchecked else self._rights.known(session, self._names(read), AclOperation.WRITE)
+        topics = self._topics(read)
+        forbidden = None if connection.unchecked else self._rights.known(session, _names(topics), AclOperation.WRITE)
         if forbidden is not None:
-            self._admit(session, connection, request, read, respond, forbidden)
+            self._admit(session, connection, request, read, respond, topics, forbidden)
             return
         connection.unchecked.append((session, request, read, respond))
         if len(connection.unchecked) == 1:
@@ -160,10 +159,10 @@ class ProduceTaker:
         while connection.unchecked:
             session, request, read, respond = connection.unchecked[0]
             try:
-                names = self._names(read)
-                forbidden = self._rights.known(session, names, AclOperation.WRITE)
+                topics = self._topics(read)
+                forbidden = self._rights.known(session, _names(topics), AclOperation.WRITE)
                 if forbidden is None:
-                    forbidden = await self._rights.forbidden(session, names, AclOperation.WRITE)
+                    forbidden = await self._rights.forbidden(session, _names(topics), AclOperation.WRITE)
             except UpstreamLost as lost:
                 LOG.info("connection=%d closed: rights not known: %s", session.connection_id, lost)
                 for _, waiting, _, close in connection.unchecked:
@@ -172,11 +171,11 @@ class ProduceTaker:
                 connection.unchecked.clear()
                 return
             connection.unchecked.popleft()
-            self._admit(session, connection, request, read, respond, forbidden)
+            self._admit(session, connection, request, read, respond, topics, forbidden)
 
-    def _names(self, read: ProduceRequest) -> list[str]:
-        """The names of a request's topics, of those that are diskless."""
-        return [topic.name for topic in map(self._topic, read.names) if topic is not None]
+    def _topics(self, read: ProduceRequest) -> list[DisklessTopic | None]:
+        """The topics of a request. One that becomes known while rights are asked for is not written: its rights were not asked for."""
+        return [self._topic(name) for name in read.names]
 
     def _topic(self, name: str | bytes) -> DisklessTopic | None:
         return self._catalogue.named(name) if isinstance(name, str) else self._catalogue.identified(name)
@@ -188,6 +187,7 @@ class ProduceTaker:
         request: IncomingRequest,
         read: ProduceRequest,
         respond: Respond,
+        topics: Sequence[DisklessTopic | None],
         forbidden: frozenset[str],
     ) -> None:
         """Check a request, and take its lawful batches into the buffer."""
@@ -205,7 +205,7 @@ class ProduceTaker:
         def answer(pending: Pending) -> None:
             if timer is not None:
                 timer.cancel()
-            self._answer(pending, session, connection, len(request.data), respond)
+            self._answer(pending, session, connection, respond)
 
         pending = Pending(
             read,
@@ -214,7 +214,7 @@ class ProduceTaker:
             respond=answer,
             freed=partial(self._budget.release, len(request.data)),
         )
-        part = self._check(read, pending, forbidden)
+        part = self._check(read, pending, topics, forbidden)
         if part is None:
             pending.finish()
             return
@@ -229,7 +229,9 @@ class ProduceTaker:
         self._idle.clear()
         self._look(now_s)
 
-    def _check(self, read: ProduceRequest, pending: Pending, forbidden: frozenset[str]) -> Part | None:
+    def _check(
+        self, read: ProduceRequest, pending: Pending, topics: Sequence[DisklessTopic | None], forbidden: frozenset[str]
+    ) -> Part | None:
         """Refuse what is not lawful; return the rest, if any."""
         whole = _refusal_of_all(read)
         if whole is not None:
@@ -241,8 +243,7 @@ class ProduceTaker:
         faults: list[tuple[int, int, int, int]] = []
         bad_records: list[tuple[int, int, int]] = []
         now_ms, row = self._now_ms(), 0
-        for (_, _, _, first, stop), name in zip(read.topics, read.names, strict=True):
-            topic = self._topic(name)
+        for (_, _, _, first, stop), name, topic in zip(read.topics, read.names, topics, strict=True):
             if topic is None:
                 if read.version >= TOPIC_IDS_FROM:
                     pending.refuse(range(first, stop), _UNKNOWN_ID)
@@ -253,7 +254,7 @@ class ProduceTaker:
                 pending.refuse(range(first, stop), _forbidden(topic.name))
                 continue
             rules = self._rules.of(topic)
-            span_ms = rules.span_ms(now_ms)
+            span = span_ms(rules, now_ms)
             partitions = min(topic.partitions, len(topic.coordinators))
             before, faulty = row, len(faults)
             row = check_batches(
@@ -265,8 +266,8 @@ class ProduceTaker:
                 topic.topic_id,
                 partitions,
                 rules.bytes_max,
-                rules.is_append_time,
-                *span_ms,
+                rules.is_log_append_time,
+                *span,
                 memoryview(rows),
                 row,
                 starts.data,
@@ -276,16 +277,17 @@ class ProduceTaker:
             )
             coordinators[before:row] = [topic.coordinators[read.spans[3 * place]] for place in places[before:row].tolist()]
             if len(faults) > faulty:
-                _refuse_faults(pending, topic.name, faults[faulty:], bad_records, span_ms)
+                _refuse_faults(pending, topic.name, faults[faulty:], bad_records, span)
                 bad_records.clear()
             if row - before + len(faults) - faulty < stop - first:
                 missing = [place for place in range(first, stop) if not 0 <= read.spans[3 * place] < partitions]
                 pending.refuse(missing, _unknown(topic.name))
         if row == 0:
             return None
-        return Part(pending, np.frombuffer(rows, BATCH, row), starts[:row], places[:row], coordinators[:row])
+        checked = np.frombuffer(rows, BATCH, row)
+        return Part(pending, checked, starts[:row], places[:row], coordinators[:row], int(checked["size"].sum(dtype=np.int64)))
 
-    def _answer(self, pending: Pending, session: Session, connection: _Connection, size_bytes: int, respond: Respond) -> None:
+    def _answer(self, pending: Pending, session: Session, connection: _Connection, respond: Respond) -> None:
         codes = pending.codes
         for code in codes:
             if code:
@@ -299,7 +301,7 @@ class ProduceTaker:
         connection.window.answered(asyncio.get_running_loop().time())
         session.produces_unanswered -= 1
         self._buffer.look_at(connection.window)
-        respond(pending.encoded(self._hooks.throttle_ms(session, size_bytes)))
+        respond(pending.encoded())
 
     # ---- files
 
@@ -474,6 +476,10 @@ def _refuse_faults(
 
 def _unknown(topic: str) -> PartitionRefusal:
     return PartitionRefusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no such partition of a diskless topic {topic}")
+
+
+def _names(topics: Iterable[DisklessTopic | None]) -> list[str]:
+    return [topic.name for topic in topics if topic is not None]
 
 
 def _forbidden(topic: str) -> PartitionRefusal:

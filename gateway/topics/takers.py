@@ -59,10 +59,10 @@ def topic_room(rule: CreationRule, catalogue: Catalogue, coordinators: Coordinat
         TopicTaker(ADD_PARTITIONS_TO_TXN, refusals.add_partitions),
         TopicTaker(SHARE_GROUP_HEARTBEAT, refusals.share_heartbeat),
     ]
-    own = [
+    of_own_node = [
         TopicTaker(SHARE_FETCH, refusals.share_fetch),
         TopicTaker(SHARE_ACKNOWLEDGE, refusals.share_acknowledge),
         TopicTaker(DESCRIBE_PRODUCERS, refusals.describe_producers),
         TopicTaker(DESCRIBE_LOG_DIRS, refusals.describe_log_dirs),
     ]
-    return TopicRoom(shadows, creation, {one.api.key: one for one in everywhere}, {one.api.key: one for one in own})
+    return TopicRoom(shadows, creation, {one.api.key: one for one in everywhere}, {one.api.key: one for one in of_own_node})

@@ -27,7 +27,7 @@ import kio.schema.sync_group.v5 as sync_group
 import kio.schema.sync_group.v5.request as sync_group_request
 from kio.schema.errors import ErrorCode
 from kio.schema.types import GroupId
-from kio.static.primitive import i32Timedelta
+from kio.static.primitive import i32, i32Timedelta
 
 from coordinator.protocol.codec import Message
 from coordinator.runtime.failures import FatalError
@@ -180,7 +180,7 @@ class GatewayGroup:
         synced = await self._ask(
             sync_group.SyncGroupRequest(
                 group_id=self._group_id,
-                generation_id=self._generation,
+                generation_id=i32(self._generation),
                 member_id=self._member_id,
                 protocol_type=PROTOCOL_TYPE,
                 protocol_name=PROTOCOL,
@@ -212,7 +212,7 @@ class GatewayGroup:
         self.has_joined.set()
 
     async def _is_in_generation(self) -> bool:
-        request = heartbeat.HeartbeatRequest(group_id=self._group_id, generation_id=self._generation, member_id=self._member_id)
+        request = heartbeat.HeartbeatRequest(group_id=self._group_id, generation_id=i32(self._generation), member_id=self._member_id)
         code = (await self._ask(request, heartbeat.HeartbeatResponse)).error_code
         if code in (ErrorCode.rebalance_in_progress, ErrorCode.illegal_generation):
             return False

@@ -39,7 +39,7 @@ def broker_properties(passwords: Mapping[str, str], **more: str) -> dict[str, st
     return {
         f"{mine}sasl.enabled.mechanisms": "SCRAM-SHA-512,PLAIN,OAUTHBEARER",
         f"{mine}plain.sasl.jaas.config": f"{JAAS}.plain.PlainLoginModule required {users};",
-        f"{mine}oauthbearer.sasl.jaas.config": f'{JAAS}.oauthbearer.OAuthBearerLoginModule required {SUBJECT};',
+        f"{mine}oauthbearer.sasl.jaas.config": f"{JAAS}.oauthbearer.OAuthBearerLoginModule required {SUBJECT};",
         "connection.failed.authentication.delay.ms": "10",
         **{key.replace("_", "."): value for key, value in more.items()},
     }
