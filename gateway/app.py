@@ -37,6 +37,7 @@ from gateway.brokers.connection import BrokerConnection, FindPlace
 from gateway.brokers.own import OwnConnection
 from gateway.front.apis import APIS, OWN, PARTITIONS_OF_LEADERS, RELAYED, Key, PortApis
 from gateway.front.discovery import discovery_takers
+from gateway.front.hiding import HidingTaker
 from gateway.front.relays import ListenerPorts
 from gateway.front.sights import GatewaySights
 from gateway.front.stale import LOOKED_AT, StaleTaker
@@ -206,7 +207,9 @@ class GatewayProcess:
         return BrokerConnection(find, self._security, f"diskless-gateway-{self._settings.gateway_node_id}", logs_in=True)
 
     def _make_ports(self) -> list[ListenerPorts]:
-        own, relayed = self._access.rated(self._rooms.own), self._rooms.relayed
+        own, relayed = self._access.rated(self._rooms.own), dict(self._rooms.relayed)
+        for takers in (own, relayed):
+            takers[Key.DESCRIBE_CONFIGS] = HidingTaker(takers[Key.DESCRIBE_CONFIGS])
         stale: dict[int, Taker] = {key: StaleTaker(Key(key), self._catalogue, self._refused) for key in LOOKED_AT}
         own_apis = PortApis(OWN, own, [key for key in PARTITIONS_OF_LEADERS if key not in own])
         relay_apis = PortApis(RELAYED, relayed, ())

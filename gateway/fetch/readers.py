@@ -25,6 +25,9 @@ class Readers:
         self._due: OrderedDict[_Due, int] = OrderedDict()
         """And for how many more of their answers enough was read ahead."""
 
+    def __len__(self) -> int:
+        return len(self._due)
+
     def bytes_ahead(self, wanted: FetchFrom, bytes_max: int) -> int:
         """How many bytes beyond those that are asked for should be found and read: none for a reader that was not expected here."""
         answers = self._due.get(_Due(wanted.partition, wanted.offset))

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from coordinator.adapters.server.contract import IncomingRequest, Respond
 from coordinator.client.model import FetchFrom, PartitionBatches, PartitionId
@@ -39,6 +39,7 @@ _AS_THEY_ARE: Final = frozenset(
     {
         ErrorCode.OFFSET_OUT_OF_RANGE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.OFFSET_NOT_AVAILABLE,
         ErrorCode.CORRUPT_MESSAGE,
         ErrorCode.KAFKA_STORAGE_ERROR,
@@ -70,15 +71,6 @@ class AnswerBytes(bytearray):
 
     def __del__(self) -> None:
         self._give()
-
-
-class _Place(NamedTuple):
-    """Where the answer of a partition belongs: the place of its topic and its own."""
-
-    topic: int
-    row: int
-    name: str
-    wanted: FetchFrom
 
 
 class FetchTaker:
@@ -118,8 +110,7 @@ class FetchTaker:
 
     async def _serve(self, session: Session, version: int, body: FetchBody, respond: Respond) -> None:
         try:
-            answer = _Answer(version, body, self._limits)
-            answer.sort(self._topics(version, body), await self._forbidden(session, version, body))
+            answer = await self._sorted(session, version, body)
             found = await self._find(answer)
             records = await self._read(answer, found)
         except UpstreamLost as lost:
@@ -135,28 +126,27 @@ class FetchTaker:
             self._stats.bytes_out += sum(map(len, records))
             respond(encode_answer(version, answer.topics, records, is_committed=body.isolation_level != 0))
 
-    def _topics(self, version: int, body: FetchBody) -> list[DisklessTopic | None]:
+    async def _sorted(self, session: Session, version: int, body: FetchBody) -> _Answer:
+        """Refuse what cannot be read. Rights are asked for the topics that are named and, by their ids, for those that exist."""
         if version >= FIRST_WITH_TOPIC_IDS:
-            return [self._catalogue.identified(topic_id) for topic_id, _ in body.topics]
-        return [self._catalogue.named(name) for name in body.names]
-
-    async def _forbidden(self, session: Session, version: int, body: FetchBody) -> frozenset[str]:
-        """The topics that the client may not read, of those that it names and, by their ids, of those that exist."""
-        names = body.names if version < FIRST_WITH_TOPIC_IDS else [one.name for one in self._topics(version, body) if one is not None]
-        if not names:
-            return frozenset()
-        known = self._rights.known(session, names, AclOperation.READ)
-        return await self._rights.forbidden(session, names, AclOperation.READ) if known is None else known
+            topics = [self._catalogue.identified(topic_id) for topic_id, _ in body.topics]
+            names = [one.name for one in topics if one is not None]
+        else:
+            names = body.names
+            topics = [self._catalogue.named(name) for name in names]
+        known = self._rights.known(session, names, AclOperation.READ) if names else frozenset[str]()
+        forbidden = await self._rights.forbidden(session, names, AclOperation.READ) if known is None else known
+        return _Answer(version, body, self._limits, topics, forbidden)
 
     async def _find(self, answer: _Answer) -> Sequence[PartitionBatches]:
         """Find batches of the partitions that can be read: more than are wanted where a reader of old data goes on."""
-        if not answer.places:
+        wanted, ahead = answer.wanted, 0
+        if not wanted:
             return ()
-        wanted, ahead = [], 0
-        for place in answer.places:
-            more = self._readers.bytes_ahead(place.wanted, self._limits.ahead_bytes_max)
-            ahead += more
-            wanted.append(place.wanted._replace(bytes_max=place.wanted.bytes_max + more) if more else place.wanted)
+        if self._readers:
+            more = [self._readers.bytes_ahead(one, self._limits.ahead_bytes_max) for one in wanted]
+            ahead = sum(more)
+            wanted = [one._replace(bytes_max=one.bytes_max + each) if each else one for one, each in zip(wanted, more, strict=True)]
         return await self._finder.find(
             wanted, min_bytes=answer.min_bytes, max_bytes=answer.max_bytes + ahead, max_wait_ms=answer.max_wait_ms
         )
@@ -164,98 +154,105 @@ class FetchTaker:
     async def _read(self, answer: _Answer, found: Sequence[PartitionBatches]) -> list[memoryview]:
         """Read what belongs into the answer; returns the records of the partitions that have some."""
         shares = self._share(answer, found)
-        size = sum(one.size_bytes for one in shares if one is not None)
-        if not size:
+        if not shares:
             answer.tell(found, shares)
             return []
+        size = sum(one.size_bytes for one in shares.values())
         await self._answers.take(size)
         out = AnswerBytes(size, self._answers.give)
-        read = [share for share in shares if share is not None]
-        await self._reader.read(read, out)
+        await self._reader.read(list(shares.values()), out)
         answer.tell(found, shares)
         view = memoryview(out)
-        return [view[one.at : one.at + one.size_bytes] for one in read if one.size_bytes]
+        return [view[one.at : one.at + one.size_bytes] for one in shares.values() if one.size_bytes]
 
-    def _share(self, answer: _Answer, found: Sequence[PartitionBatches]) -> list[Share | None]:
-        """How many of the batches found go into the answer, by partition."""
+    def _share(self, answer: _Answer, found: Sequence[PartitionBatches]) -> dict[int, Share]:
+        """How many of the batches found go into the answer, by the place of the partition among those that are wanted."""
         free = max(self._limits.answer_bytes_least, self._answers.bytes_free // 4)
-        left, is_first = min(answer.max_bytes, free), True
-        shares: list[Share | None] = []
-        for place, one in zip(answer.places, found, strict=True):
+        left = min(answer.max_bytes, free)
+        shares: dict[int, Share] = {}
+        for place, one in enumerate(found):
             if not one.batches:
-                shares.append(None)
                 continue
-            count, size = count_fitting(one.batches, min(left, place.wanted.bytes_max), is_first)
+            wanted = answer.wanted[place]
+            count, size = count_fitting(one.batches, min(left, wanted.bytes_max), not shares)
             if not count and one.batches[0].byte_size <= left:
                 # Larger than what the client wants of a partition at a time: it would never get past it.
                 count, size = 1, one.batches[0].byte_size
-            if not count:
-                shares.append(None)
-                continue
-            is_first = False
-            left -= size
-            shares.append(Share(place.name, place.wanted.partition.partition, one.batches, count, size))
-            self._readers.note(place.wanted.partition, one, count, self._reader.is_old(one.batches[0]))
+            if count:
+                left -= size
+                shares[place] = Share(answer.names[place], wanted.partition.partition, one.batches, count, size)
+                self._readers.note(wanted.partition, one, count, self._reader.is_old(one.batches[0]))
         return shares
 
 
 class _Answer:
-    """What is asked, checked, and what is told; `topics` become the answer."""
+    """What is asked, checked, and what is told. `topics` become the answer; the rest are the partitions that can be read."""
 
-    def __init__(self, version: int, body: FetchBody, limits: FetchLimits) -> None:
+    def __init__(
+        self, version: int, body: FetchBody, limits: FetchLimits, topics: Sequence[DisklessTopic | None], forbidden: frozenset[str]
+    ) -> None:
         self.topics: list[tuple[bytes, list[Told]]] = []
-        self.places: list[_Place] = []
+        self.wanted: list[FetchFrom] = []
+        self.names: list[str] = []
+        """Of the topics of those that are wanted."""
+        self._places: list[tuple[list[Told], int]] = []
         self._version = version
-        self._body = body
         self.max_bytes = max(0, min(body.max_bytes, limits.answer_bytes_max))
         self.min_bytes = max(0, min(body.min_bytes, self.max_bytes))
         self.max_wait_ms = max(0, min(body.max_wait_ms, limits.wait_ms_max))
-
-    def sort(self, topics: Sequence[DisklessTopic | None], forbidden: frozenset[str]) -> None:
-        """Refuse what cannot be read, and place the rest."""
-        for number, ((asked_name, rows), topic) in enumerate(zip(self._body.topics, topics, strict=True)):
-            name = topic.name if topic is not None else "" if self._version >= FIRST_WITH_TOPIC_IDS else self._body.names[number]
+        is_follower = body.replica_id >= 0
+        for number, ((asked_name, rows), topic) in enumerate(zip(body.topics, topics, strict=True)):
             told: list[Told] = []
-            for place, asked in enumerate(rows):
-                error = self._refusal(asked, name, topic, forbidden)
-                told.append((asked[0], self._code(error), _UNKNOWN, _UNKNOWN, 0))
-                if topic is not None and error is ErrorCode.NONE:
-                    index, _, offset, bytes_max = asked
-                    wanted = FetchFrom(PartitionId(topic.topic_id, index), offset, max(0, min(bytes_max, self.max_bytes)))
-                    self.places.append(_Place(number, place, name, wanted))
             self.topics.append((asked_name, told))
+            name = topic.name if topic is not None else body.names[number] if body.names else ""
+            # Followers need a right to the cluster, which the gateway gives nobody.
+            error = self._error(topic, is_denied=name in forbidden or is_follower)
+            for asked in rows:
+                if topic is None or error is not ErrorCode.NONE:
+                    told.append(self._refused(asked[0], error))
+                else:
+                    self._place(topic, asked, told)
 
-    def tell(self, found: Sequence[PartitionBatches], shares: Sequence[Share | None]) -> None:
-        """Put down what was found of the partitions, and what could be read of that."""
-        for place, one, share in zip(self.places, found, shares, strict=True):
-            index = place.wanted.partition.partition
-            error = one.error if one.error is not ErrorCode.NONE or share is None or share.count else share.error
-            if error is ErrorCode.NONE:
-                told = (index, 0, one.high_watermark, one.log_start_offset, 0 if share is None else share.size_bytes)
-            else:
-                told = (index, self._code(error), _UNKNOWN, _UNKNOWN, 0)
-            self.topics[place.topic][1][place.row] = told
-
-    def _refusal(self, asked: Asked, name: str, topic: DisklessTopic | None, forbidden: frozenset[str]) -> ErrorCode:
+    def _error(self, topic: DisklessTopic | None, *, is_denied: bool) -> ErrorCode:
+        """The error of all partitions of a topic."""
         if topic is None and self._version >= FIRST_WITH_TOPIC_IDS:
             return ErrorCode.UNKNOWN_TOPIC_ID
-        if name in forbidden or self._body.replica_id >= 0:  # followers need a right to the cluster, which the gateway gives nobody
+        if is_denied:
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        if topic is None or not 0 <= asked[0] < topic.partitions:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if asked[1] > _LEADER_EPOCH:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else ErrorCode.NONE
+
+    def _place(self, topic: DisklessTopic, asked: Asked, told: list[Told]) -> None:
+        index, leader_epoch, offset, bytes_max = asked
+        if not 0 <= index < topic.partitions:
+            told.append(self._refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        elif leader_epoch > _LEADER_EPOCH:
             self.max_wait_ms = 0
-            return ErrorCode.UNKNOWN_LEADER_EPOCH
-        return ErrorCode.NONE
+            told.append(self._refused(index, ErrorCode.UNKNOWN_LEADER_EPOCH))
+        else:
+            self._places.append((told, len(told)))
+            self.wanted.append(FetchFrom(PartitionId(topic.topic_id, index), offset, max(0, min(bytes_max, self.max_bytes))))
+            self.names.append(topic.name)
+            told.append((index, 0, _UNKNOWN, _UNKNOWN, 0))
+
+    def tell(self, found: Sequence[PartitionBatches], shares: Mapping[int, Share]) -> None:
+        """Put down what was found of the partitions that are wanted, and what could be read of that."""
+        for place, ((told, row), one) in enumerate(zip(self._places, found, strict=True)):
+            index = told[row][0]
+            share, error = shares.get(place), one.error
+            if share is not None and not share.count:
+                error = share.error
+            if error is ErrorCode.NONE:
+                told[row] = (index, 0, one.high_watermark, one.log_start_offset, 0 if share is None else share.size_bytes)
+            else:
+                told[row] = self._refused(index, error)
+
+    def _refused(self, index: int, error: ErrorCode) -> Told:
+        return index, self._code(error), _UNKNOWN, _UNKNOWN, 0
 
     def _code(self, error: ErrorCode) -> int:
         """An error as a consumer of this version understands it: some end with an exception at codes that brokers never answer."""
-        if error is ErrorCode.NONE:
-            return 0
         if error is ErrorCode.UNKNOWN_TOPIC_ID and self._version < FIRST_WITH_TOPIC_IDS:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if error in _HEALING or (error is ErrorCode.KAFKA_STORAGE_ERROR and self._version < _FIRST_WITH_STORAGE_ERRORS):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if error in _AS_THEY_ARE or error is ErrorCode.UNKNOWN_TOPIC_ID:
-            return error
-        return ErrorCode.UNKNOWN_SERVER_ERROR
+        return error if error in _AS_THEY_ARE else ErrorCode.UNKNOWN_SERVER_ERROR

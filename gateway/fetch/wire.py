@@ -1,7 +1,8 @@
 """Kafka's Fetch, versions 4 to 17, as the gateway reads and writes it: plain tuples, and records that are not copied.
 
 The loops over bytes are `request_loops.py` and `answer_loops.py`. A request that is not of the plain form goes to the general codec.
-Invariant: values read here, and bytes made here, are those of the general codec for kio's classes.
+Invariant: values read here, and bytes made here, are those of the general codec for kio's classes; what no one uses, such as the rack, is
+read past.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -26,10 +27,7 @@ class Part(NamedTuple):
     starts: Int64s
     places: Int64s
     coordinators: Int64s
-
-    @property
-    def size_bytes(self) -> int:
-        return int(self.rows["size"].sum(dtype=np.int64))
+    size_bytes: int
 
     def cut(self, bytes_max: int, batches_max: int) -> Iterator[Part]:
         """Yield the part in pieces that are no larger, or have one batch."""
@@ -41,9 +39,9 @@ class Part(NamedTuple):
         while first < len(self.rows):
             stop = int(np.searchsorted(ends, before + bytes_max, "right"))
             stop = min(max(stop, first + 1), first + batches_max)
-            cut = slice(first, stop)
-            yield Part(self.pending, self.rows[cut], self.starts[cut], self.places[cut], self.coordinators[cut])
-            first, before = stop, int(ends[stop - 1])
+            cut, end = slice(first, stop), int(ends[stop - 1])
+            yield Part(self.pending, self.rows[cut], self.starts[cut], self.places[cut], self.coordinators[cut], end - before)
+            first, before = stop, end
 
 
 class Load(NamedTuple):
@@ -64,10 +62,9 @@ class Load(NamedTuple):
         """Yield the requests with the indexes of their batches, ascending."""
         order = np.argsort(self.of_part, kind="stable")
         numbers = self.of_part[order]
-        cuts = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
-        for batches in np.split(order, cuts):
-            if len(batches):
-                yield self.pendings[self.of_part[batches[0]]], batches
+        starts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
+        for first, stop in pairwise([*starts, len(order)]):
+            yield self.pendings[numbers[first]], order[first:stop]
 
 
 def load_of(parts: Sequence[Part]) -> Load:

@@ -122,7 +122,7 @@ class Pending:
         """The error codes of the partitions that have a result, in order."""
         return [code for code in self.results[:, CODE].tolist() if code != UNDECIDED]
 
-    def encoded(self, throttle_ms: int) -> bytes:
+    def encoded(self, throttle_ms: int = 0) -> bytes:
         """The body of the answer."""
         request, tails = self.request, dict[int, bytes]()
         if request.version >= MESSAGES_FROM and self._refusals:

@@ -1,58 +1,33 @@
-"""The rules that a topic's settings make for the batches written to it."""
+"""The rules that the settings of topics make for batches (`coordinator.kafka.topic_configs`), kept while they stay the same."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
-from coordinator.kafka.timestamps import AFTER_MAX_MS
-from coordinator.kafka.topic_configs import TIMESTAMP_AFTER_MAX_MS
+from coordinator.kafka.topic_configs import MessageRules, message_rules
 from gateway.ports import DisklessTopic
 
+_KEPT_MAX: Final = 100_000
 _INT64_MAX: Final = 2**63 - 1
-MESSAGE_BYTES_MAX: Final = 1_048_588
-"""Kafka's default of `max.message.bytes`."""
 
 
-class TopicRules(NamedTuple):
-    """See Kafka's settings of topics of the same names."""
-
-    bytes_max: int
-    is_append_time: bool
-    before_max_ms: int
-    after_max_ms: int
-
-    def span_ms(self, now_ms: int) -> tuple[int, int]:
-        """The earliest and the latest timestamp that a record may have."""
-        return max(now_ms - self.before_max_ms, -_INT64_MAX), min(now_ms + self.after_max_ms, _INT64_MAX)
-
-
-def rules_of(settings: Mapping[str, str]) -> TopicRules:
-    """Read the rules; what is not set has Kafka's default."""
-    return TopicRules(
-        bytes_max=_number(settings, "max.message.bytes", MESSAGE_BYTES_MAX),
-        is_append_time=settings.get("message.timestamp.type") == "LogAppendTime",
-        before_max_ms=_number(settings, "message.timestamp.before.max.ms", _INT64_MAX),
-        after_max_ms=_number(settings, TIMESTAMP_AFTER_MAX_MS, AFTER_MAX_MS),
-    )
-
-
-def _number(settings: Mapping[str, str], name: str, default: int) -> int:
-    value = settings.get(name, "")
-    return int(value) if value.isdecimal() and value.isascii() else default
+def span_ms(rules: MessageRules, now_ms: int) -> tuple[int, int]:
+    """Return the earliest and the latest timestamp that a record may have."""
+    return max(now_ms - rules.before_max_ms, -_INT64_MAX), min(now_ms + rules.after_max_ms, _INT64_MAX)
 
 
 class RulesOfTopics:
     """Keeps the rules of topics as long as their settings are the same object."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, tuple[Mapping[str, str], TopicRules]] = {}
+        self._known: dict[bytes, tuple[Mapping[str, str], MessageRules]] = {}
 
-    def of(self, topic: DisklessTopic) -> TopicRules:
+    def of(self, topic: DisklessTopic) -> MessageRules:
         """The rules of a topic."""
         found = self._known.get(topic.topic_id)
         if found is None or found[0] is not topic.settings:
-            if len(self._known) > 100_000:
+            if len(self._known) >= _KEPT_MAX:
                 self._known.clear()  # topics come and go; the rules are read again
-            found = self._known[topic.topic_id] = topic.settings, rules_of(topic.settings)
+            found = self._known[topic.topic_id] = topic.settings, message_rules(topic.settings)
         return found[1]

@@ -36,7 +36,7 @@ from gateway.produce.faults import NO_TRANSACTIONS, Fault, PartitionRefusal, ref
 from gateway.produce.files import Part, by_owners, file_bytes, load_of, sorted_load
 from gateway.produce.memory import MemoryBudget
 from gateway.produce.request import Int64s, Pending, ProduceRequest
-from gateway.produce.rules import RulesOfTopics
+from gateway.produce.rules import RulesOfTopics, span_ms
 from gateway.produce.stats import ProduceStats
 from gateway.produce.uploads import upload
 from gateway.produce.wire_loops import TOPIC_IDS_FROM
@@ -81,8 +81,6 @@ class ProduceHooks:
     """A file is in the store, and will be committed: its key and its bytes, for a cache."""
     committed: Callable[[CommittedFile], None] = lambda _file: None
     """Batches were accepted: readers that wait for them may be woken."""
-    throttle_ms: Callable[[Session, int], int] = lambda _session, _size_bytes: 0
-    """Is told of a request's bytes, and returns throttle_time_ms for its answer."""
 
 
 class _Connection:
@@ -207,7 +205,7 @@ class ProduceTaker:
         def answer(pending: Pending) -> None:
             if timer is not None:
                 timer.cancel()
-            self._answer(pending, session, connection, len(request.data), respond)
+            self._answer(pending, session, connection, respond)
 
         pending = Pending(
             read,
@@ -256,7 +254,7 @@ class ProduceTaker:
                 pending.refuse(range(first, stop), _forbidden(topic.name))
                 continue
             rules = self._rules.of(topic)
-            span_ms = rules.span_ms(now_ms)
+            span = span_ms(rules, now_ms)
             partitions = min(topic.partitions, len(topic.coordinators))
             before, faulty = row, len(faults)
             row = check_batches(
@@ -268,8 +266,8 @@ class ProduceTaker:
                 topic.topic_id,
                 partitions,
                 rules.bytes_max,
-                rules.is_append_time,
-                *span_ms,
+                rules.is_log_append_time,
+                *span,
                 memoryview(rows),
                 row,
                 starts.data,
@@ -279,16 +277,17 @@ class ProduceTaker:
             )
             coordinators[before:row] = [topic.coordinators[read.spans[3 * place]] for place in places[before:row].tolist()]
             if len(faults) > faulty:
-                _refuse_faults(pending, topic.name, faults[faulty:], bad_records, span_ms)
+                _refuse_faults(pending, topic.name, faults[faulty:], bad_records, span)
                 bad_records.clear()
             if row - before + len(faults) - faulty < stop - first:
                 missing = [place for place in range(first, stop) if not 0 <= read.spans[3 * place] < partitions]
                 pending.refuse(missing, _unknown(topic.name))
         if row == 0:
             return None
-        return Part(pending, np.frombuffer(rows, BATCH, row), starts[:row], places[:row], coordinators[:row])
+        checked = np.frombuffer(rows, BATCH, row)
+        return Part(pending, checked, starts[:row], places[:row], coordinators[:row], int(checked["size"].sum(dtype=np.int64)))
 
-    def _answer(self, pending: Pending, session: Session, connection: _Connection, size_bytes: int, respond: Respond) -> None:
+    def _answer(self, pending: Pending, session: Session, connection: _Connection, respond: Respond) -> None:
         codes = pending.codes
         for code in codes:
             if code:
@@ -302,7 +301,7 @@ class ProduceTaker:
         connection.window.answered(asyncio.get_running_loop().time())
         session.produces_unanswered -= 1
         self._buffer.look_at(connection.window)
-        respond(pending.encoded(self._hooks.throttle_ms(session, size_bytes)))
+        respond(pending.encoded())
 
     # ---- files
 

@@ -147,28 +147,34 @@ class TopicChanges:
         def row(name: str, code: ErrorCode, text: str | None) -> Any:
             return module.CreatePartitionsTopicResult(name=TopicName(name), error_code=code, error_message=text)
 
-        half = [one for one in asked.topics if _is_half_grown(one, found) and not asked.validate_only]
-        allowed = await permitted(session, {str(one.name) for one in half}, AclOperation.ALTER) if half else frozenset()
         for one in asked.topics:
             name = str(one.name)
             if (why_not := found.why_not(name)) is not None:
                 rows[name] = row(name, ErrorCode.request_timed_out, why_not)
-            elif one in half:
-                is_allowed = name in allowed
-                rows[name] = row(name, ErrorCode.none if is_allowed else ErrorCode.topic_authorization_failed, None)
         sent = tuple(one for one in asked.topics if str(one.name) not in rows)
         if sent:
             told = await session.upstream.ask(replace(asked, topics=sent), CREATE_PARTITIONS.answer_type(request.api_version))
             rows |= {str(one.name): one for one in told.results}
         for one in asked.topics:
             name = str(one.name)
-            if name in found.diskless and not asked.validate_only and name in rows and rows[name].error_code is ErrorCode.none:
-                failed = await self._grow_ours(found.diskless[name], int(one.count), _timeout_ms(asked))
-                if failed is not None:
-                    rows[name] = row(name, *failed)
+            if name not in found.diskless or asked.validate_only or name not in rows:
+                continue
+            topic, count, told = found.diskless[name], int(one.count), rows[name].error_code
+            if told is ErrorCode.none or (told is ErrorCode.invalid_partitions and await self._is_half_grown(topic, count)):
+                failed = await self._grow_ours(topic, count, _timeout_ms(asked))
+                rows[name] = row(name, *(failed or (ErrorCode.none, None)))
         await self._see()
         results = tuple(rows[name] for name in dict.fromkeys(str(one.name) for one in asked.topics) if name in rows)
         return encoded(made(module.CreatePartitionsResponse, throttle_time=NOW, results=results))
+
+    async def _is_half_grown(self, topic: DisklessTopic, count: int) -> bool:
+        """Whether Kafka, which refuses so many partitions, has them already, and the coordinators have fewer."""
+        if topic.partitions >= count:
+            return False
+        found = await self._shadows.known_topics(
+            [topic.name], are_new=lambda found: topic.name in found and found[topic.name].partitions >= count
+        )
+        return topic.name in found and found[topic.name].partitions == count
 
     async def _grow_ours(self, topic: DisklessTopic, count: int, timeout_ms: int) -> tuple[ErrorCode, str] | None:
         """Grow a topic at the coordinators; return why it is not grown."""
@@ -186,12 +192,6 @@ class TopicChanges:
             await self._catalogue.refreshed()
         except ServiceError as error:
             LOG.info("topics not listed after a change error=%r", str(error))
-
-
-def _is_half_grown(asked: Any, found: Sorted) -> bool:
-    """Whether Kafka has the wanted partitions already, and the coordinators have fewer."""
-    topic = found.diskless.get(str(asked.name))
-    return topic is not None and topic.partitions < int(asked.count) == found.in_kafka[topic.name].partitions
 
 
 def _deleted(state: Any, code: ErrorCode, message: str | None) -> Any:

@@ -105,7 +105,7 @@ class Creation:
             return await self._finish(session, row, topic_id, partitions, settings, deadline_s, is_new=True)
         if row.error_code is not ErrorCode.topic_already_exists:
             return row
-        sorted_out = await self._shadows.sort_out([name])
+        sorted_out = await self._shadows.sort_out([name], all_exist=True)
         found = sorted_out.in_kafka.get(name)
         if found is None or name not in sorted_out.half:
             return row
@@ -127,8 +127,8 @@ class Creation:
 
     async def _known(self, name: str, topic_id: bytes) -> int | None:
         """The number of partitions that Kafka chose for a topic."""
-        found = (await self._shadows.topics([name])).get(name)
-        return found.partitions if found is not None and found.topic_id == topic_id else None
+        found = await self._shadows.known_topics([name], are_new=lambda found: name in found and found[name].topic_id == topic_id)
+        return found[name].partitions if name in found and found[name].topic_id == topic_id else None
 
     async def _finish(
         self, session: Session, row: Any, topic_id: bytes, partitions: int, settings: Mapping[str, str], deadline_s: float, *, is_new: bool

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
@@ -108,22 +108,28 @@ class Shadows:
                         found[str(one.name)] = KafkaTopic(str(one.name), one.topic_id.bytes, len(one.partitions))
         return found
 
-    async def sort_out(self, names: Collection[str] = (), ids: Collection[bytes] = ()) -> Sorted:
-        """Tell which of the topics are diskless, joined by id. Raises `UpstreamLost`."""
-        found = await self._spread(names, ids)
+    async def sort_out(self, names: Collection[str] = (), ids: Collection[bytes] = (), *, all_exist: bool = False) -> Sorted:
+        """Tell which of the topics are diskless, joined by id; Kafka has said that they exist if `all_exist`. Raises `UpstreamLost`."""
+        found = await self.known_topics(names, ids, lambda found: not all_exist or all(name in found for name in names))
         judged = await self._judge([(one.name, one.topic_id) for one in found.values()])
         diskless = {one.name: topic for one in found.values() if (topic := self._catalogue.identified(one.topic_id)) is not None}
         half = frozenset(one.name for one in found.values() if one.topic_id in judged.half)
         return Sorted(diskless, half, frozenset(one.name for one in found.values() if one.topic_id in judged.undecided), found)
 
-    async def _spread(self, names: Collection[str], ids: Collection[bytes]) -> dict[str, KafkaTopic]:
-        """What Kafka has of topics, once the broker had the time to learn of those that the catalogue has."""
+    async def known_topics(
+        self, names: Collection[str], ids: Collection[bytes] = (), are_new: Callable[[Mapping[str, KafkaTopic]], bool] = lambda _: True
+    ) -> dict[str, KafkaTopic]:
+        """Return what Kafka has of topics, once the broker had the time to learn of those that the catalogue has.
+
+        So it is with whatever else must be in the answer before `are_new` is true. Raises `UpstreamLost`.
+        """
         until_s = asyncio.get_running_loop().time() + SPREAD_S
         wanted = [topic for topic in (*map(self._catalogue.named, names), *map(self._catalogue.identified, ids)) if topic is not None]
         while True:
             found = await self.topics(names, ids)
             known = {one.topic_id for one in found.values()}
-            if all(one.topic_id in known for one in wanted) or asyncio.get_running_loop().time() >= until_s:
+            has_all = all(one.topic_id in known for one in wanted) and are_new(found)
+            if has_all or asyncio.get_running_loop().time() >= until_s:
                 return found
             await asyncio.sleep(SPREAD_PAUSE_S)
 

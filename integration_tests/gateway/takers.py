@@ -66,6 +66,11 @@ class GatewayTopics:
         self.catalogue = TopicCatalogue(coordinators)
         self.room: TopicRoom = topic_room(CreationRule(rule), self.catalogue, coordinators, self.own)
 
+    def close(self) -> None:
+        """End both connections."""
+        self.own.close()
+        self.session.upstream.close()
+
     async def ask(self, api: Api, request: Any) -> Any:
         """Ask as a client does; the answer has the version of the request."""
         version = int(request.__version__)
@@ -155,5 +160,4 @@ async def gateway_topics(
         try:
             yield topics, client
         finally:
-            topics.own.close()
-            topics.session.upstream.close()
+            topics.close()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from cli.options import COUNT, confirm, dry_run_option, output_option, server_option, timeout_option, yes_option
+from cli.options import COUNT, confirm, dry_run_option, kafka_options, output_option, server_option, timeout_option, yes_option
 from cli.output import print_fields, print_rows, say
 
 if TYPE_CHECKING:
+    from cli.kafka.shadows import ShadowTopics
     from coordinator.client.client import DisklessClient
     from coordinator.client.model import TopicDescription
 
@@ -24,6 +26,13 @@ settings_option = click.option(
     metavar="KEY=VALUE",
     help="A setting of the topic, as Kafka names it: retention.ms, retention.bytes, max.message.bytes, message.timestamp.type,"
     " message.timestamp.before.max.ms, message.timestamp.after.max.ms. Repeatable.",
+)
+
+shadow_option = click.option(
+    "--kafka-bootstrap-server",
+    "kafka_server",
+    metavar="HOST:PORT[,..]",
+    help="Kafka brokers, to do the same to the topic's shadow there, by which gateways show it to Kafka's clients.",
 )
 
 
@@ -42,6 +51,8 @@ def topics() -> None:
 )
 @click.option("--if-not-exists", is_flag=True, help="Succeed when a topic of this name exists already, and leave it as it is.")
 @server_option
+@shadow_option
+@kafka_options
 @timeout_option
 @output_option
 def create(
@@ -52,13 +63,17 @@ def create(
     classic_pending: bool,
     if_not_exists: bool,
     bootstrap_server: str,
+    kafka_server: str | None,
+    command_config: Path | None,
+    command_properties: Sequence[str],
     timeout_s: float,
     output: str,
 ) -> None:
     """Create a topic.
 
     Status 0 once every coordinator that owns a partition has it; it has its settings from the first moment. With the --topic-id of
-    an earlier attempt it may be repeated safely; after a time-out (status 6) the creation goes on.
+    an earlier attempt it may be repeated safely; after a time-out (status 6) the creation goes on. With --kafka-bootstrap-server the shadow
+    comes first, and the topic gets its id: repeating finishes what was cut off.
 
     Examples: `diskless topics create orders --partitions 12 --bootstrap-server localhost:9192`,
     `diskless topics create orders --config retention.ms=604800000 --if-not-exists --bootstrap-server localhost:9192 -o json`
@@ -67,13 +82,64 @@ def create(
     from cli.service import run
     from coordinator.kafka.names import parse_topic_id
 
+    own = _parsed(settings)
+    shadows = _shadows(kafka_server, command_config, command_properties, timeout_s)
+    if shadows is not None and (topic_id is not None or classic_pending):
+        raise Failed("--kafka-bootstrap-server: Kafka gives the id of a new topic; leave out --topic-id and --classic-pending", Exit.USAGE)
     try:
         wanted = new_topic_id() if topic_id is None else parse_topic_id(topic_id)
     except ValueError as error:
         raise Failed(f"--topic-id: {error}", Exit.USAGE) from error
-    own = _parsed(settings)
+    if shadows is not None:
+        wanted = _made_shadow(shadows, name, partitions, own, bootstrap_server, timeout_s, if_not_exists=if_not_exists)
     created = run(_create(name, wanted, partitions, own, classic_pending, if_not_exists, bootstrap_server, timeout_s))
     print_fields({**_summary(created), "partitions": len(created.partitions)}, output)
+
+
+def _shadows(
+    kafka_server: str | None, command_config: Path | None, command_properties: Sequence[str], timeout_s: float
+) -> ShadowTopics | None:
+    """The shadows of the Kafka that was given; None without one."""
+    if kafka_server is None:
+        return None
+    from cli.kafka.cluster import find_kafka_place
+    from cli.kafka.shadows import ShadowTopics
+
+    return ShadowTopics(find_kafka_place(kafka_server, None, None, command_config, command_properties), timeout_s)
+
+
+def _made_shadow(
+    shadows: ShadowTopics,
+    name: str,
+    partitions: int,
+    settings: Mapping[str, str],
+    bootstrap_server: str,
+    timeout_s: float,
+    *,
+    if_not_exists: bool,
+) -> bytes:
+    """Create the shadow of a topic; return its id. What the service would refuse is refused before Kafka is asked for anything."""
+    from cli.outcome import Exit, Failed
+    from cli.service import run
+    from coordinator.kafka.names import illegal_topic_name, why_classic
+    from coordinator.kafka.topic_configs import illegal_topic_config
+
+    faults = [illegal_topic_name(name), why_classic(name), *(illegal_topic_config(key, value) for key, value in settings.items())]
+    for fault in faults:
+        if fault is not None:
+            raise Failed(fault, Exit.USAGE)
+    listed = next((one for one in run(_list(bootstrap_server, timeout_s)) if one.name == name), None)
+    if listed is None:
+        return shadows.create(name, partitions)
+    there = shadows.find(name)
+    if if_not_exists:
+        return new_topic_id()  # with which the service says that the topic exists, and leaves it as it is
+    if there is None or there.topic_id != listed.topic_id:
+        raise Failed(f"topic {name} exists without a shadow in Kafka: Kafka gives new topics ids of its own; delete it first")
+    if len(listed.partitions) != partitions:
+        text = f"topic {name} exists with {len(listed.partitions)} partitions; `diskless topics alter` changes their number"
+        raise Failed(text)
+    return listed.topic_id
 
 
 def _parsed(settings: Sequence[str]) -> dict[str, str]:
@@ -140,9 +206,19 @@ async def _place(
 @settings_option
 @click.option("--delete-config", "deleted", multiple=True, metavar="KEY", help="A setting that the service shall decide. Repeatable.")
 @server_option
+@shadow_option
+@kafka_options
 @timeout_option
 def alter(
-    topic: str, partitions: int | None, settings: Sequence[str], deleted: Sequence[str], bootstrap_server: str, timeout_s: float
+    topic: str,
+    partitions: int | None,
+    settings: Sequence[str],
+    deleted: Sequence[str],
+    bootstrap_server: str,
+    kafka_server: str | None,
+    command_config: Path | None,
+    command_properties: Sequence[str],
+    timeout_s: float,
 ) -> None:
     """Change the settings of a topic, or give it more partitions.
 
@@ -162,13 +238,21 @@ def alter(
     changes |= dict.fromkeys(deleted)
     if partitions is None and not changes:
         raise Failed("nothing to change; give --partitions, --config or --delete-config", Exit.USAGE)
-    altered = run(_alter(topic, partitions, changes, bootstrap_server, timeout_s))
+    shadows = _shadows(kafka_server, command_config, command_properties, timeout_s)
+    altered = run(_alter(topic, partitions, changes, bootstrap_server, shadows, timeout_s))
     say(f"topic {altered.name} has {len(altered.partitions)} partitions and settings of its own: {_settings(altered) or 'none'}")
 
 
 async def _alter(
-    topic: str, partitions: int | None, changes: Mapping[str, str | None], bootstrap_server: str, timeout_s: float
+    topic: str,
+    partitions: int | None,
+    changes: Mapping[str, str | None],
+    bootstrap_server: str,
+    shadows: ShadowTopics | None,
+    timeout_s: float,
 ) -> TopicDescription:
+    import asyncio
+
     from cli.service import find_topic, milliseconds, open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
@@ -176,6 +260,8 @@ async def _alter(
         if changes:
             await client.admin.alter_topic(found.name, changes, timeout_ms=milliseconds(timeout_s))
         if partitions is not None:
+            if shadows is not None:  # first, so that no gateway shows partitions that Kafka does not have
+                await asyncio.to_thread(shadows.grow, found.name, found.topic_id, partitions)
             await _place(client, found.name, partitions, found.topic_id, timeout_s)
         return await find_topic(client, found.name, timeout_s)
 
@@ -185,8 +271,19 @@ async def _alter(
 @dry_run_option
 @yes_option
 @server_option
+@shadow_option
+@kafka_options
 @timeout_option
-def delete(topic: Sequence[str], dry_run: bool, yes: bool, bootstrap_server: str, timeout_s: float) -> None:
+def delete(
+    topic: Sequence[str],
+    dry_run: bool,
+    yes: bool,
+    bootstrap_server: str,
+    kafka_server: str | None,
+    command_config: Path | None,
+    command_properties: Sequence[str],
+    timeout_s: float,
+) -> None:
     """Delete topics with all their data.
 
     TOPIC is a name or an id. The deletion cannot be undone: an id that was deleted never comes back. Status 0 once every
@@ -197,10 +294,15 @@ def delete(topic: Sequence[str], dry_run: bool, yes: bool, bootstrap_server: str
     """
     from cli.service import run
 
-    run(_delete(topic, dry_run, yes, bootstrap_server, timeout_s))
+    shadows = _shadows(kafka_server, command_config, command_properties, timeout_s)
+    run(_delete(topic, dry_run, yes, bootstrap_server, shadows, timeout_s))
 
 
-async def _delete(wanted: Sequence[str], dry_run: bool, yes: bool, bootstrap_server: str, timeout_s: float) -> None:
+async def _delete(
+    wanted: Sequence[str], dry_run: bool, yes: bool, bootstrap_server: str, shadows: ShadowTopics | None, timeout_s: float
+) -> None:
+    import asyncio
+
     from cli.service import find_topic, milliseconds, open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
@@ -215,6 +317,9 @@ async def _delete(wanted: Sequence[str], dry_run: bool, yes: bool, bootstrap_ser
         for topic in found:
             await client.admin.delete_topic(topic.topic_id, timeout_ms=milliseconds(timeout_s))
             say(f"topic {topic.name} is deleted")
+            if shadows is not None:
+                was_there = await asyncio.to_thread(shadows.delete, topic.name, topic.topic_id)
+                say(f"its shadow in Kafka is {'deleted' if was_there else 'not there'}")
 
 
 @topics.command("list")

@@ -15,7 +15,7 @@ from gateway.ports import NO_ANSWER, UpstreamLost
 from gateway.produce.buffer import BufferLimits
 from records.record_batch import ProducerSequence, Record, encode_batch, parse_headers
 from simulation.fakes.objects import StoreFault
-from tests.gateway.produce.kio_produce import ID_VERSIONS, VERSIONS, Result, batch, decode_answer
+from tests.gateway.produce.kio_produce import ID_VERSIONS, VERSIONS, Result, batch
 from tests.gateway.produce.world import ORDERS, OTHERS, START_MS, FakeCatalogue, World, every, results, run
 
 LIMITS = BufferLimits(buffer_bytes=100_000, buffer_ms=250, file_gap_ms=25, files_per_second_max=40, batches_max=50)
@@ -241,17 +241,6 @@ def test_a_malformed_request_is_raised_and_held_by_nobody() -> None:
         with pytest.raises(MalformedMessage):
             world.client().send_body(b"\0\0")
         assert world.budget.bytes_held == 0
-
-    run(work())
-
-
-def test_throttle_time_is_in_the_answer() -> None:
-    async def work() -> None:
-        world = World()
-        world.throttle_ms = 123
-        body = await world.client().send(("orders", [(0, batch())]))
-        assert body is not None
-        assert decode_answer(12, body)[1] == 123
 
     run(work())
 

@@ -212,7 +212,6 @@ class World:
         self.pauses: list[bool] = []
         self.budget = MemoryBudget(memory, changed=self.pauses.append)
         self.stats = ProduceStats()
-        self.throttle_ms = 0
         self.taker = ProduceTaker(
             catalogue or FakeCatalogue(),
             self.rights,
@@ -224,7 +223,6 @@ class World:
             hooks=ProduceHooks(
                 stored=lambda key, data: self.stored.append((key, data)),
                 committed=self.committed.append,
-                throttle_ms=lambda _session, _size: self.throttle_ms,
             ),
             now_ms=self.now_ms,
         )
