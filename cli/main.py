@@ -11,6 +11,7 @@ COMMANDS = {
     "coordinator": Lazy("cli.commands.coordinator", "coordinator", "Run a coordinator process; look at running ones."),
     "topics": Lazy("cli.commands.data.topics", "topics", "Create, grow, delete and look at diskless topics."),
     "files": Lazy("cli.commands.data.files", "files", "Make WAL files, commit them, look at those that are known."),
+    "gateway": Lazy("cli.commands.gateway", "gateway", "Run a gateway, by which Kafka clients use diskless topics."),
     "gateways": Lazy("cli.commands.data.gateways", "gateways", "Look at the produce gateways of coordinators."),
     "offsets": Lazy("cli.commands.data.offsets", "offsets", "Look up offsets of partitions by time."),
     "batches": Lazy("cli.commands.data.batches", "batches", "Find the batches of a partition in the object store."),

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from cli.options import F, config_option
+from cli.options import F, bundle, config_option
 from cli.outcome import Exit, Failed
 from cli.output import say
 
@@ -51,6 +52,54 @@ def store_options(function: F) -> F:
 snapshots_prefix_option = click.option(
     "--snapshots-prefix", metavar="PREFIX", help="Where snapshots of the log are in the object store. [default: snapshots.prefix]"
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedStore:
+    """The object store as a command's options name it."""
+
+    url: str | None
+    options: Sequence[str]
+    config_file: Path | None
+    prefix: str | None
+
+    @property
+    def is_named(self) -> bool:
+        """Whether there is one."""
+        return self.url is not None or self.config_file is not None
+
+    @property
+    def snapshots_prefix(self) -> str:
+        """Where snapshots are in it. Raises `Failed`."""
+        return snapshots_prefix_of(self.prefix, self.config_file)
+
+    @property
+    def wal_prefix(self) -> str:
+        """Where WAL files are in it. Raises `Failed`."""
+        return wal_prefix(self.config_file)
+
+    def open(self) -> ObjectStore:
+        """Open it without talking to it. Raises `Failed`."""
+        return open_object_store(self.url, self.options, self.config_file)
+
+
+def named_store(function: F) -> F:
+    """Add the options that name the object store, which the command gets as `store`, a `NamedStore`."""
+    return bundle(
+        "store",
+        lambda given: NamedStore(
+            url=given["store_url"],
+            options=given["store_options"],
+            config_file=given["config_file"],
+            prefix=given.get("snapshots_prefix"),
+        ),
+        store_options,
+    )(function)
+
+
+def named_store_with_snapshots(function: F) -> F:
+    """As `named_store`, with the option that says where snapshots are in it."""
+    return named_store(snapshots_prefix_option(function))
 
 
 def open_object_store(url: str | None, options: Sequence[str], config_file: Path | None) -> ObjectStore:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import wraps
+from inspect import signature
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -21,6 +23,7 @@ KAFKA_VARIABLE = "DISKLESS_KAFKA_BOOTSTRAP_SERVER"
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+_BUNDLED = "__bundled_options__"
 
 # Numbers that go over the wire, or into a database, as they fit there.
 INDEX = click.IntRange(0, INT32_MAX)
@@ -74,7 +77,7 @@ timeout_option = click.option(
     help="Give up after this time.",
 )
 
-config_option = click.option(
+_config_option = click.option(
     "--config",
     "config_file",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -82,6 +85,16 @@ config_option = click.option(
     show_envvar=True,
     help="Properties file of a coordinator.",
 )
+
+
+def config_option(function: F) -> F:
+    """Add the option, unless the command has it already: Kafka and the object store are both found in the file."""
+    return function if "config_file" in _declared(function) else _config_option(function)
+
+
+def _declared(function: Callable[..., Any]) -> set[str]:
+    return {one.name for one in getattr(function, "__click_params__", ())}
+
 
 property_option = click.option(
     "--property", "properties", multiple=True, metavar="KEY=VALUE", help="One setting; wins over file and environment. Repeatable."
@@ -96,6 +109,42 @@ log_level_option = click.option(
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only print what would be done.")
 
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+
+
+def bundle(argument: str, make: Callable[[Mapping[str, Any]], object], *options: Callable[[F], F]) -> Callable[[F], F]:
+    """Add options to a command that gets what they name as one `argument`, made from the values of all its options.
+
+    A value that the command has no parameter for is not handed over.
+    """
+
+    def add(function: F) -> F:
+        is_bundled, parameters = hasattr(function, _BUNDLED), signature(function).parameters
+
+        @wraps(function)
+        def command(*context: click.Context, **given: Any) -> object:
+            given[argument] = make(given)
+            return function(*context, **(given if is_bundled else {name: one for name, one in given.items() if name in parameters}))
+
+        setattr(command, _BUNDLED, True)
+        bundled = cast(F, command)
+        for option in reversed(options):
+            bundled = option(bundled)
+        return bundled
+
+    return add
+
+
+def kafka_place(*flags: str, has_topic: bool = True) -> Callable[[F], F]:
+    """Return the options of commands that talk to Kafka, which get its `KafkaPlace` as `kafka`; `flags` name the brokers."""
+
+    def find(given: Mapping[str, Any]) -> object:
+        from cli.kafka.cluster import find_kafka_place
+
+        topic = given["topic"] if has_topic else None
+        return find_kafka_place(given["kafka_server"], given["config_file"], topic, given["command_config"], given["command_properties"])
+
+    topics = (topic_option,) if has_topic else ()
+    return bundle("kafka", find, kafka_server_option(*flags, name="kafka_server"), config_option, kafka_options, *topics)
 
 
 def kafka_server_option(*flags: str, name: str) -> Callable[[F], F]:
@@ -135,8 +184,7 @@ def _server_option(function: F, *, is_required: bool, text: str) -> F:
         required=is_required,
         help=text,
     )
-    declared = {one.name for one in getattr(function, "__click_params__", ())}
-    return add(function if "command_config" in declared else _client_options(function, is_passed=False))
+    return add(function if "command_config" in _declared(function) else _client_options(function, is_passed=False))
 
 
 def _client_options(function: F, *, is_passed: bool) -> F:

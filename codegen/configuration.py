@@ -6,7 +6,8 @@ from pathlib import Path
 
 from codegen.markdown import cell, prose
 from coordinator.config import DocumentedKey, document_keys
-from coordinator.config.settings import key_groups
+from coordinator.config.settings import NODE
+from coordinator.config.table import SettingsTable
 
 TARGET = Path("docs/configuration.md")
 
@@ -46,12 +47,17 @@ def _entry(one: DocumentedKey) -> str:
 
 def generate(_: Path) -> str:
     """Return the text of `docs/configuration.md`."""
-    documented = document_keys()
-    parts = [_HEAD]
-    for group in key_groups():
+    return reference(NODE, _HEAD)
+
+
+def reference(table: SettingsTable, head: str) -> str:
+    """Return the page of the settings of one kind of process."""
+    documented = document_keys(table)
+    parts = [head]
+    for group in table.groups():
         parts.append(f"## {group.title}\n\n{prose(group.about)}\n\n")
         parts += [_entry(one) for one in documented if one.group == group.title]
-    groups = {group.title for group in key_groups()}
+    groups = {group.title for group in table.groups()}
     parts.append(_PREFIXES)
     parts += [_entry(one) for one in documented if one.group not in groups]
     return "".join(parts).rstrip("\n") + "\n"

@@ -58,6 +58,7 @@ NAV: Mapping[str, tuple[str, ...]] = {
     ),
     "Reference": (
         "configuration.md",
+        "gateway-configuration.md",
         "commands.md",
         "command-reference.md",
         "command-line.md",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -12,4 +13,4 @@ from gateway.settings import load_gateway_settings
 
 if __name__ == "__main__":
     set_up_logging()
-    sys.exit(run_gateway(load_gateway_settings(Path(sys.argv[1]), parse_properties_flags(sys.argv[2:]))))
+    sys.exit(run_gateway(load_gateway_settings(Path(sys.argv[1]), os.environ, parse_properties_flags(sys.argv[2:]))))

@@ -1,6 +1,9 @@
 """Runs one gateway from its settings until SIGTERM or SIGINT.
 
-Prints `serving node=<id> listeners=<NAME://host:port,...> http=<url>` once clients can connect.
+    status = run_gateway(settings)
+
+Prints `serving gateway=<id> listeners=<NAME://host:port,...> http=<url>` to standard output once clients are served. The status is 0 after a
+clean stop and 1 when something stopped it; the reason is then the last line on standard error.
 """
 
 from __future__ import annotations
@@ -10,69 +13,48 @@ import faulthandler
 import logging
 import os
 import signal
-import socket
 import time
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections import Counter
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any, Final
 
-from coordinator.adapters.server.contract import ListenerSecurity, ServerLimits
-from coordinator.app.process.open_files import raise_open_files
+from coordinator.adapters.metrics.http import HttpServer
+from coordinator.adapters.metrics.registry import Metrics, Sample
+from coordinator.app.addresses import cannot_listen
+from coordinator.app.process.compiled import warn_of_interpreted_loops
+from coordinator.app.process.open_files import connections_that_fit, raise_open_files
 from coordinator.app.process.timers import CoalescingLoop
 from coordinator.app.version import installed_version
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import ServiceError
 from coordinator.client.records.ulid import new_ulid
 from coordinator.runtime.answers.gateway_plan import CoordinatorPlace
-from coordinator.security.client_security import ClientSecurity
+from coordinator.runtime.failures import FatalError
+from coordinator.security.client_security import ClientSecurity, SecurityUnsupported
+from gateway.access.access import Access
 from gateway.brokers.cluster import RealCluster
-from gateway.front.apis import APIS, OWN, PARTITIONS_OF_LEADERS, RELAYED, PortApis
+from gateway.brokers.connection import BrokerConnection, FindPlace
+from gateway.brokers.own import OwnConnection
+from gateway.front.apis import APIS, OWN, PARTITIONS_OF_LEADERS, RELAYED, Key, PortApis
 from gateway.front.discovery import discovery_takers
+from gateway.front.hiding import HidingTaker
 from gateway.front.relays import ListenerPorts
 from gateway.front.sights import GatewaySights
-from gateway.ports import Catalogue, DisklessTopic, Taker
+from gateway.front.stale import LOOKED_AT, StaleTaker
+from gateway.metrics import FRONT, PREFIX, server_samples
+from gateway.ports import Taker
+from gateway.rooms import Rooms
 from gateway.settings import GatewaySettings
+from gateway.topics.catalogue import TopicCatalogue
+from gateway.view.members import GatewayGroup
 from gateway.view.model import Address, Gateway, RelayIds
 
 LOG = logging.getLogger("gateway.app")
 
-DRAIN_TIMEOUT_MS = 10_000
-
-
-class ListedTopics:
-    """The diskless topics, listed each second. Implements `Catalogue`."""
-
-    def __init__(self, client: DisklessClient) -> None:
-        self._client = client
-        self._by_name: dict[str, DisklessTopic] = {}
-        self._by_id: dict[bytes, DisklessTopic] = {}
-
-    def named(self, name: str) -> DisklessTopic | None:
-        return self._by_name.get(name)
-
-    def identified(self, topic_id: bytes) -> DisklessTopic | None:
-        return self._by_id.get(topic_id)
-
-    async def refreshed(self) -> None:
-        found = await self._client.describe_topics(timeout_ms=5_000)
-        topics = [
-            DisklessTopic(one.name, one.topic_id, len(one.partitions), one.settings, tuple(p.coordinator_id for p in one.partitions))
-            for one in found
-        ]
-        self._by_name = {one.name: one for one in topics}
-        self._by_id = {one.topic_id: one for one in topics}
-
-    async def follow(self) -> None:
-        while True:
-            try:
-                await self.refreshed()
-            except ServiceError as error:
-                LOG.warning("topics not listed error=%r", str(error))
-            await asyncio.sleep(1)
-
-
-class NoShadows:
-    async def unfinished(self, topics: Sequence[tuple[str, bytes]]) -> frozenset[bytes]:
-        return frozenset()
+DRAIN_TIMEOUT_MS: Final = 10_000
+LOOK_AT_LEADERS_S: Final = 2.0
+ASK_TIMEOUT_MS: Final = 5_000
+RETRY_S: Final = 0.5
 
 
 class GatewayProcess:
@@ -80,106 +62,275 @@ class GatewayProcess:
 
     def __init__(self, settings: GatewaySettings) -> None:
         self._settings = settings
+        self._fatal: FatalError | None = None
         self._stop = asyncio.Event()
+        self._is_serving = False
         self._places: tuple[CoordinatorPlace, ...] = ()
+        self._stale: Counter[int] = Counter()
+        self._metrics = Metrics(FRONT, PREFIX)
+        self._tasks: list[asyncio.Task[None]] = []
         self._ports: list[ListenerPorts] = []
+        self._me = _describe_me(settings)
+        client_id = f"diskless-gateway-{settings.gateway_node_id}"
+        properties = {"bootstrap.servers": ",".join(settings.bootstrap_servers), "client.id": client_id, **settings.kafka}
+        self._cluster = RealCluster(properties, self._brokers_changed)
+        self._client = DisklessClient(
+            ",".join(settings.coordinator_bootstrap_servers), client_id=client_id, security=_coordinator_security(settings)
+        )
+        self._catalogue = TopicCatalogue(self._client.admin)
+        self._access = Access(
+            settings, self._catalogue, connections_max=connections_that_fit(settings.connections_max, len(settings.listeners))
+        )
+        self._security = self._access.cluster
+        self._own = OwnConnection(self._connect, self._cluster.any_place)
+        self._rooms = Rooms(settings, self._client, self._catalogue, self._access.rights, self._own, pause_producers=self._pause_producers)
+        self._group = GatewayGroup(
+            self._me,
+            group_id=settings.diskless_gateway_group_id,
+            session_timeout_ms=settings.gateway_session_timeout_ms,
+            heartbeat_interval_ms=settings.gateway_heartbeat_interval_ms,
+            connect=self._connect,
+            any_place=self._cluster.any_place,
+            changed=lambda: self._sights.changed(),
+        )
+        self._sights = GatewaySights(
+            self._cluster,
+            gateways=lambda: self._group.gateways,
+            coordinators=lambda: self._places,
+            catalogue=self._catalogue,
+            shadows=self._rooms.topics.shadows,
+            own_zone=settings.gateway_rack,
+        )
+        self._ports = self._make_ports()
+
+    # ---- life
 
     async def run(self) -> int:
-        """Serve until a signal; returns the exit status."""
+        """Serve until a signal or a fatal error; returns the exit status."""
         settings = self._settings
-        LOG.info("starting gateway=%d version=%s", settings.gateway_node_id, installed_version())
+        LOG.info("starting gateway=%d version=%s rack=%s", settings.gateway_node_id, installed_version(), settings.gateway_rack or "-")
+        warn_of_interpreted_loops()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        client = DisklessClient(",".join(settings.coordinator_bootstrap_servers), client_id="diskless-gateway")
-        properties = {
-            "bootstrap.servers": ",".join(settings.bootstrap_servers), "client.id": "diskless-gateway", **settings.kafka
-        }  # fmt: skip
-        catalogue = ListedTopics(client)
-        relays = RelayIds(settings.gateway_relay_brokers)
-        self._cluster = RealCluster(properties, self._changed)
-        self._sights = GatewaySights(
-            lambda: self._cluster, lambda: (self._me,), lambda: self._places, catalogue, NoShadows(), settings.gateway_rack
+        # Listening comes first: whoever has these addresses in the group is a former self then.
+        for listener, ports in zip(settings.listeners, self._ports, strict=True):
+            try:
+                await ports.start(listener.port)
+            except OSError as error:
+                raise FatalError(cannot_listen("listeners", str(listener), error)) from error
+        http, http_address = await self._serve_http()
+        self._begin(
+            self._access.keep_current(), self._cluster.follow(), self._catalogue.follow(), self._follow_leaders(), self._serve(http_address)
         )
-        takers: dict[int, Taker] = self._takers(client, catalogue)
-        hidden = [key for key in PARTITIONS_OF_LEADERS if key not in takers]
-        own_apis = PortApis(OWN, takers, hidden)
-        relay_apis = PortApis(RELAYED, (), ())
-        advertised = {one.name: one for one in settings.advertised_listeners or settings.listeners}
-        addresses = {}
-        security = ClientSecurity(settings.kafka)
-        for listener in settings.listeners:
-            base = settings.gateway_relay_port_base or listener.port + 1
-            ports = ListenerPorts(
-                listener.name,
-                listener.host,
-                relay_base=base,
-                relays=relays,
-                cluster=self._cluster,
-                upstream_security=security,
-                security=ListenerSecurity(has_login=listener.name.startswith("SASL")),
-                limits=ServerLimits(),
-                own=(own_apis, {**discovery_takers(self._sights, own_apis), **takers}),
-                relayed=(relay_apis, discovery_takers(self._sights, relay_apis)),
-            )
-            bound = await ports.start(listener.port)
-            told = advertised[listener.name]
-            host = socket.gethostname() if told.is_wildcard else told.host
-            addresses[listener.name] = Address(host, told.port or bound, base)
-            self._ports.append(ports)
-        self._me = Gateway(
-            settings.gateway_node_id,
-            settings.gateway_rack,
-            new_ulid(int(time.time() * 1000), os.urandom(10)),
-            addresses,
-            relays,
-            installed_version(),
-        )
-        tasks = [
-            loop.create_task(self._cluster.follow()),
-            loop.create_task(catalogue.follow()),
-            loop.create_task(self._follow_leaders(client)),
-        ]
-        await self._cluster.are_known.wait()
-        await self._relay()
-        print(f"serving node={settings.gateway_node_id} listeners={','.join(map(str, settings.listeners))} http=off", flush=True)
         await self._stop.wait()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*(ports.stop(DRAIN_TIMEOUT_MS) for ports in self._ports))
-        await client.close()
-        LOG.info("stopped status=0")
-        return 0
+        await self._end(http)
+        LOG.info("stopped status=%d", 0 if self._fatal is None else 1)
+        if self._fatal is not None:
+            LOG.critical("ended: %s", self._fatal)
+        return 0 if self._fatal is None else 1
 
-    def _takers(self, client: DisklessClient, catalogue: Catalogue) -> dict[int, Taker]:
-        """The takers of the rooms, by API key, for the gateway's own node."""
-        return {}
-
-    def _changed(self) -> None:
-        self._sights.changed()
-        if self._ports:
-            asyncio.get_running_loop().create_task(self._relay())
-
-    async def _relay(self) -> None:
+    async def _serve(self, http_address: str) -> None:
+        """Serve as soon as it is certain that this may be a gateway, and known who the others are. Raises `FatalError`."""
+        await self._cluster.are_known.wait()
+        await self._access.check(f"diskless-gateway-{self._me.node_id}")
+        while not await self._rooms.check_store(ASK_TIMEOUT_MS):
+            LOG.warning("the coordinator service does not say yet whether the object store is its own")
+        await self._until_listed()
+        self._refuse_id_of_broker()
+        await self._group.refuse_double()
+        self._begin(self._group.run())
+        await self._group.has_joined.wait()
+        await self._relay()
         for ports in self._ports:
-            await ports.relay(one.broker_id for one in self._cluster.brokers)
+            ports.serve()
+        self._is_serving = True
+        listeners = ",".join(f"{name}://{one.host}:{one.port}" for name, one in self._me.listeners.items())
+        print(f"serving gateway={self._me.node_id} listeners={listeners} http={http_address}", flush=True)
 
-    async def _follow_leaders(self, client: DisklessClient) -> None:
+    async def _until_listed(self) -> None:
+        """Wait for a first listing of topics: before it every diskless topic would seem to be classic."""
         while True:
             try:
-                found = await client.admin.describe_coordinators(timeout_ms=5_000)
+                return await self._catalogue.refreshed()
+            except ServiceError as error:
+                LOG.warning("topics not listed yet error=%r", str(error))
+            await asyncio.sleep(RETRY_S)
+
+    async def _end(self, http: HttpServer | None) -> None:
+        """Tell the others, serve on until clients can know of them, answer what was read, and close."""
+        if self._fatal is not None:
+            LOG.critical("stopping: %s", self._fatal)
+        else:
+            LOG.info("stopping on a signal")
+        was_serving, self._is_serving = self._is_serving, False
+        has_others = len(self._group.gateways) > 1
+        for task in self._tasks:
+            if task.get_name() == self._group.run.__name__:
+                task.cancel()
+        await self._group.leave()
+        self._sights.changed()
+        if was_serving and has_others and self._fatal is None:
+            await asyncio.sleep(self._settings.gateway_drain_ms / 1000)
+        await asyncio.gather(*(ports.stop(DRAIN_TIMEOUT_MS) for ports in self._ports))
+        if not await self._rooms.drain(0.0):
+            LOG.warning("files have no outcome yet: what they hold was promised to nobody")
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if http is not None:
+            await http.stop()
+        await self._rooms.close()
+        self._own.close()
+        await self._client.close()
+
+    def _begin(self, *works: Coroutine[Any, Any, None]) -> None:
+        """Do work in the background; its fatal error ends the process, as does a fault of ours."""
+        for work in works:
+            task = asyncio.get_running_loop().create_task(work, name=getattr(work, "__name__", "work"))
+            task.add_done_callback(self._ended)
+            self._tasks.append(task)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        if not isinstance(error, FatalError):
+            LOG.error("background work failed name=%s", task.get_name(), exc_info=error)
+            error = FatalError(f"{task.get_name()} failed: {error!r}")
+        self._fatal = self._fatal or error
+        self._stop.set()
+
+    # ---- parts
+
+    def _connect(self, find: FindPlace) -> BrokerConnection:
+        """Make a connection with the gateway's own login."""
+        return BrokerConnection(find, self._security, f"diskless-gateway-{self._settings.gateway_node_id}", logs_in=True)
+
+    def _make_ports(self) -> list[ListenerPorts]:
+        own, relayed = self._access.rated(self._rooms.own), dict(self._rooms.relayed)
+        for takers in (own, relayed):
+            takers[Key.DESCRIBE_CONFIGS] = HidingTaker(takers[Key.DESCRIBE_CONFIGS])
+        stale: dict[int, Taker] = {key: StaleTaker(Key(key), self._catalogue, self._refused) for key in LOOKED_AT}
+        own_apis = PortApis(OWN, own, [key for key in PARTITIONS_OF_LEADERS if key not in own])
+        relay_apis = PortApis(RELAYED, relayed, ())
+        return [
+            ListenerPorts(
+                listener.name,
+                listener.host,
+                relay_base=self._settings.relay_base(listener.port),
+                relays=self._me.relays,
+                cluster=self._cluster,
+                upstream_security=self._security,
+                security=self._access.security_of(listener.name),
+                limits=self._access.limits,
+                addresses=self._access.addresses,
+                door=self._access,
+                own=(own_apis, {**discovery_takers(self._sights, self._rooms.topics.creation, own_apis), **own}),
+                relayed=(relay_apis, {**discovery_takers(self._sights, self._rooms.topics.creation, relay_apis), **stale, **relayed}),
+            )
+            for listener in self._settings.listeners
+        ]
+
+    def _pause_producers(self, paused: bool) -> None:
+        for ports in self._ports:
+            ports.pause_producers(paused)
+
+    def _refused(self, key: Key) -> None:
+        self._stale[key] += 1
+
+    def _refuse_id_of_broker(self) -> None:
+        if any(one.broker_id == self._me.node_id for one in self._cluster.brokers):
+            raise FatalError(f"gateway.node.id={self._me.node_id} is that of a broker; give the gateway an id that no broker has")
+
+    def _brokers_changed(self) -> None:
+        self._sights.changed()
+        if self._is_serving:
+            self._begin(self._relay())
+
+    async def _relay(self) -> None:
+        """Open the relay ports of new brokers. Raises `FatalError`."""
+        self._refuse_id_of_broker()
+        for ports in self._ports:
+            try:
+                await ports.relay(one.broker_id for one in self._cluster.brokers)
+            except OSError as error:
+                raise FatalError(cannot_listen("gateway.relay.port.base", f"a relay port of {ports.name}", error)) from error
+
+    async def _follow_leaders(self) -> None:
+        """Ask again and again where the coordinators are led: gateways that share coordinators follow from it."""
+        while True:
+            try:
+                found = await self._client.admin.describe_coordinators(timeout_ms=ASK_TIMEOUT_MS)
+            except ServiceError as error:
+                LOG.warning("leaders of coordinators not found error=%r", str(error))
+            else:
                 places = tuple(CoordinatorPlace(coordinator_id=one.coordinator_id, node_id=one.leader_id) for one in found.coordinators)
                 if places != self._places:
                     self._places = places
                     self._sights.changed()
-            except ServiceError as error:
-                LOG.warning("leaders of coordinators not found error=%r", str(error))
-            await asyncio.sleep(2)
+            await asyncio.sleep(LOOK_AT_LEADERS_S)
+
+    async def _serve_http(self) -> tuple[HttpServer | None, str]:
+        address = self._settings.http_listener
+        self._metrics.read_from(self._samples)
+        if address is None:
+            return None, "off"
+        server = HttpServer(address, ready=self._readiness, metrics=self._metrics)
+        try:
+            return server, str(await server.start())
+        except OSError as error:
+            raise FatalError(cannot_listen("http.listener", str(address), error)) from error
+
+    def _readiness(self) -> tuple[bool, Mapping[str, object]]:
+        detail = {
+            "serving": self._is_serving,
+            "member": self._group.is_member,
+            "gateways": [one.node_id for one in self._group.gateways],
+            "brokers": [one.broker_id for one in self._cluster.brokers],
+            "coordinators": len(self._places),
+        }
+        return self._is_serving and self._group.is_member, detail
+
+    def _samples(self) -> Iterable[Sample]:
+        yield Sample("ready", (), self._readiness()[0])
+        yield Sample("gateways", (), len(self._group.gateways))
+        yield Sample("brokers", (), len(self._cluster.brokers))
+        yield Sample("topic_lookups_total", (), self._rooms.topics.shadows.lookups)
+        yield Sample("group_generations_total", (), self._group.generations)
+        for key in LOOKED_AT:
+            yield Sample("stale_requests_total", (APIS[key].name,), self._stale[key])
+        for ports in self._ports:
+            yield Sample("brokers_relayed", (ports.name,), len(ports.relayed_brokers))
+            yield from server_samples(ports.name, ports.servers)
+
+
+def _coordinator_security(settings: GatewaySettings) -> ClientSecurity:
+    try:
+        return ClientSecurity(settings.coordinator_client)
+    except (SecurityUnsupported, OSError) as error:
+        raise FatalError(f"coordinator.client.*: {error}") from error
+
+
+def _describe_me(settings: GatewaySettings) -> Gateway:
+    """Return what this gateway tells the others."""
+    told = settings.effective_advertised_listeners()
+    addresses = {one.name: Address(one.host, one.port, settings.relay_base(one.port)) for one in told}
+    incarnation = new_ulid(int(time.time() * 1000), os.urandom(10))
+    relays = RelayIds(settings.gateway_relay_brokers)
+    return Gateway(settings.gateway_node_id, settings.gateway_rack, incarnation, addresses, relays, installed_version())
+
+
+async def _run(settings: GatewaySettings) -> int:
+    try:
+        return await GatewayProcess(settings).run()
+    except FatalError as error:
+        LOG.critical("cannot start: %s", error)
+        return 1
 
 
 def run_gateway(settings: GatewaySettings) -> int:
     """Run one gateway in the foreground; logging is set up by the caller."""
     faulthandler.enable()
-    raise_open_files(10_000)
+    raise_open_files(settings.connections_max)
     with asyncio.Runner(loop_factory=CoalescingLoop) as runner:
-        return runner.run(GatewayProcess(settings).run())
+        return runner.run(_run(settings))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import NamedTuple, Protocol, TypeVar
+from collections.abc import Awaitable, Collection, Mapping
+from typing import Final, NamedTuple, Protocol, TypeVar
 
-from coordinator.adapters.server.contract import IncomingRequest, Respond
+from coordinator.adapters.server.contract import NO_REPLY, IncomingRequest, Respond
 from coordinator.kafka.acls import AclOperation
 from coordinator.protocol.codec import Message
 
@@ -41,7 +41,7 @@ class Catalogue(Protocol):
 class Upstream(Protocol):
     """The connection to a real broker that belongs to one connection of a client, and is logged in as that client."""
 
-    async def forward(self, frame: bytes) -> bytes:
+    def forward(self, frame: bytes) -> Awaitable[bytes]:
         """Send a request of the client unread (without its length); return the answer, correlation id first. Raises `UpstreamLost`."""
 
     async def ask(self, request: Message, answer_type: type[Answer]) -> Answer:
@@ -60,10 +60,14 @@ class Session(Protocol):
     listener: str
     relayed_broker_id: int | None
     """The real broker that the client thinks it is connected to; None at the gateway's own node."""
-    upstream: Upstream
     client_id: str | None
     """Of the last request."""
     zone: str | None
+
+    @property
+    def upstream(self) -> Upstream:
+        """The connection to a broker that is this client's own."""
+
     produces_unanswered: int
     """Produce requests of this connection that have no answer yet."""
 
@@ -76,6 +80,10 @@ class Rights(Protocol):
 
     async def forbidden(self, session: Session, topics: Collection[str], operation: AclOperation) -> frozenset[str]:
         """Return the topics that the client may not use so. Raises `UpstreamLost`."""
+
+
+NO_ANSWER: Final = NO_REPLY
+"""What a taker gives `respond` when the request gets no answer (Produce with acks=0)."""
 
 
 class Taker(Protocol):

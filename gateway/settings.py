@@ -1,80 +1,147 @@
-"""The settings of a gateway, declared as those of a node are (`coordinator.config.keys`)."""
-
-# ruff: noqa: RUF009 - the calls make dataclass fields, as dataclasses.field() does
+"""`GatewaySettings`: every setting of a gateway as one frozen, typed object, declared and loaded as those of a node are."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, ClassVar, Final
 
-from coordinator.config.keys import INT32_MAX, Key, http_address, integer, items, listener_list, store_url, text
-from coordinator.config.sources import read_file, read_overrides
-from coordinator.config.values import HttpAddress, Listener, StoreUrl
+from coordinator.config.load import ProcessKind, load
+from coordinator.config.problems import Problem
+from coordinator.config.rules import (
+    Rules,
+    advertised_can_be_reached,
+    http_tls_has_files,
+    listeners_are_distinct,
+    ports_are_distinct,
+    problem_of,
+)
+from coordinator.config.sections.http import HttpSettings
+from coordinator.config.sections.network import ConnectionSettings
+from coordinator.config.sections.security import ProtocolSettings, TlsSettings
+from coordinator.config.security_rules import tls_problems
+from coordinator.config.table import KeyFamily, ProcessSettings, SettingsTable
+from gateway.sections.access import AccessSettings
+from gateway.sections.data import GatewayDataSettings, GatewayTopicSettings
+from gateway.sections.essential import GatewayEssentialSettings, GatewayGroupSettings
 from gateway.view.model import RelayIds
 
+PORT_MAX: Final = 65_535
 
-def _are_relays(value: str) -> bool:
-    try:
-        RelayIds(value)
-    except ValueError:
-        return False
-    return True
+FAMILIES: Final = (
+    KeyFamily(
+        prefix="kafka.",
+        attribute="kafka",
+        why="How the gateway connects to brokers, with librdkafka's names: security.protocol, sasl.*, ssl.*. TLS counts for the connections of "
+        "clients too, the login only for the gateway's own questions. Known are PLAINTEXT, SSL, SASL_PLAINTEXT and SASL_SSL with certificates "
+        "in PEM files, and the mechanisms PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER with a token in a file.",
+    ),
+    KeyFamily(
+        prefix="coordinator.client.",
+        attribute="coordinator_client",
+        why="How the gateway connects to nodes of the coordinator service: security.protocol, sasl.*, ssl.*, as for kafka.*.",
+    ),
+    KeyFamily(
+        prefix="object.store.option.",
+        attribute="object_store_option",
+        why="Passed to the object store's client with underscores for dots, as for a node.",
+    ),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class GatewaySettings:
+class GatewaySettings(
+    GatewayEssentialSettings,
+    GatewayGroupSettings,
+    GatewayTopicSettings,
+    GatewayDataSettings,
+    AccessSettings,
+    ProtocolSettings,
+    TlsSettings,
+    HttpSettings,
+    ConnectionSettings,
+    ProcessSettings[TlsSettings],
+):
     """All settings."""
 
-    gateway_node_id: int = integer(
-        "gateway.node.id", None, low=0, high=INT32_MAX, essential=True,
-        why="""Number under which clients see this gateway as a node of the cluster: unlike that of any broker and any other gateway.""",
-    )  # fmt: skip
-    gateway_rack: str = text(
-        "gateway.rack", "", essential=True,
-        why="""Zone of this gateway, in the words the brokers use for broker.rack. Clients are sent to gateways of their zone.""",
-    )  # fmt: skip
-    bootstrap_servers: tuple[str, ...] = items(
-        "bootstrap.servers", None, essential=True, empty_ok=False, why="""Brokers of the Kafka cluster behind the gateway."""
-    )
-    coordinator_bootstrap_servers: tuple[str, ...] = items(
-        "coordinator.bootstrap.servers", None, essential=True, empty_ok=False, why="""Nodes of the coordinator service."""
-    )
-    listeners: tuple[Listener, ...] = listener_list("listeners", "PLAINTEXT://0.0.0.0:9292", why="""Where clients connect to.""")
-    advertised_listeners: tuple[Listener, ...] = listener_list(
-        "advertised.listeners", "", empty_ok=True, why="""Addresses that clients use."""
-    )
-    gateway_relay_port_base: int = integer(
-        "gateway.relay.port.base", 0, low=0, high=65535,
-        why="""First relay port: a broker's is this plus the place of its id in gateway.relay.brokers. 0 is the port after the listener's.""",
-    )  # fmt: skip
-    gateway_relay_brokers: str = text(
-        "gateway.relay.brokers", "0-63", allowed=_are_relays, bounds="ranges of broker ids such as 0-63 or 0-9,101-109",
-        why="""Ids of the brokers that have relay ports.""",
-    )  # fmt: skip
-    http_listener: HttpAddress | None = http_address(
-        "http.listener", "http://0.0.0.0:9293", why="""Address of /healthy, /ready, /metrics."""
-    )
-    object_store_url: StoreUrl = store_url("object.store.url", why="""Object store of the service.""")
-    diskless_gateway_group_id: str = text(
-        "diskless.gateway.group.id", "diskless-gateways", why="""Kafka group by which gateways know each other."""
-    )
-    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
-    object_store_option: Mapping[str, str] = field(default_factory=dict, repr=False)
+    listener_type: ClassVar[type[TlsSettings]] = TlsSettings
+
+    coordinator_client: Mapping[str, str] = field(repr=False)
+
+    def relay_base(self, port: int) -> int:
+        """Return the first relay port of a listener, or of an advertised one, by its own port."""
+        return self.gateway_relay_port_base or port + 1
 
 
-KEYS: Mapping[str, Key] = {f.metadata["key"].name: f.metadata["key"] for f in fields(GatewaySettings) if "key" in f.metadata}
+GATEWAY: Final = SettingsTable.of(GatewaySettings, FAMILIES)
+RULES: Final[Rules[Any]] = Rules(GATEWAY)
+
+_SET_ELSEWHERE: Final = {
+    "bootstrap.servers": "set bootstrap.servers instead",
+    "client.id": "leave it out: clients are named after gateway.node.id",
+}
+
+RULES("listeners")(listeners_are_distinct)
+RULES("listeners", "advertised.listeners")(advertised_can_be_reached)
+RULES("listeners", "http.listener")(ports_are_distinct)
+RULES("http.listener", "http.ssl.certificate.location", "http.ssl.key.location")(http_tls_has_files)
+RULES("listeners", "listener.security.protocol.map", *GATEWAY.listener_keys)(tls_problems)
 
 
-def load_gateway_settings(file: Path | None, overrides: Mapping[str, str]) -> GatewaySettings:
-    """Read the settings."""
-    given = {one.key: one.value for one in [*([] if file is None else read_file(file)), *read_overrides(overrides)]}
-    values: dict[str, object] = {}
-    for key in KEYS.values():
-        text_of = given.get(key.name, key.default)
-        if text_of is None:
-            raise ValueError(f"{key.name} must be given")
-        values[key.attribute] = key.parse(text_of.strip())
-    kafka = {name.removeprefix("kafka."): value for name, value in given.items() if name.startswith("kafka.")}
-    options = {name.removeprefix("object.store.option."): value for name, value in given.items() if name.startswith("object.store.option.")}
-    return GatewaySettings(**values, kafka=kafka, object_store_option=options)  # type: ignore[arg-type]
+@RULES("listeners", "gateway.relay.port.base", "gateway.relay.brokers")
+def _relay_ports(settings: GatewaySettings) -> Iterator[Problem]:
+    """Relay ports are apart from each other and from other ports."""
+    if settings.gateway_relay_port_base and len(settings.listeners) > 1:
+        yield problem_of(
+            settings, "gateway.relay.port.base", "counts for one listener only", "leave it out: relay ports follow each listener's own port"
+        )
+        return
+    count = RelayIds(settings.gateway_relay_brokers).count
+    taken: dict[int, str] = {}
+    for listener in settings.listeners:
+        if not listener.port:
+            yield problem_of(settings, "listeners", f"{listener} must have a port: relay ports follow it", "choose a port")
+            continue
+        base = settings.relay_base(listener.port)
+        if base + count - 1 > PORT_MAX:
+            yield problem_of(
+                settings,
+                "gateway.relay.brokers",
+                f"has {count} ports from {base} on, above {PORT_MAX}",
+                "name fewer brokers, or lower ports",
+            )
+        for port in (listener.port, *range(base, base + count)):
+            if port in taken:
+                yield problem_of(
+                    settings,
+                    "listeners",
+                    f"port {port} is one of {taken[port]} and one of listener {listener.name}, with their relay ports",
+                    f"keep {count + 1} ports free for each listener, or name fewer brokers in gateway.relay.brokers",
+                )
+                break
+            taken[port] = f"listener {listener.name}"
+
+
+@RULES("gateway.session.timeout.ms", "gateway.heartbeat.interval.ms")
+def _heartbeats(settings: GatewaySettings) -> Iterator[Problem]:
+    session = settings.gateway_session_timeout_ms
+    if settings.gateway_heartbeat_interval_ms * 3 > session:
+        yield problem_of(
+            settings,
+            "gateway.heartbeat.interval.ms",
+            f"must be at most a third of gateway.session.timeout.ms = {session}",
+            f"lower it to {session // 3}, or raise gateway.session.timeout.ms",
+        )
+
+
+KIND: Final = ProcessKind("gateway", GATEWAY, RULES, _SET_ELSEWHERE)
+
+
+def load_gateway_settings(
+    file: Path | None = None, env: Mapping[str, str] | None = None, overrides: Mapping[str, str] | None = None
+) -> GatewaySettings:
+    """Read, check and return the settings. Raises `coordinator.config.problems.ConfigError` with all problems at once."""
+    settings = load(KIND, file, env, overrides)
+    assert isinstance(settings, GatewaySettings)
+    return settings

@@ -29,7 +29,7 @@ from records.model import NodeRegistered, Record
 PARTITIONS = 4
 TAKE_OVER_S = 60.0
 """Some seconds: the clocks are looked at every second, the group is asked who else is there, and the machine may be busy."""
-HOUR_S, DAY_S = 3_600.0, 86_400.0
+HOUR_S = 3_600.0
 
 
 @pytest.fixture(scope="module")
@@ -118,64 +118,6 @@ def test_a_leader_whose_clock_jumps_two_hours_ahead_is_replaced_within_seconds(s
     final = read_final_state(nodes, owners, bootstrap=small.bootstrap, metadata_topic=small.topic)
     assert check(load.history, final) == []
     assert_log_time_is_true(small)
-
-
-def test_a_node_that_starts_thirty_days_ahead_takes_nothing_and_says_why(small: Service, library: Path) -> None:
-    small.add(2).start()
-    small.wait_shared()
-    second = small.nodes[2]
-    clock = ShiftedClock(library, small.folder / "node-1.clock")
-    clock.set(30 * DAY_S)
-    first = small.add(1, environment=clock.environment)
-    first.start()
-    wait_until(lambda: first.readiness()[1].get("withheld") is not None, "the reason")
-    assert ahead_s(first, "Kafka and node 2") == pytest.approx(30 * DAY_S, abs=5)
-    assert led(second) == list(range(PARTITIONS))
-    assert led(first) == []
-    assert first.log_text().count("stays out of leadership") == 1
-    clock.set(0)
-    small.wait_shared()
-
-
-def test_a_lone_node_with_a_wrong_clock_leads_on_and_writes_the_time_of_the_brokers(small: Service, library: Path) -> None:
-    """Of two clocks, its own and Kafka's, nobody knows which is wrong: nothing may stand still, nor expire."""
-    clock = ShiftedClock(library, small.folder / "node-1.clock")
-    clock.set(30 * DAY_S)
-    node = small.add(1, environment=clock.environment)
-    node.start()
-    small.wait_shared()
-    nodes = {1: address(node)}
-    load = Load(nodes, create_topic(nodes, "orders", 4), seed=1)
-    with load:
-        load.wait_flowing()
-    assert_log_time_is_true(small)
-
-
-def test_a_second_process_with_a_node_id_in_use_ends_with_the_reason(small: Service, tmp_path: Path) -> None:
-    small.start(1)
-    first = small.nodes[1]
-    nodes = {1: address(first)}
-    owners = create_topic(nodes, "orders", 4)
-    twin = CoordinatorProcess(1, bootstrap=small.bootstrap, folder=tmp_path / "twin", properties=small.properties)
-    try:
-        load = Load(nodes, owners, seed=1)
-        with load:
-            load.wait_flowing()
-            for _ in range(3):
-                twin.start()
-                assert twin.process is not None
-                assert twin.wait_ended(60.0)
-                assert twin.process.exit_status() == 1
-                last = twin.log_text().strip().splitlines()[-1]
-                assert f"node.id 1 is in use: the process at {first.address} is registered under it and answers" in last
-                assert "change node.id" in last
-            load.wait_flowing()
-        assert check(load.history, read_final_state(nodes, owners, bootstrap=small.bootstrap, metadata_topic=small.topic)) == []
-        assert first.readiness()[0]
-        registered = [record for record in records_of(small) if isinstance(record, NodeRegistered)]
-        assert len(registered) == 1, registered
-    finally:
-        twin.close()
 
 
 def test_a_killed_process_is_replaced_at_once_and_a_frozen_one_steps_down(small: Service, tmp_path: Path) -> None:

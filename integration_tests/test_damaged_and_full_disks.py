@@ -1,11 +1,8 @@
-"""Damage under running nodes and full disks, with real processes and a real broker: told, answered with retriable errors, healed."""
+"""A damaged database on a full disk, with a real process and a real broker: told, answered with retriable errors, healed."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,66 +12,19 @@ from coordinator.client.routing.connection import ConnectionLost
 from coordinator.kafka.errors import ErrorCode
 from integration_tests.service import Service
 from integration_tests.test_semantics_restart import History, note
-from integration_tests.waiting import LOOK_EVERY_S, wait_until
+from integration_tests.waiting import wait_until
 from integration_tests.wire import OK, Batch, connected
 from tests.sqlite.disks import fill, small_disk
 
 PATIENCE_S = 60
 STARTS = 6
 DISK_BYTES = 48 << 20
-RIGHT = {OK, int(ErrorCode.OFFSET_OUT_OF_RANGE)}
-"""Some partitions have no such offset."""
 REFUSALS = {
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.OFFSET_NOT_AVAILABLE,
 }
-
-
-async def read_until_right(service: Service, history: History) -> set[int]:
-    """FindBatches on one connection, which must never be closed, until all is answered; returns the errors on the way."""
-    seen: set[int] = set()
-    async with connected(service.addresses[0]) as wire, asyncio.timeout(PATIENCE_S):
-        while True:
-            errors = set()
-            for topic in history.topics[:2]:
-                for partition in range(6):
-                    errors |= {one.error for one in await wire.find((topic, partition, 2))}
-            assert errors <= RIGHT | REFUSALS
-            seen |= errors
-            if errors <= RIGHT:
-                return seen
-            await asyncio.sleep(LOOK_EVERY_S)
-
-
-def test_a_write_ahead_log_that_is_truncated_under_a_running_leader_heals(kafka: Kafka, data_folder: Path) -> None:
-    with Service(kafka.bootstrap, data_folder, partitions=3) as service:
-        service.start(1)
-        node = service.nodes[1]
-        history, answers = asyncio.run(note(service))
-        node.kill()
-        # A new process has nothing of it in memory.
-        node.start()
-        service.wait_shared()
-        logs = [path for path in node.data_folder.glob("partition-*.db-wal") if path.stat().st_size]
-        assert logs
-        for path in logs:
-            os.truncate(path, 0)
-        assert asyncio.run(read_until_right(service, history)) & REFUSALS
-        service.wait_shared()
-        assert asyncio.run(note(service, history))[1] == answers
-        assert node.metric("replica_failures_total") >= 1
-        assert list(node.data_folder.glob("partition-*.db.failed-*"))
-        told = doctor(service)
-        assert "since that started: the state database" in told
-        assert ".db.failed-" in told
-
-
-def doctor(service: Service) -> str:
-    """What `diskless doctor` says of the nodes."""
-    command = [sys.executable, "-m", "cli.program", "doctor", "--bootstrap-server", ",".join(service.addresses), "-o", "jsonl"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False).stdout
 
 
 def starts(service: Service) -> bool:

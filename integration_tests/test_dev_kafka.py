@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from cli.dev.kafka import BrokerRuntime, ExistingKafka, ExtraListener, Kafka, KafkaCluster, KafkaStartError, NoKafkaError
+from cli.dev.kafka import BrokerRuntime, ExistingKafka, ExtraListener, KafkaCluster, KafkaStartError, NoKafkaError
 from cli.dev.ports import lease_ports
 from cli.dev.process import command_line, reap_leftovers, register_folder
 from integration_tests.waiting import wait_until
@@ -21,9 +21,9 @@ from integration_tests.waiting import wait_until
 REPOSITORY = Path(__file__).parents[1]
 
 
-def create_topic(bootstrap: str, name: str, *, replicas: int = 1) -> None:
+def create_topic(bootstrap: str, name: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    for created in admin.create_topics([NewTopic(name, num_partitions=1, replication_factor=replicas)]).values():
+    for created in admin.create_topics([NewTopic(name, num_partitions=1, replication_factor=1)]).values():
         created.result(60)
 
 
@@ -49,13 +49,6 @@ def consume(bootstrap: str, topic: str, count: int) -> list[bytes]:
         return [message.value() or b"" for message in consumer.consume(count, 60)]
     finally:
         consumer.close()
-
-
-def test_the_shared_kafka_keeps_what_is_produced(kafka: Kafka, unique_name: Callable[[str], str]) -> None:
-    topic = unique_name("topic")
-    create_topic(kafka.bootstrap, topic)
-    assert produce(kafka.bootstrap, topic, [b"one", b"two"]) == [0, 1]
-    assert consume(kafka.bootstrap, topic, 2) == [b"one", b"two"]
 
 
 def test_a_stopped_broker_leaves_no_process_and_no_folder(broker_runtime: BrokerRuntime) -> None:
@@ -93,19 +86,6 @@ def test_a_broker_begins_at_the_newest_feature_levels(kafka_cluster: Callable[..
         wait_until(lambda: with_new_protocol.poll(0.1) is None and bool(with_new_protocol.assignment()), "an assignment")
     finally:
         with_new_protocol.close()
-
-
-def test_three_nodes_lose_nothing_when_one_is_killed_and_restarted(kafka_cluster: Callable[..., KafkaCluster]) -> None:
-    cluster = kafka_cluster(nodes=3)
-    create_topic(cluster.bootstrap, "t", replicas=3)
-    assert produce(cluster.bootstrap, "t", [b"before"]) == [0]
-    cluster.kill(2)
-    assert cluster.node(2).pid is None
-    assert produce(cluster.bootstrap, "t", [b"without"]) == [1]
-    cluster.restart(2)
-    cluster.wait_until_whole()
-    assert cluster.node(2).pid is not None
-    assert consume(cluster.bootstrap, "t", 2) == [b"before", b"without"]
 
 
 def test_a_paused_broker_answers_nothing_until_resumed(kafka_cluster: Callable[..., KafkaCluster]) -> None:

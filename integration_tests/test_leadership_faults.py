@@ -13,21 +13,18 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.kafka import Kafka, KafkaCluster
-from integration_tests.checker import check
-from integration_tests.final_state import create_topic, dump_topic, read_final_state
-from integration_tests.history import FinalState, History, UserPartition, longest_gap_s
-from integration_tests.load import Load
+from integration_tests.final_state import dump_topic
+from integration_tests.history import FinalState, longest_gap_s
 from integration_tests.metadata_log import read_log
-from integration_tests.routes import Address
 from integration_tests.service import UNDISTURBED, Service
 from integration_tests.waiting import wait_until
+from integration_tests.watched import Watched
 
 METADATA_PARTITIONS = 8
 USER_PARTITIONS = 24
@@ -38,40 +35,16 @@ FREEZE_S = SESSION_TIMEOUT_S + 1.5
 UNHEALTHY_S = 0.2
 
 
-class Run:
-    """A service with a topic whose partitions lie in every coordinator, and the load on it."""
+class Run(Watched):
+    """A service with a topic whose partitions lie in every coordinator, and the load on it; nodes join and die."""
 
     def __init__(self, service: Service, nodes: int) -> None:
-        self.service = service.start(nodes)
-        self.nodes: dict[int, Address] = {}
-        self._know_nodes()
-        self.owners: Mapping[UserPartition, int] = create_topic(self.nodes, "orders", USER_PARTITIONS)
-        assert set(self.owners.values()) == set(range(METADATA_PARTITIONS)), "every coordinator is to have some partitions"
-        self.history = History()
+        super().__init__(service.start(nodes), "orders", USER_PARTITIONS)
 
-    def _know_nodes(self) -> None:
-        for node_id, node in self.service.nodes.items():
-            host, _, port = node.address.rpartition(":")
-            self.nodes[node_id] = Address(host, int(port))
-
-    @contextmanager
-    def load(self, seed: int = 1) -> Iterator[Load]:
-        """Run the clients; afterwards the history holds what they did."""
-        load = Load(self.nodes, self.owners, seed=seed)
-        with load:
-            load.wait_flowing()
-            yield load
-        history = load.history
-        self.history.files |= history.files
-        self.history.attempts += history.attempts
-        self.history.reads += history.reads
-
-    def add(self, node_id: int) -> CoordinatorProcess:
+    def add(self, node_id: int) -> None:
         """Start one more node."""
-        node = self.service.add(node_id)
-        node.start()
-        self._know_nodes()
-        return node
+        self.service.add(node_id).start()
+        self.know(node_id)
 
     def stop(self, node_id: int) -> None:
         """SIGTERM to a node, which must end well."""
@@ -81,36 +54,13 @@ class Run:
 
     def led(self, node_id: int) -> list[int]:
         """The coordinators a node leads, by its own account."""
-        leading = self.service.nodes[node_id].readiness()[1].get("leading", [])
+        leading = self.node(node_id).readiness()[1].get("leading", [])
         assert isinstance(leading, list)
         return leading
 
     def node(self, node_id: int) -> CoordinatorProcess:
         """A node."""
         return self.service.nodes[node_id]
-
-    def check(self) -> FinalState:
-        """Read everything that is left, and fail with every contradiction to the history."""
-        running = {
-            node_id: address
-            for node_id, address in self.nodes.items()
-            if (process := self.node(node_id).process) is not None and process.is_running()
-        }
-        final = read_final_state(
-            running,
-            self.owners,
-            bootstrap=self.service.bootstrap,
-            metadata_topic=self.service.topic,
-        )
-        problems = check(self.history, final)
-        acks = sum(1 for _ in self.history.acknowledgements())
-        voids = {c: len(log.voids) for c, messages in final.logs.items() if (log := read_log(messages)).voids}
-        print(
-            f"{len(self.history.files)} files, {len(self.history.attempts)} attempts, {acks} acknowledged batches,"
-            f" {len(self.history.reads)} strict reads, void entries {voids}"
-        )
-        assert not problems, f"{len(problems)} contradictions:\n" + "\n".join(problems[:20])
-        return final
 
     def gaps_s(self, start_s: float, end_s: float) -> dict[int, float]:
         """The longest time without an acknowledgement, per coordinator, between two moments."""
@@ -132,6 +82,7 @@ def undisturbed(kafka: Kafka, data_folder: Path) -> Iterator[Service]:
 def test_a_third_node_joins_under_load_and_takes_its_share(undisturbed: Service) -> None:
     run = Run(undisturbed, 2)
     with run.load() as load:
+        load.wait_flowing()
         start_s = time.monotonic()
         run.add(3)
         undisturbed.wait_shared()
@@ -147,12 +98,13 @@ def test_a_third_node_joins_under_load_and_takes_its_share(undisturbed: Service)
     show("join", gaps_s)
     assert max(gaps_s.values()) < PAUSE_MAX_S
     assert all(run.history.acknowledged_at_s(c, node_id=3) for c in moved)
-    run.check()
+    run.judge()
 
 
 def test_a_killed_leader_is_replaced_within_the_session_timeout_and_comes_back(service: Service) -> None:
     run = Run(service, 2)
     with run.load() as load:
+        load.wait_flowing()
         orphaned = run.led(1)
         start_s = time.monotonic()
         run.node(1).kill()
@@ -168,28 +120,13 @@ def test_a_killed_leader_is_replaced_within_the_session_timeout_and_comes_back(s
     show("kill", gaps_s)
     assert max(gaps_s[c] for c in orphaned) < SESSION_TIMEOUT_S + PAUSE_MAX_S
     assert max(gaps_s[c] for c in gaps_s if c not in orphaned) < PAUSE_MAX_S
-    run.check()
-
-
-def test_a_stopped_leader_hands_over_without_a_pause_and_ends_well(undisturbed: Service) -> None:
-    run = Run(undisturbed, 2)
-    with run.load() as load:
-        led = run.led(1)
-        start_s = time.monotonic()
-        run.stop(1)
-        stopped_s = time.monotonic()
-        wait_until(lambda: len(run.led(2)) == METADATA_PARTITIONS, "node 2 to lead everything")
-        load.wait_flowing()
-        end_s = time.monotonic()
-    gaps_s = run.gaps_s(start_s, end_s)
-    show(f"stop of {led} (process gone after {stopped_s - start_s:.2f} s)", gaps_s)
-    assert max(gaps_s.values()) < PAUSE_MAX_S
-    run.check()
+    run.judge()
 
 
 def test_a_rolling_restart_never_pauses_a_partition_for_long(undisturbed: Service) -> None:
     run = Run(undisturbed, 3)
     with run.load() as load:
+        load.wait_flowing()
         start_s = time.monotonic()
         for node_id in (1, 2, 3):
             run.stop(node_id)
@@ -201,7 +138,7 @@ def test_a_rolling_restart_never_pauses_a_partition_for_long(undisturbed: Servic
     gaps_s = run.gaps_s(start_s, end_s)
     show(f"rolling restart of {end_s - start_s:.1f} s", gaps_s)
     assert max(gaps_s.values()) < PAUSE_MAX_S
-    final = run.check()
+    final = run.judge()
     claims = {c: len(read_log(messages).claims) for c, messages in final.logs.items()}
     print(f"claims per partition {claims}")
 
@@ -209,6 +146,7 @@ def test_a_rolling_restart_never_pauses_a_partition_for_long(undisturbed: Servic
 def test_a_frozen_leader_acknowledges_nothing_after_it_was_replaced_and_becomes_useful_again(service: Service) -> None:
     run = Run(service, 2)
     with run.load() as load:
+        load.wait_flowing()
         frozen = run.led(1)
         start_s = time.monotonic()
         run.node(1).pause()
@@ -227,7 +165,7 @@ def test_a_frozen_leader_acknowledges_nothing_after_it_was_replaced_and_becomes_
     gaps_s = run.gaps_s(start_s, end_s)
     show("freeze", gaps_s)
     assert max(gaps_s[c] for c in frozen) < SESSION_TIMEOUT_S + PAUSE_MAX_S
-    final = run.check()
+    final = run.judge()
     assert_zombie_was_silent(run, final, frozen, start_s)
 
 
@@ -271,7 +209,7 @@ def test_without_its_database_or_directory_a_node_only_starts_slower(service: Se
         all_s = restart(run)
         load.wait_flowing()
     print(f"start to sharing: all kept {kept_s:.2f} s, one database gone {one_s:.2f} s, directory gone {all_s:.2f} s")
-    run.check()
+    run.judge()
 
 
 def restart(run: Run) -> float:
@@ -292,6 +230,7 @@ def test_commits_of_unknown_outcome_are_answered_or_made_once_by_the_next_leader
     with Service(own_kafka.bootstrap, service.folder / "own", partitions=METADATA_PARTITIONS) as frozen:
         run = Run(frozen, 2)
         with run.load() as load:
+            load.wait_flowing()
             orphaned = run.led(1)
             ends = log_ends(run)
             # The broker takes what the leader sends into its socket, but answers nothing any more.
@@ -303,7 +242,7 @@ def test_commits_of_unknown_outcome_are_answered_or_made_once_by_the_next_leader
             print(f"broker frozen for {time.monotonic() - paused_s:.2f} s")
             wait_until(lambda: len(run.led(2)) == METADATA_PARTITIONS, "node 2 to lead everything")
             load.wait_flowing()
-        final = run.check()
+        final = run.judge()
         unheard = {c: unheard_commits(run, final, c, after=ends[c]) for c in orphaned}
         print(f"commits whose acknowledgement died with the leader: {unheard}")
         assert sum(unheard.values()) > 0, "no commit had an unknown outcome: the broker got nothing before the leader died"

@@ -145,16 +145,6 @@ def test_a_data_directory_of_another_cluster_or_node_is_refused(service: Service
     assert sorted((path.name, path.stat().st_size) for path in node.data_folder.iterdir()) == before
 
 
-def test_a_bad_configuration_lists_every_problem(service: Service) -> None:
-    node = service.add(1, session_timeout_ms="many", heartbeat_interval_ms="10", group_protokol="classic", listeners="nowhere")
-    status, _ = run_to_end(node)
-    assert status != 0
-    text = node.log_text()
-    assert "4 problems in the configuration" in text
-    for key in ("session.timeout.ms = 'many'", "heartbeat.interval.ms = '10'", "did you mean group.protocol?", "listeners = 'nowhere'"):
-        assert key in text
-
-
 # ---- under a running service
 
 

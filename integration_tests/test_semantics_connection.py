@@ -11,8 +11,8 @@ import kio.schema.api_versions.v3 as api_versions
 import pytest
 
 from coordinator.protocol import messages as m
-from coordinator.protocol.codec import decode, encode
-from coordinator.protocol.commit_file import decode_commit_response, encode_commit_file
+from coordinator.protocol.codec import encode
+from coordinator.protocol.commit_file import encode_commit_file
 from coordinator.protocol.framing import request_frame
 from integration_tests.service import Service
 from integration_tests.waiting import wait_until
@@ -23,13 +23,11 @@ from integration_tests.wire import (
     TIMEOUT_MS,
     TIMEOUT_S,
     UNKNOWN_TOPIC_ID,
-    UNSUPPORTED_VERSION,
     Batch,
     Topic,
     Wire,
     exchange,
     file,
-    new_key,
     open_raw,
 )
 
@@ -136,12 +134,6 @@ async def test_api_versions_lists_both_numbers_of_every_operation(wire: Wire) ->
     assert {3, 10, 18, 10200, 10201, 10202} <= set(ranges)
 
 
-async def test_an_unknown_version_of_api_versions_is_answered_with_the_range(one_node: Service) -> None:
-    # As Kafka does: error 35 in the form of version 0, with the range of ApiVersions alone.
-    reply = await exchange(one_node.addresses[0], request_frame(API_VERSIONS, 99, 7, "test", b"\1\2\3", flexible=True))
-    assert reply[4:] == struct.pack(">ihihhh", 7, UNSUPPORTED_VERSION, 1, API_VERSIONS, 0, 4)
-
-
 @pytest.mark.parametrize(("api_key", "version"), [(95, 1), (10095, 1), (3, 99), (99, 0), (0, 9), (10093, -1)])
 async def test_anything_else_unknown_closes_the_connection_and_says_why(one_node: Service, api_key: int, version: int) -> None:
     assert await exchange(one_node.addresses[0], request_frame(api_key, version, 1, "test", b"\0" * 40, flexible=True)) == b""
@@ -154,19 +146,6 @@ async def test_a_malformed_body_closes_the_connection_only(wire: Wire, one_node:
     for damaged in (body[:-3], body + b"\0", b""):
         assert await exchange(one_node.addresses[0], request_frame(COMMIT_FILE, 0, 1, "test", damaged, flexible=True)) == b""
     assert await wire.files("x") == [(RESOURCE_NOT_FOUND, False)]
-
-
-async def test_unknown_tagged_fields_are_skipped(wire: Wire) -> None:
-    tags = b"\1" + b"\x63" + b"\3" + b"abc"
-    topic = await wire.new_topic()
-    key = new_key()
-    request = encode_commit_file(file([Batch(topic, count=2)], key))
-    results = decode_commit_response(await wire.connection.request(COMMIT_FILE, 0, request[:-1] + tags, TIMEOUT_S))
-    assert results.results["error_code"].tolist() == [OK]
-    body = encode(m.DescribeFilesRequest(files=(m.DescribeFileEntry(object_key=key),), timeout_ms=TIMEOUT_MS))
-    reply = await wire.connection.request(DESCRIBE_FILES, 0, body[:-1] + tags, TIMEOUT_S)
-    (described,) = decode(m.DescribeFilesResponse, reply).files
-    assert (described.error_code, described.has_live_batches) == (OK, True)
 
 
 async def test_tags_of_a_commit_are_read_beside_unknown_ones(wire: Wire) -> None:

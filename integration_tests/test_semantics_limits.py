@@ -16,9 +16,7 @@ from integration_tests.waiting import LOOK_EVERY_S
 from integration_tests.wire import (
     DUPLICATE_RESOURCE,
     INVALID_PARTITIONS,
-    INVALID_REQUEST,
     OK,
-    OUT_OF_ORDER_SEQUENCE,
     TIMEOUT_S,
     Batch,
     Wire,
@@ -70,38 +68,6 @@ async def test_results_are_kept_for_a_time_and_the_key_for_ever(wire: Wire) -> N
     assert await wire.files(request.object_key) == [(OK, False)]
     assert await wire.send(request) == [refused(DUPLICATE_RESOURCE)] * 2
     assert await wire.ends(topic) == (3, 3)
-
-
-async def test_a_file_becomes_too_old(wire: Wire) -> None:
-    topic = await wire.new_topic()
-    created_ms = time.time_ns() // 1_000_000
-    (young,) = await wire.commit(Batch(topic), created_ms=created_ms + 60_000)
-    assert young.error == OK
-    async with asyncio.timeout(TIMEOUT_S):
-        while True:
-            answer = await wire.commit(Batch(topic), created_ms=created_ms)
-            if answer[0].error != OK:
-                break
-            await asyncio.sleep(LOOK_EVERY_S)
-    assert answer == [refused(INVALID_REQUEST)]
-    assert time.time_ns() // 1_000_000 - created_ms > RETENTION_MS
-
-
-async def test_a_producer_is_forgotten_by_the_logs_time_and_may_start_anywhere(wire: Wire) -> None:
-    topic = await wire.new_topic()
-    (first,) = await wire.commit(Batch(topic, producer=1, epoch=0, sequence=0))
-    (gap,) = await wire.commit(Batch(topic, producer=1, epoch=0, sequence=40))
-    assert (first.error, gap.error) == (OK, OUT_OF_ORDER_SEQUENCE)
-    started_s = time.monotonic()
-    async with asyncio.timeout(TIMEOUT_S):
-        while True:
-            # The second batch is accepted: what shows the log that time passes.
-            mine, _ = await wire.commit(Batch(topic, producer=1, epoch=0, sequence=40), Batch(topic))
-            if mine.error == OK:
-                break
-            assert mine.error == OUT_OF_ORDER_SEQUENCE
-            await asyncio.sleep(LOOK_EVERY_S)
-    assert time.monotonic() - started_s >= 0.9 * RETENTION_MS / 1000
 
 
 async def test_the_number_of_partitions_of_a_topic_is_limited_when_it_grows_too(wire: Wire) -> None:

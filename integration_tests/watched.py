@@ -13,7 +13,7 @@ from coordinator.client.routing.connection import ClientConnection
 from coordinator.protocol.codec import Message
 from integration_tests.checker import check
 from integration_tests.final_state import create_topic, dump_topic, read_final_state
-from integration_tests.history import Attempt, UserPartition
+from integration_tests.history import Attempt, FinalState, History, UserPartition
 from integration_tests.load import Load
 from integration_tests.metadata_log import read_log
 from integration_tests.routes import Address, expect
@@ -51,7 +51,7 @@ def quiet_admin(bootstrap: str) -> AdminClient:
 
 
 class Watched:
-    """See the module's text. Every node of the service must go on running."""
+    """See the module's text. The nodes of the service are those that run when it is made."""
 
     def __init__(self, service: Service, name: str, partitions: int) -> None:
         self.describe(service)
@@ -70,11 +70,15 @@ class Watched:
         """Take the service's nodes and its number of coordinators from its properties."""
         self.service = service
         self.coordinators = int(service.properties["diskless.metadata.topic.num.partitions"])
-        self.nodes: Mapping[int, Address] = {}
-        for node_id, node in service.nodes.items():
-            host, _, port = node.address.rpartition(":")
-            self.nodes = {**self.nodes, node_id: Address(host, int(port))}
+        self.nodes: dict[int, Address] = {}
+        for node_id in service.nodes:
+            self.know(node_id)
         self._load: Load | None = None
+
+    def know(self, node_id: int) -> None:
+        """Let the load use a node, too."""
+        host, _, port = self.service.nodes[node_id].address.rpartition(":")
+        self.nodes[node_id] = Address(host, int(port))
 
     def load(self, seed: int = 1) -> Load:
         """The load on the topic; one per object."""
@@ -83,10 +87,15 @@ class Watched:
         return self._load
 
     @property
+    def history(self) -> History:
+        """What the clients did so far."""
+        assert self._load is not None
+        return self._load.history
+
+    @property
     def attempts(self) -> list[Attempt]:
         """What the clients tried so far."""
-        assert self._load is not None
-        return self._load.history.attempts
+        return self.history.attempts
 
     def errors_since(self, start_s: float) -> set[int]:
         """The error codes of commits answered since a moment; those of unusual keys, which must be refused, left out."""
@@ -118,19 +127,20 @@ class Watched:
         return sum(before != after for claimed in nodes for before, after in pairwise(claimed))
 
     def check(self) -> None:
-        """Fail with every contradiction between what clients were told and what is left; every attempt must have an answer in time."""
-        assert self._load is not None
+        """Fail with every contradiction of the history; every node must run, and every attempt must have an answer in time."""
         for node in self.service.nodes.values():
             assert node.process is not None
             status = node.process.exit_status()
             assert status is None, f"node {node.node_id} ended with status {status}:\n{node.log_tail(100)}"
         late = [one for one in self.attempts if not one.answers or one.answered_s - one.invoked_s > COMMIT_TIMEOUT_S + GRACE_S]
         assert late == [], f"{len(late)} of {len(self.attempts)} attempts had no answer within their TimeoutMs, the first: {late[0]}"
-        final = read_final_state(
-            self.nodes,
-            self.owners,
-            bootstrap=self.service.bootstrap,
-            metadata_topic=self.service.topic,
-        )
-        problems = check(self._load.history, final)
+        self.judge()
+
+    def judge(self) -> FinalState:
+        """Read all that is left by the nodes that run, and fail with every contradiction to what clients were told."""
+        processes = {node_id: self.service.nodes[node_id].process for node_id in self.nodes}
+        running = {node_id: self.nodes[node_id] for node_id, one in processes.items() if one is not None and one.is_running()}
+        final = read_final_state(running, self.owners, bootstrap=self.service.bootstrap, metadata_topic=self.service.topic)
+        problems = check(self.history, final)
         assert not problems, f"{len(problems)} contradictions:\n" + "\n".join(problems[:20])
+        return final

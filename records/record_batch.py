@@ -321,6 +321,8 @@ def _read_record(body: bytes, position: int, header: BatchHeader, first_offset: 
     key, position = _read_bytes(body, position)
     value, position = _read_bytes(body, position)
     count, position = _read_varint(body, position)
+    if count < 0:
+        raise _BadRecord(f"{count} headers")
     headers = []
     for _ in range(count):
         name, position = _read_bytes(body, position)

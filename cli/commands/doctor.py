@@ -69,8 +69,9 @@ def doctor(
     """Find out what is wrong with a service: each finding comes with its remedy.
 
     Looks at what the options name: the metadata topic's settings, replicas and leaders (Kafka), reachability, versions, leaders,
-    standbys, digests, snapshots, overdue files, retention, data directories and clocks (nodes), the object store, and the data
-    directories and the security of this machine's node (--config). Status 1 when a finding is an error; warnings alone give 0.
+    standbys, digests, snapshots, overdue files, retention, data directories and clocks (nodes), shadows of diskless topics (Kafka and
+    nodes), the object store, and the data directories and the security of this machine's node (--config). Status 1 when a finding is an
+    error; warnings alone give 0.
 
     Examples: `diskless doctor --config coordinator.properties --bootstrap-server localhost:9192`,
     `diskless doctor --bootstrap-server localhost:9192 --kafka-bootstrap-server localhost:9092 -o json`
@@ -105,6 +106,7 @@ async def _examine(patient: Patient) -> list[Diagnosis]:
     facts, entries, found = await _look_at_kafka(patient)
     more = await _look_at_nodes(patient, facts, entries)
     found += more
+    found += await _look_at_shadows(patient)
     found += await _look_at_store(patient)
     found += _look_at_folders(patient)
     found += _look_at_security(patient)
@@ -294,6 +296,32 @@ async def _migrations(client: DisklessClient, timeout_s: float) -> list[tuple[st
     named = [(topic.name, PartitionId(topic.topic_id, one.partition)) for topic in topics for one in topic.partitions][:ASKED_MAX]
     states = await client.admin.describe_diskless_logs([partition for _, partition in named], timeout_ms=timeout_ms)
     return [(name, one.state) for (name, _), one in zip(named, states, strict=True) if one.error is ErrorCode.NONE]
+
+
+async def _look_at_shadows(patient: Patient) -> list[Diagnosis]:
+    """Compare the diskless topics with Kafka's; other findings tell why Kafka or the nodes do not answer."""
+    import asyncio
+
+    from cli.doctor.diagnosis import skipped
+    from cli.doctor.shadows import CHECK, diagnose_shadows
+    from cli.kafka.shadows import ShadowTopics
+    from cli.outcome import Failed
+    from cli.service import milliseconds, open_client
+    from coordinator.client.errors import ServiceError
+
+    if patient.nodes is None or patient.kafka is None:
+        return [skipped(CHECK, "nodes and Kafka are needed for it: --bootstrap-server, --kafka-bootstrap-server or --config")]
+    timeout_s = min(patient.timeout_s, 10.0)
+    try:
+        async with open_client(patient.nodes, timeout_s) as client:
+            listed = await client.admin.list_topics(timeout_ms=milliseconds(timeout_s))
+        shadows = await asyncio.to_thread(ShadowTopics, patient.kafka, timeout_s)
+        found = await asyncio.to_thread(shadows.all)
+        ids = {one.topic_id for one in listed if not one.classic}
+        records = await asyncio.to_thread(shadows.records, [one for one in found if one.topic_id in ids])
+    except (ServiceError, Failed) as error:
+        return [skipped(CHECK, f"topics cannot be compared: {error}")]
+    return diagnose_shadows(listed, found, records)
 
 
 def _snapshot_limits(patient: Patient) -> tuple[int, int]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -19,7 +17,7 @@ from cli.kafka.metadata_topic import (
     tell_findings,
     wanted,
 )
-from cli.options import config_option, dry_run_option, kafka_options, kafka_server_option, output_option, timeout_option, topic_option
+from cli.options import dry_run_option, kafka_place, output_option, timeout_option
 from cli.outcome import Failed
 from cli.output import Row, print_fields, say
 
@@ -30,21 +28,14 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@kafka_server_option("--bootstrap-server", "--kafka-bootstrap-server", name="bootstrap_server")
-@config_option
-@kafka_options
-@topic_option
+@kafka_place("--bootstrap-server", "--kafka-bootstrap-server")
 @click.option("--partitions", type=PARTITION_COUNT, help="Metadata partitions. [default: diskless.metadata.topic.num.partitions]")
 @copies_options
 @dry_run_option
 @timeout_option
 @output_option
 def init(
-    bootstrap_server: str | None,
-    config_file: Path | None,
-    command_config: Path | None,
-    command_properties: Sequence[str],
-    topic: str | None,
+    kafka: KafkaPlace,
     partitions: int | None,
     replication_factor: int | None,
     min_insync_replicas: int | None,
@@ -60,12 +51,9 @@ def init(
     Examples: `diskless init --bootstrap-server kafka:9092`,
     `diskless init --bootstrap-server localhost:9092 --partitions 2 --replication-factor 1 --min-insync-replicas 1`
     """
-    from cli.kafka.cluster import find_kafka_place
-
-    place = find_kafka_place(bootstrap_server, config_file, topic, command_config, command_properties)
-    expectations = expected_topic(place, replication_factor, min_insync_replicas)
-    count = wanted(place, partitions, "num.partitions")
-    asyncio.run(_init(place, count, expectations, dry_run=dry_run, timeout_s=timeout_s, output=output))
+    expectations = expected_topic(kafka, replication_factor, min_insync_replicas)
+    count = wanted(kafka, partitions, "num.partitions")
+    asyncio.run(_init(kafka, count, expectations, dry_run=dry_run, timeout_s=timeout_s, output=output))
 
 
 async def _init(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, nullcontext, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,18 +12,16 @@ from cli.options import (
     INDEX,
     LIMIT,
     OFFSET,
-    config_option,
     dry_run_option,
-    kafka_options,
-    kafka_server_option,
+    kafka_place,
     output_option,
     server_option,
     timeout_option,
-    topic_option,
 )
 from cli.output import RowStream, print_rows, progress, time_text
 
 if TYPE_CHECKING:
+    from cli.kafka.cluster import KafkaPlace
     from cli.log.entries import EntryJudge, JudgedEntry
     from cli.log.kafka import LogConsumer
 
@@ -39,10 +36,7 @@ def log() -> None:
 
 
 @log.command()
-@kafka_server_option("--bootstrap-server", "--kafka-bootstrap-server", name="bootstrap_server")
-@config_option
-@kafka_options
-@topic_option
+@kafka_place("--bootstrap-server", "--kafka-bootstrap-server")
 @click.option("--partition", "partitions", type=INDEX, multiple=True, help="Only this metadata partition. Repeatable.")
 @click.option("--from", "from_offset", type=OFFSET, default=0, show_default=True, help="First offset to print.")
 @click.option("--max", "max_entries", type=LIMIT, help="Print at most this many entries.")
@@ -51,11 +45,7 @@ def log() -> None:
 @timeout_option
 @output_option
 def dump(
-    bootstrap_server: str | None,
-    config_file: Path | None,
-    command_config: Path | None,
-    command_properties: Sequence[str],
-    topic: str | None,
+    kafka: KafkaPlace,
     partitions: Sequence[int],
     from_offset: int,
     max_entries: int | None,
@@ -74,17 +64,15 @@ def dump(
     Examples: `diskless log dump --bootstrap-server kafka:9092 --partition 0`,
     `diskless log dump --config coordinator.properties --follow -o jsonl`
     """
-    from cli.kafka.cluster import find_kafka_place
     from cli.log.kafka import LogConsumer
     from cli.outcome import Exit, Failed
 
-    place = find_kafka_place(bootstrap_server, config_file, topic, command_config, command_properties)
     ends_quietly = suppress(KeyboardInterrupt) if follow else nullcontext()
-    with ends_quietly, LogConsumer(place, timeout_s) as consumer, RowStream(output, COLUMNS) as stream:
+    with ends_quietly, LogConsumer(kafka, timeout_s) as consumer, RowStream(output, COLUMNS) as stream:
         existing = consumer.partitions()
         unknown = sorted(set(partitions) - set(existing))
         if unknown:
-            raise Failed(f"topic {place.topic} has no partition {unknown[0]}; it has 0 to {existing[-1]}", Exit.NOT_FOUND)
+            raise Failed(f"topic {kafka.topic} has no partition {unknown[0]}; it has 0 to {existing[-1]}", Exit.NOT_FOUND)
         wanted = sorted(set(partitions)) or existing
         for count, entry in enumerate(_entries(consumer, wanted, from_offset, follow=follow, no_verdict=no_verdict), 1):
             _print(stream, entry)
@@ -130,19 +118,12 @@ def _judged(
 
 @log.command()
 @click.argument("place", metavar="PARTITION@OFFSET")
-@kafka_server_option("--bootstrap-server", "--kafka-bootstrap-server", name="bootstrap_server")
-@config_option
-@kafka_options
-@topic_option
+@kafka_place("--bootstrap-server", "--kafka-bootstrap-server")
 @timeout_option
 @output_option
 def explain(
     place: str,
-    bootstrap_server: str | None,
-    config_file: Path | None,
-    command_config: Path | None,
-    command_properties: Sequence[str],
-    topic: str | None,
+    kafka: KafkaPlace,
     timeout_s: float,
     output: str,
 ) -> None:
@@ -154,12 +135,10 @@ def explain(
 
     Example: `diskless log explain 3@1042 --bootstrap-server kafka:9092`
     """
-    from cli.kafka.cluster import find_kafka_place
     from cli.log.explain import explain_entry, parse_place, print_explanation
     from cli.log.kafka import LogConsumer
 
     partition, offset = parse_place(place)
-    kafka = find_kafka_place(bootstrap_server, config_file, topic, command_config, command_properties)
     with LogConsumer(kafka, timeout_s) as consumer:
         print_explanation(explain_entry(consumer, partition, offset), output)
 

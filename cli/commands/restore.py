@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING
 import click
 
 from cli.kafka.metadata_topic import PARTITION_COUNT, REQUEST_TIMEOUT_MAX_S, copies_options, create_topic, expected_topic, tell_findings
-from cli.objects import snapshots_prefix_option, store_options
+from cli.objects import NamedStore, named_store_with_snapshots
 from cli.options import (
     INDEX,
     dry_run_option,
-    kafka_options,
-    kafka_server_option,
+    kafka_place,
     output_option,
     server_option,
     timeout_option,
-    topic_option,
 )
 from cli.output import print_rows, say, time_text
 from cli.spark.session import outcome_folder_option
@@ -49,11 +47,8 @@ def restore() -> None:
 
 
 @restore.command()
-@kafka_server_option("--kafka-bootstrap-server", name="bootstrap_server")
-@kafka_options
-@topic_option
-@store_options
-@snapshots_prefix_option
+@kafka_place("--kafka-bootstrap-server")
+@named_store_with_snapshots
 @click.option("--cluster-id", metavar="ID", help="Id of the Kafka cluster that is lost, when the store has snapshots of several.")
 @click.option("--topic-id", "topic_id_text", metavar="ID", help="Topic id of the metadata topic that is lost, when there are several.")
 @click.option("--partitions", type=PARTITION_COUNT, help="Partitions of the topic that is lost. [default: as the snapshots tell]")
@@ -70,14 +65,8 @@ def restore() -> None:
 @timeout_option
 @output_option
 def start(
-    bootstrap_server: str | None,
-    command_config: Path | None,
-    command_properties: Sequence[str],
-    topic: str | None,
-    config_file: Path | None,
-    store_options: Sequence[str],
-    store_url: str | None,
-    snapshots_prefix: str | None,
+    kafka: KafkaPlace,
+    store: NamedStore,
     cluster_id: str | None,
     topic_id_text: str | None,
     partitions: int | None,
@@ -97,15 +86,9 @@ def start(
     Examples: `diskless restore start --kafka-bootstrap-server kafka:9092 --config coordinator.properties --dry-run`,
     `diskless restore start --kafka-bootstrap-server kafka:9092 --object-store-url s3://bucket --cluster-id MkU3OEVBNTcwNTJENDM2Qg`
     """
-    from cli.kafka.cluster import find_kafka_place
-    from cli.objects import open_object_store, snapshots_prefix_of
-
-    place = find_kafka_place(bootstrap_server, config_file, topic, command_config, command_properties)
-    expectations = expected_topic(place, replication_factor, min_insync_replicas)
-    prefix = snapshots_prefix_of(snapshots_prefix, config_file)
-    store = open_object_store(store_url, store_options, config_file)
+    expectations = expected_topic(kafka, replication_factor, min_insync_replicas)
     wanted = _Wanted(cluster_id, topic_id_text, partitions, accepted, dry_run)
-    asyncio.run(_start(place, store, prefix, expectations, wanted, timeout_s, output))
+    asyncio.run(_start(kafka, store.open(), store.snapshots_prefix, expectations, wanted, timeout_s, output))
 
 
 class _Wanted:
@@ -220,17 +203,13 @@ class Missing:
 
 @restore.command()
 @server_option
-@store_options
-@snapshots_prefix_option
+@named_store_with_snapshots
 @outcome_folder_option("which live files have no object")
 @timeout_option
 @output_option
 def report(
     bootstrap_server: str,
-    config_file: Path | None,
-    store_options: Sequence[str],
-    store_url: str | None,
-    snapshots_prefix: str | None,
+    store: NamedStore,
     folder: Path | None,
     timeout_s: float,
     output: str,
@@ -244,14 +223,11 @@ def report(
 
     Example: `diskless restore report --bootstrap-server localhost:9192 --config coordinator.properties -o jsonl`
     """
-    from cli.objects import open_object_store, snapshots_prefix_of, wal_prefix
     from cli.outcome import Exit, Failed
     from cli.service import run
 
-    store = open_object_store(store_url, store_options, config_file)
-    snapshots = snapshots_prefix_of(snapshots_prefix, config_file)
     began_ms = time.time_ns() // 1_000_000
-    missing = run(_report(bootstrap_server, store, wal_prefix(config_file), snapshots, timeout_s, output))
+    missing = run(_report(bootstrap_server, store.open(), store.wal_prefix, store.snapshots_prefix, timeout_s, output))
     if folder is not None:
         from cli.spark.batch import note_result
 
@@ -266,7 +242,7 @@ async def _report(bootstrap_server: str, store: ObjectStore, wal: str, snapshots
     from cli.outcome import Failed
     from cli.output import RowStream
     from cli.restore.report import MISSING, FoundObject, OutOfOrder, compare
-    from cli.service import milliseconds, open_client
+    from cli.service import open_client
     from coordinator.core.file_state import FileState
     from coordinator.kafka.errors import ErrorCode
 
@@ -292,12 +268,12 @@ async def _report(bootstrap_server: str, store: ObjectStore, wal: str, snapshots
                 if await store.head(key) is not None:
                     return False
                 # Retention may have deleted its last batch, and the node the object, since the file was listed.
-                (now,) = await client.admin.describe_files([key], timeout_ms=milliseconds(timeout_s))
+                (now,) = await client.admin.describe_files([key])
                 return now.has_live_batches or now.error not in (ErrorCode.NONE, ErrorCode.RESOURCE_NOT_FOUND)
 
-            _say_restore(await client.admin.restore(timeout_ms=milliseconds(timeout_s)))
+            _say_restore(await client.admin.restore())
             # In every state: an owner that only remembers the key of a file has lost nothing.
-            files = client.admin.list_files(states=tuple(FileState), timeout_ms=milliseconds(timeout_s))
+            files = client.admin.list_files(states=tuple(FileState))
             try:
                 async for one in compare(files, objects(), is_wanted=is_wanted, is_lost=is_lost):
                     if one.finding == MISSING:
@@ -370,10 +346,10 @@ def finish(bootstrap_server: str, timeout_s: float, output: str) -> None:
 
 
 async def _finish(bootstrap_server: str, timeout_s: float) -> RestoreDescription:
-    from cli.service import milliseconds, open_client
+    from cli.service import open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
-        restored = await client.admin.restore(timeout_ms=milliseconds(timeout_s))
+        restored = await client.admin.restore()
         if not restored.is_restored or restored.is_finished:
             return restored
-        return await client.admin.finish_restore(restored.restore_id, timeout_ms=milliseconds(timeout_s))
+        return await client.admin.finish_restore(restored.restore_id)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.objects import store_options
+from cli.objects import NamedStore, named_store
 from cli.options import INDEX, OFFSET, SERVER_VARIABLE, RegularFile, optional_server_option, output_option, server_option, timeout_option
 from cli.output import print_fields, print_rows, say
 
@@ -70,11 +70,11 @@ def take(coordinator_ids: Sequence[int], bootstrap_server: str, timeout_s: float
 
 async def _take(coordinator_ids: Sequence[int], bootstrap_server: str, timeout_s: float) -> list[TakenSnapshot]:
     from cli.looks.service import check_coordinators
-    from cli.service import milliseconds, open_client
+    from cli.service import open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
-        await check_coordinators(client, coordinator_ids, milliseconds(timeout_s))
-        return await client.admin.take_snapshots(coordinator_ids, timeout_ms=milliseconds(timeout_s))
+        await check_coordinators(client, coordinator_ids, timeout_s)
+        return await client.admin.take_snapshots(coordinator_ids)
 
 
 def _taken_row(one: TakenSnapshot) -> Row:
@@ -139,16 +139,14 @@ def describe(coordinator_ids: Sequence[int], bootstrap_server: str, timeout_s: f
 @click.argument("file", type=RegularFile(), required=False)
 @click.option("--coordinator", "coordinator_id", type=INDEX, help="Prove the newest committed snapshot of this coordinator.")
 @optional_server_option("Addresses of coordinator nodes, for --coordinator.")
-@store_options
+@named_store
 @timeout_option
 @output_option
 def verify(
     file: Path | None,
     coordinator_id: int | None,
     bootstrap_server: str | None,
-    store_url: str | None,
-    store_options: Sequence[str],
-    config_file: Path | None,
+    store: NamedStore,
     timeout_s: float,
     output: str,
 ) -> None:
@@ -172,11 +170,11 @@ def verify(
     assert coordinator_id is not None
     if bootstrap_server is None:
         raise Failed(f"--coordinator needs a node to ask: pass --bootstrap-server, or set {SERVER_VARIABLE}", Exit.USAGE)
-    store = _open_store(store_url, store_options, config_file)
+    opened = store.open()
     one = _choose(run(look(bootstrap_server, timeout_s, [coordinator_id])), coordinator_id, None)
     with TemporaryDirectory(prefix="diskless-snapshot-") as folder:
         fetched = Path(folder) / "fetched.checkpoint"
-        run(fetch_copy(store, one, fetched))
+        run(fetch_copy(opened, one, fetched))
         print_fields(_proven_fields(one.snapshot.location, prove_file(fetched, one)), output)
 
 
@@ -184,16 +182,14 @@ def verify(
 @click.option("--coordinator", "coordinator_id", type=INDEX, required=True, help="The coordinator whose snapshot is fetched.")
 @click.option("--end-offset", type=OFFSET, help="The snapshot that ends here. [default: the newest committed one]")
 @click.option("--to", "target", type=RegularFile(), required=True, help="The file to write; it must not exist.")
-@store_options
+@named_store
 @server_option
 @timeout_option
 def download(
     coordinator_id: int,
     end_offset: int | None,
     target: Path,
-    store_url: str | None,
-    store_options: Sequence[str],
-    config_file: Path | None,
+    store: NamedStore,
     bootstrap_server: str,
     timeout_s: float,
 ) -> None:
@@ -209,26 +205,20 @@ def download(
 
     if target.exists():
         raise Failed(f"{target} exists; choose another name", Exit.USAGE)
-    store = _open_store(store_url, store_options, config_file)
+    opened = store.open()
     one = _choose(run(look(bootstrap_server, timeout_s, [coordinator_id])), coordinator_id, end_offset)
-    run(fetch_copy(store, one, target))
+    run(fetch_copy(opened, one, target))
     say(f"{target}: coordinator {coordinator_id} up to offset {one.snapshot.end_offset}, {one.snapshot.size_bytes} bytes")
-
-
-def _open_store(url: str | None, options: Sequence[str], config_file: Path | None) -> ObjectStore:
-    from cli.objects import open_object_store
-
-    return open_object_store(url, options, config_file)
 
 
 async def look(bootstrap_server: str, timeout_s: float, coordinator_ids: Sequence[int] = ()) -> list[SnapshotView]:
     """Ask every node of its snapshots. Raises `Failed`, also when one of these coordinators does not exist, and `Unavailable`."""
     from cli.looks.service import check_coordinators
     from cli.looks.snapshots import look_at_snapshots
-    from cli.service import milliseconds, open_client
+    from cli.service import open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
-        await check_coordinators(client, coordinator_ids, milliseconds(timeout_s))
+        await check_coordinators(client, coordinator_ids, timeout_s)
         return await look_at_snapshots(client, timeout_s)
 
 

@@ -16,6 +16,8 @@ RELAY_PORTS = 8
 class GatewayProcess(ServiceProcess):
     """One gateway."""
 
+    metric_prefix = "diskless_gateway_"
+
     def __init__(
         self,
         node_id: int,

@@ -36,6 +36,8 @@ class ServiceFailedError(Exception):
 class ServiceProcess:
     """One process. `start` again after an end to get the same one back, with its data and ports."""
 
+    metric_prefix = "diskless_coordinator_"
+
     def __init__(
         self,
         name: str,
@@ -192,7 +194,7 @@ class ServiceProcess:
         for line in self.get("/metrics", timeout_s)[1].decode().splitlines():
             sample, _, value = line.rpartition(" ")
             sample_name, _, labels = sample.partition("{")
-            if sample_name == "diskless_coordinator_" + name:
+            if sample_name == self.metric_prefix + name:
                 found[labels] = float(value)
         return found
 

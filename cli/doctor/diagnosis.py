@@ -34,6 +34,7 @@ CHECK_ORDER = (
     "retention",
     "orphans",
     "migrations",
+    "shadows",
     "clocks",
     "object store",
     "data dirs",

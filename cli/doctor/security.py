@@ -10,7 +10,7 @@ from typing import Final
 
 from cli.doctor.diagnosis import Diagnosis, Health
 from coordinator.config import Settings
-from coordinator.config.settings import is_secret
+from coordinator.config.settings import NODE
 from coordinator.config.values import SecurityProtocol
 from coordinator.printable import quoted
 
@@ -55,7 +55,7 @@ def named_files(settings: Settings) -> list[NamedFile]:
     want("http.ssl.certificate.location", settings.http_ssl_certificate_location, is_confidential=False, has_certificate=True)
     want("http.ssl.key.location", settings.http_ssl_key_location, is_confidential=True)
     want("http.bearer.token.file", settings.http_bearer_token_file, is_confidential=True)
-    for source in sorted({source for key, source in settings.sources.items() if is_secret(key)}):
+    for source in sorted({source for key, source in settings.sources.items() if NODE.is_secret(key)}):
         path = Path(source.rpartition(":")[0])
         if path.is_file():
             want("the settings with passwords", path, is_confidential=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-from cli.options import F, kafka_options, kafka_server_option, server_option
+from cli.options import F, kafka_place, server_option
 from cli.outcome import Exit, Failed
 
 if TYPE_CHECKING:
@@ -20,14 +20,7 @@ CLIENT_ID: Final = "diskless-cli"
 
 def places(function: F) -> F:
     """Add the options that say where the service and Kafka are."""
-    options: tuple[Callable[[F], F], ...] = (
-        server_option,
-        kafka_server_option("--kafka-bootstrap-server", name="kafka_bootstrap_server"),
-        kafka_options,
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+    return server_option(kafka_place("--kafka-bootstrap-server", has_topic=False)(function))
 
 
 @asynccontextmanager

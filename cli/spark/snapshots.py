@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from cli.objects import open_object_store, snapshots_prefix_of
+from cli.objects import NamedStore
 from cli.outcome import Failed
 from cli.output import say
 from spark_jobs.find_start import LogIdentity, SnapshotStarts, SnapshotStoreError, StoredCopy
@@ -29,54 +28,43 @@ REMEDY = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotStore:
-    """The object store as it was named; it is opened where a log's beginning is deleted."""
+def arguments_of(store: NamedStore) -> list[str]:
+    """Return the command line's words that name a store."""
+    words = [] if store.config_file is None else ["--config", str(store.config_file)]
+    words += [] if store.url is None else ["--object-store-url", store.url]
+    words += [word for one in store.options for word in ("--object-store-option", one)]
+    return words + ([] if store.prefix is None else ["--snapshots-prefix", store.prefix])
 
-    url: str | None
-    options: Sequence[str]
-    config_file: Path | None
-    prefix: str | None
 
-    @property
-    def is_named(self) -> bool:
-        """Whether there is one."""
-        return self.url is not None or self.config_file is not None
+def starts_in(
+    store: NamedStore, watch: TopicWatch, facts: WatchedTopic, log_starts: Mapping[int, int], folder: Path, *, newest_first: bool
+) -> Starts:
+    """Where jobs begin in logs that begin at these offsets; snapshots are brought into a folder.
 
-    def arguments(self) -> list[str]:
-        """Return the command line's words that name it."""
-        words = [] if self.config_file is None else ["--config", str(self.config_file)]
-        words += [] if self.url is None else ["--object-store-url", self.url]
-        words += [word for one in self.options for word in ("--object-store-option", one)]
-        return words + ([] if self.prefix is None else ["--snapshots-prefix", self.prefix])
+    Raises `Failed`, and what Kafka says.
+    """
+    restored = watch.restored(log_starts)
+    if not store.is_named or not (restored or any(log_starts.values())):
+        return WholeLog(restored)
+    identity = LogIdentity(watch.cluster_id(), facts.id_bytes)
+    return SnapshotStarts(_snapshots_of(store), identity, folder, newest_first=newest_first, restored=restored)
 
-    def starts(self, watch: TopicWatch, facts: WatchedTopic, log_starts: Mapping[int, int], folder: Path, *, newest_first: bool) -> Starts:
-        """Where jobs begin in logs that begin at these offsets; snapshots are brought into a folder.
 
-        Raises `Failed`, and what Kafka says.
-        """
-        restored = watch.restored(log_starts)
-        if not self.is_named or not (restored or any(log_starts.values())):
-            return WholeLog(restored)
-        identity = LogIdentity(watch.cluster_id(), facts.id_bytes)
-        return SnapshotStarts(self.open(), identity, folder, newest_first=newest_first, restored=restored)
+def snapshots_if_there(store: NamedStore) -> StoreSnapshots | None:
+    """Open a store for a job that goes on without; None, with the reason on standard error, when there is none on this machine."""
+    if not store.is_named:
+        return None
+    try:
+        return _snapshots_of(store)
+    except Failed as error:
+        say(f"snapshots are not looked for: {error}")
+        return None
 
-    def open(self) -> StoreSnapshots:
-        """Open it without talking to it. Raises `Failed`."""
-        from coordinator.adapters.objectstore.snapshots import ObjectStoreSnapshots
 
-        store = open_object_store(self.url, self.options, self.config_file)
-        return StoreSnapshots(ObjectStoreSnapshots(store, prefix=snapshots_prefix_of(self.prefix, self.config_file)))
+def _snapshots_of(store: NamedStore) -> StoreSnapshots:
+    from coordinator.adapters.objectstore.snapshots import ObjectStoreSnapshots
 
-    def open_if_there(self) -> StoreSnapshots | None:
-        """Open it for a job that goes on without; None, with the reason on standard error, when there is none on this machine."""
-        if not self.is_named:
-            return None
-        try:
-            return self.open()
-        except Failed as error:
-            say(f"snapshots are not looked for: {error}")
-            return None
+    return StoreSnapshots(ObjectStoreSnapshots(store.open(), prefix=store.snapshots_prefix))
 
 
 class StoreSnapshots:

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 
 from coordinator.adapters.kafka.acls import KafkaAcls
@@ -30,7 +31,8 @@ from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.adapters.metrics.http import HttpServer
 from coordinator.adapters.metrics.registry import Metrics, Sample
 from coordinator.adapters.peers import PooledPeers
-from coordinator.adapters.server.contract import Handler, IncomingRequest, Respond, ServerLimits
+from coordinator.adapters.server.contract import Handler, IncomingRequest, Respond
+from coordinator.adapters.server.limits import limits_of
 from coordinator.adapters.server.listeners import ListenersSecurity
 from coordinator.adapters.server.server import Server
 from coordinator.adapters.snapshots.folder import SnapshotFolder
@@ -311,16 +313,8 @@ class Process:
     async def _listen(self, security: ListenersSecurity) -> list[Endpoint]:
         """Open the listeners; returns what to advertise, in the order of the setting, the listener of nodes first."""
         settings = self._settings
-        limits = ServerLimits(
-            request_bytes_max=settings.socket_request_max_bytes,
-            unfinished_bytes_max=max(settings.socket_unfinished_max_bytes, settings.socket_request_max_bytes),
-            connections_max=_connections_max(settings),
-            connection_idle_ms_max=settings.connections_max_idle_ms,
-            pending_requests_max=settings.connection_pending_max_requests,
-            pending_bytes_max=settings.connection_pending_max_bytes,
-            login_request_bytes_max=settings.sasl_server_max_receive_size,
-            logins_waiting_max=settings.connections_unauthenticated_max,
-            login_timeout_ms=settings.connection_login_timeout_ms,
+        limits = replace(
+            limits_of(settings, _connections_max(settings)),
             login_failure_delay_ms=settings.connection_failed_authentication_delay_ms,
             session_ms_max=settings.connections_max_reauth_ms,
         )

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from coordinator.client.calls import directory, files, migrations
-from coordinator.client.calls.directory import LevelDescription, RestoreDescription
+from coordinator.client.calls.directory import LevelDescription, RestoreDescription, TopicConfigs
 from coordinator.client.calls.files import FileLiveness, FilesWanted, FoundFiles, ListedFile
 from coordinator.client.calls.gateways import GatewayBroker, GatewayDescription, gateways_described
 from coordinator.client.calls.migrations import DisklessLogState, LogToInit, RepairReport
@@ -219,12 +219,19 @@ class DisklessAdmin(ServiceUser):
             topic_id=topic_id, name=name, num_partitions=num_partitions, settings=dict(settings or {}), note=created.message
         )
 
-    async def alter_topic(self, name: str, changes: Mapping[str, str | None], *, timeout_ms: int | None = None) -> None:
-        """Change settings of a topic, all of them or none; None deletes one, so that the service's counts.
+    async def alter_topic(
+        self, name: str, changes: Mapping[str, str | None], *, dry_run: bool = False, timeout_ms: int | None = None
+    ) -> None:
+        """Change settings of a topic, all of them or none; None deletes one, so that the service's counts. A dry run changes nothing.
 
         Raises NotFound, InvalidRequest, and other `ServiceError`s.
         """
-        await self._served(directory.alter_topic(name, changes), timeout_ms)
+        await self._served(directory.alter_topic(name, changes, is_dry_run=dry_run), timeout_ms)
+
+    async def describe_topic_configs(self, names: Sequence[str], *, timeout_ms: int | None = None) -> list[TopicConfigs]:
+        """All settings of topics as Kafka's DescribeConfigs tells them, one result for each name in order. Raises Unavailable."""
+        described = await self._service.ask(directory.describe_configs_request(names), self._service.deadline(timeout_ms))
+        return directory.configs_described(described)
 
     async def delete_topic(self, topic: str | bytes, *, timeout_ms: int | None = None) -> None:
         """Delete a topic, named by its name or its 16-byte id. Returns when every owner has logged it.

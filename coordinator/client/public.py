@@ -4,6 +4,7 @@ from coordinator.adapters.objectstore import open_store as open_store
 from coordinator.client.admin import DisklessAdmin as DisklessAdmin
 from coordinator.client.calls.directory import LevelDescription as LevelDescription
 from coordinator.client.calls.directory import RestoreDescription as RestoreDescription
+from coordinator.client.calls.directory import TopicConfigs as TopicConfigs
 from coordinator.client.calls.files import FileLiveness as FileLiveness
 from coordinator.client.calls.files import FoundFiles as FoundFiles
 from coordinator.client.calls.files import ListedFile as ListedFile

@@ -10,16 +10,31 @@ import difflib
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from coordinator.config.keys import Key
 from coordinator.config.problems import ConfigError, Problem
-from coordinator.config.rules import RESERVED_KAFKA_KEYS, broken_rules
+from coordinator.config.rules import NODE_RULES, RESERVED_KAFKA_KEYS, Rules
 from coordinator.config.sections.security import LISTENER_PREFIX
-from coordinator.config.settings import FAMILIES, KEYS, LISTENER_KEYS, Settings, family_of, is_hidden, listener_key
+from coordinator.config.settings import NODE, Settings
 from coordinator.config.sources import Given, SourceError, environment_name, read_environment, read_file, read_overrides
+from coordinator.config.table import ProcessSettings, SettingsTable
 from coordinator.config.values import OutOfBounds
 
 MASK = "***"
+
+
+class ProcessKind(NamedTuple):
+    """What is declared of the settings of one kind of process."""
+
+    name: str
+    table: SettingsTable
+    rules: Rules[Any]
+    reserved: Mapping[str, str]
+    """The keys of `kafka.*` that the process sets itself, with what to do instead."""
+
+
+NODE_KIND: Final = ProcessKind("coordinator", NODE, NODE_RULES, RESERVED_KAFKA_KEYS)
 
 
 def load_settings(file: Path | None = None, env: Mapping[str, str] | None = None, overrides: Mapping[str, str] | None = None) -> Settings:
@@ -27,42 +42,52 @@ def load_settings(file: Path | None = None, env: Mapping[str, str] | None = None
 
     `env` is the environment to look at (nothing when None), `overrides` the `--property` flags.
     """
+    settings = load(NODE_KIND, file, env, overrides)
+    assert isinstance(settings, Settings)
+    return settings
+
+
+def load(
+    kind: ProcessKind, file: Path | None = None, env: Mapping[str, str] | None = None, overrides: Mapping[str, str] | None = None
+) -> ProcessSettings[Any]:
+    """Read, check and return the settings of a process of some kind; see `load_settings`. Raises `ConfigError`."""
+    table = kind.table
     try:
         given = read_file(file) if file is not None else []
     except SourceError as error:
         source = Problem(key="--config", value=str(file), source="flag", limit=str(error), remedy="correct the file")
         raise ConfigError([source]) from error
-    given += read_environment(env or {})
+    given += read_environment(env or {}, table)
     given += read_overrides(overrides or {})
     # Later ones win, and with them their source. A key stays once, however often it was given.
     chosen = {one.key: one for one in given}
-    of_listeners = {key: split for key in chosen if (split := listener_key(key)) is not None}
-    known = KEYS.keys() | of_listeners.keys()
-    problems = [_unknown(one) for one in chosen.values() if one.key not in known and family_of(one.key) is None]
-    problems += _reserved(chosen)
-    values, found = _parse_all(chosen)
-    unusable = [key.name for key in KEYS.values() if key.attribute not in values]
+    of_listeners = {key: split for key in chosen if (split := table.listener_key(key)) is not None}
+    known = table.keys.keys() | of_listeners.keys()
+    problems = [_unknown(table, one) for one in chosen.values() if one.key not in known and table.family_of(one.key) is None]
+    problems += _reserved(kind, chosen)
+    values, found = _parse_all(table, chosen)
+    unusable = [key.name for key in table.keys.values() if key.attribute not in values]
     listener_values: dict[str, dict[str, object]] = {}
     for name, (listener, key) in of_listeners.items():
         one = chosen[name]
         try:
             listener_values.setdefault(listener, {})[key.attribute] = key.parse(one.value.strip())
         except OutOfBounds as error:
-            found.append(_out_of_bounds(one, key, error))
+            found.append(_out_of_bounds(table, one, key, error))
             unusable.append(key.name)
     # Rules about the values that are right are checked even when others are wrong; such an object never leaves here.
-    empty = dict.fromkeys(key.attribute for key in KEYS.values() if key.attribute not in values)
-    settings = _build(empty | values, listener_values, chosen)
-    problems += found + broken_rules(settings, unusable=unusable)
+    empty = dict.fromkeys(key.attribute for key in table.keys.values() if key.attribute not in values)
+    settings = _build(table, empty | values, listener_values, chosen)
+    problems += found + kind.rules.broken(settings, unusable=unusable)
     if problems:
         raise ConfigError(problems)
     return settings
 
 
-def _parse_all(chosen: Mapping[str, Given]) -> tuple[dict[str, object], list[Problem]]:
+def _parse_all(table: SettingsTable, chosen: Mapping[str, Given]) -> tuple[dict[str, object], list[Problem]]:
     values: dict[str, object] = {}
     problems = []
-    for key in KEYS.values():
+    for key in table.keys.values():
         one = chosen.get(key.name)
         text = key.default if one is None else one.value.strip()
         if text is None:
@@ -72,31 +97,33 @@ def _parse_all(chosen: Mapping[str, Given]) -> tuple[dict[str, object], list[Pro
             values[key.attribute] = key.parse(text)
         except OutOfBounds as error:
             assert one is not None, f"the default of {key.name} is out of its own bounds"
-            problems.append(_out_of_bounds(one, key, error))
+            problems.append(_out_of_bounds(table, one, key, error))
     return values, problems
 
 
-def _out_of_bounds(one: Given, key: Key, error: OutOfBounds) -> Problem:
+def _out_of_bounds(table: SettingsTable, one: Given, key: Key, error: OutOfBounds) -> Problem:
     return Problem(
         key=one.key,
-        value=MASK if is_hidden(one.key, one.value) else one.value,
+        value=MASK if table.is_hidden(one.key, one.value) else one.value,
         source=one.source,
         limit=f"must be {error}",
         remedy=f"correct it, or leave it out for the default {key.default!r}" if key.default is not None else "correct it",
     )
 
 
-def _build(values: Mapping[str, object], listener_values: Mapping[str, Mapping[str, object]], chosen: Mapping[str, Given]) -> Settings:
+def _build(
+    table: SettingsTable, values: Mapping[str, object], listener_values: Mapping[str, Mapping[str, object]], chosen: Mapping[str, Given]
+) -> ProcessSettings[Any]:
     passed = {
         family.attribute: MappingProxyType(
             {one.key.removeprefix(family.prefix): one.value for one in chosen.values() if one.key.startswith(family.prefix)}
         )
-        for family in FAMILIES
+        for family in table.families
     }
     sources = MappingProxyType({one.key: one.source for one in chosen.values()})
-    make: type = Settings  # the values were produced by the parsers of the very fields they go to
+    make: Any = table.settings  # the values were produced by the parsers of the very fields they go to
     settings = make(**values, **passed, listener_values=MappingProxyType(dict(listener_values)), sources=sources)
-    assert isinstance(settings, Settings)
+    assert isinstance(settings, table.settings)
     return settings
 
 
@@ -110,9 +137,10 @@ def _missing(key: str, bounds: str) -> Problem:
     )
 
 
-def _unknown(one: Given) -> Problem:
+def _unknown(table: SettingsTable, one: Given) -> Problem:
     listener = one.key.removeprefix(LISTENER_PREFIX).partition(".")[0]
-    wanted = [f"{LISTENER_PREFIX}{listener}.{name}" for name in LISTENER_KEYS] if one.key.startswith(LISTENER_PREFIX) else KEYS
+    wanted = [f"{LISTENER_PREFIX}{listener}.{name}" for name in table.listener_keys]
+    wanted = wanted if one.key.startswith(LISTENER_PREFIX) else list(table.keys)
     close = difflib.get_close_matches(one.key.lower(), wanted, n=1, cutoff=0.7)
     # The value is not shown: a misspelt key may well be that of a secret.
     return Problem(
@@ -124,15 +152,15 @@ def _unknown(one: Given) -> Problem:
     )
 
 
-def _reserved(chosen: Mapping[str, Given]) -> list[Problem]:
+def _reserved(kind: ProcessKind, chosen: Mapping[str, Given]) -> list[Problem]:
     return [
         Problem(
             key=one.key,
-            value=MASK if is_hidden(one.key, one.value) else one.value,
+            value=MASK if kind.table.is_hidden(one.key, one.value) else one.value,
             source=one.source,
-            limit="is set by the coordinator itself",
-            remedy=RESERVED_KAFKA_KEYS[one.key.removeprefix("kafka.")],
+            limit=f"is set by the {kind.name} itself",
+            remedy=kind.reserved[one.key.removeprefix("kafka.")],
         )
         for one in chosen.values()
-        if one.key.startswith("kafka.") and one.key.removeprefix("kafka.") in RESERVED_KAFKA_KEYS
+        if one.key.startswith("kafka.") and one.key.removeprefix("kafka.") in kind.reserved
     ]

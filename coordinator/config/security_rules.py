@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from coordinator.config.problems import Problem
-from coordinator.config.sections.security import LISTENER_PREFIX, ClientAuth, ListenerSettings, SaslMechanism
-from coordinator.config.settings import LISTENER_KEYS, Settings, is_secret
+from coordinator.config.sections.security import LISTENER_PREFIX, ClientAuth, ListenerSettings, SaslMechanism, TlsSettings
+from coordinator.config.settings import NODE, Settings
+from coordinator.config.table import ProcessSettings
 from coordinator.config.values import SecurityProtocol, text_of
 
 _BY_USERS_FILE = frozenset({SaslMechanism.PLAIN, SaslMechanism.SCRAM_SHA_256, SaslMechanism.SCRAM_SHA_512})
@@ -14,7 +16,16 @@ _PROTOCOLS = ", ".join(SecurityProtocol)
 
 
 def listener_problems(settings: Settings) -> Iterator[Problem]:
-    """List what is missing for the listeners to be as secure as they say."""
+    """List what is missing for the listeners of a node to be as secure as they say."""
+    yield from tls_problems(settings)
+    for name in dict.fromkeys(listener.name for listener in settings.listeners):
+        protocol = settings.protocol_of(name)
+        if protocol is not None and protocol.has_login:
+            yield from _login(settings, name, protocol, settings.for_listener(name))
+
+
+def tls_problems(settings: ProcessSettings[Any]) -> Iterator[Problem]:
+    """List what is missing for the listeners to have protocols, and the files of TLS."""
     names = [listener.name for listener in settings.listeners]
     for name in dict.fromkeys(names):
         protocol = settings.protocol_of(name)
@@ -30,8 +41,6 @@ def listener_problems(settings: Settings) -> Iterator[Problem]:
         own = settings.for_listener(name)
         if protocol.has_tls:
             yield from _tls(settings, name, protocol, own)
-        if protocol.has_login:
-            yield from _login(settings, name, protocol, own)
     mapped = [entry.partition(":")[0].upper() for entry in settings.listener_security_protocol_map]
     if len(set(mapped)) != len(mapped):
         yield Problem(
@@ -46,7 +55,7 @@ def listener_problems(settings: Settings) -> Iterator[Problem]:
         key = next(key for key in settings.sources if key.startswith(given))
         yield Problem(
             key=key,
-            value=None if is_secret(key) else text_of(settings.listener_values[listener][key.removeprefix(given).replace(".", "_")]),
+            value=None if NODE.is_secret(key) else text_of(settings.listener_values[listener][key.removeprefix(given).replace(".", "_")]),
             source=settings.sources[key],
             limit=f"{listener} is not one of listeners",
             remedy=f"use the names {', '.join(name.lower() for name in names)}",
@@ -67,7 +76,7 @@ def listener_advice(settings: Settings) -> Iterator[str]:
                 )
 
 
-def _tls(settings: Settings, name: str, protocol: SecurityProtocol, own: ListenerSettings) -> Iterator[Problem]:
+def _tls(settings: ProcessSettings[Any], name: str, protocol: SecurityProtocol, own: TlsSettings) -> Iterator[Problem]:
     what = f"listener {name} is {protocol}"
     has_pair = own.ssl_certificate_location is not None and own.ssl_key_location is not None
     if own.ssl_keystore_location is None and not has_pair:
@@ -100,10 +109,10 @@ def _login(settings: Settings, name: str, protocol: SecurityProtocol, own: Liste
         yield _problem(settings, name, "sasl.oauthbearer.jwks.endpoint.url", limit, "name the file or https URL of the authority's keys")
 
 
-def _problem(settings: Settings, listener: str, key: str, limit: str, remedy: str) -> Problem:
+def _problem(settings: ProcessSettings[Any], listener: str, key: str, limit: str, remedy: str) -> Problem:
     """Make a problem of one listener, about its own key where that was given."""
     own_key = f"{LISTENER_PREFIX}{listener.lower()}.{key}"
-    value = getattr(settings.for_listener(listener), LISTENER_KEYS[key].attribute)
+    value = getattr(settings.for_listener(listener), key.replace(".", "_"))
     name = own_key if own_key in settings.sources else key
     shown = text_of(value)
     return Problem(key=name, value=shown or None, source=settings.sources.get(name, "default"), limit=limit, remedy=remedy)

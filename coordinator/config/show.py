@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from coordinator.config.keys import FIRST_VERSION
 from coordinator.config.load import MASK
 from coordinator.config.sections.security import LISTENER_PREFIX
-from coordinator.config.settings import FAMILIES, KEYS, LISTENER_KEYS, Settings, is_hidden, key_groups
+from coordinator.config.settings import NODE
 from coordinator.config.sources import environment_name
+from coordinator.config.table import ProcessSettings, SettingsTable
 from coordinator.config.values import text_of
 
 FAMILY_GROUP = "Prefixes"
@@ -23,31 +25,32 @@ class ShownSetting:
     source: str
 
 
-def render(settings: Settings) -> list[ShownSetting]:
+def render(settings: ProcessSettings[Any], table: SettingsTable = NODE) -> list[ShownSetting]:
     """List all settings with their values and sources; a secret that is set reads ***."""
     shown = [
         ShownSetting(
             key=key.name,
-            value=_masked(key.name, text_of(getattr(settings, key.attribute))),
+            value=_masked(table, key.name, text_of(getattr(settings, key.attribute))),
             source=settings.sources.get(key.name, "default"),
         )
-        for key in KEYS.values()
+        for key in table.keys.values()
     ]
     for listener, values in sorted(settings.listener_values.items()):
-        for key in LISTENER_KEYS.values():
+        for key in table.listener_keys.values():
             if key.attribute in values:
                 name = f"{LISTENER_PREFIX}{listener}.{key.name}"
                 source = settings.sources.get(name, "default")
-                shown.append(ShownSetting(key=name, value=_masked(name, text_of(values[key.attribute])), source=source))
-    for family in FAMILIES:
+                shown.append(ShownSetting(key=name, value=_masked(table, name, text_of(values[key.attribute])), source=source))
+    for family in table.families:
         for name, value in sorted(getattr(settings, family.attribute).items()):
             key_name = family.prefix + name
-            shown.append(ShownSetting(key=key_name, value=_masked(key_name, value), source=settings.sources.get(key_name, "default")))
+            source = settings.sources.get(key_name, "default")
+            shown.append(ShownSetting(key=key_name, value=_masked(table, key_name, value), source=source))
     return shown
 
 
-def _masked(key: str, value: str) -> str:
-    return MASK if is_hidden(key, value) else value
+def _masked(table: SettingsTable, key: str, value: str) -> str:
+    return MASK if table.is_hidden(key, value) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +68,7 @@ class DocumentedKey:
     why: str
 
 
-def document_keys() -> list[DocumentedKey]:
+def document_keys(table: SettingsTable = NODE) -> list[DocumentedKey]:
     """List every key with its declaration, essential ones first, families of passed-through keys last."""
     rows = [
         DocumentedKey(
@@ -79,7 +82,7 @@ def document_keys() -> list[DocumentedKey]:
             since=key.since,
             why=key.why,
         )
-        for group in key_groups()
+        for group in table.groups()
         for key in group.keys
     ]
     rows.append(
@@ -87,7 +90,7 @@ def document_keys() -> list[DocumentedKey]:
             key=LISTENER_PREFIX + "*",
             type_name="string",
             default="",
-            bounds=", ".join(LISTENER_KEYS),
+            bounds=", ".join(table.listener_keys),
             environment=environment_name(LISTENER_PREFIX) + "*",
             essential=False,
             group=FAMILY_GROUP,
@@ -107,6 +110,6 @@ def document_keys() -> list[DocumentedKey]:
             since=FIRST_VERSION,
             why=family.why,
         )
-        for family in FAMILIES
+        for family in table.families
     ]
     return rows

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.config.sections.security import LISTENER_PREFIX
-from coordinator.config.settings import KEYS, LISTENER_KEYS
+from coordinator.config.settings import NODE
+from coordinator.config.table import SettingsTable
 
 ENVIRONMENT_PREFIX = "DISKLESS_"
 FILE_BYTES_MAX = 1024 * 1024
@@ -110,26 +111,26 @@ def environment_name(key: str) -> str:
     return ENVIRONMENT_PREFIX + key.removeprefix("diskless.").replace(".", "_").upper()
 
 
-def read_environment(environment: Mapping[str, str]) -> list[Given]:
-    """Pick the settings among environment variables. A variable that fits no key keeps its guessed key, to be refused."""
-    by_name = {environment_name(key): key for key in KEYS}
-    by_name |= {ENVIRONMENT_PREFIX + key.replace(".", "_").upper(): key for key in KEYS}
+def read_environment(environment: Mapping[str, str], table: SettingsTable = NODE) -> list[Given]:
+    """Pick settings among environment variables. A variable that fits no key of the table keeps its guessed key, to be refused."""
+    by_name = {environment_name(key): key for key in table.keys}
+    by_name |= {ENVIRONMENT_PREFIX + key.replace(".", "_").upper(): key for key in table.keys}
     given = []
     for name in sorted(environment):
         if not name.startswith(ENVIRONMENT_PREFIX):
             continue
         if name not in by_name and _NOT_SETTINGS.fullmatch(name):
             continue
-        key = by_name.get(name, _key_of_family(name))
+        key = by_name.get(name, _key_of_family(name, table))
         given.append(Given(key=key, value=environment[name], source=f"environment variable {name}"))
     return given
 
 
-def _key_of_family(name: str) -> str:
+def _key_of_family(name: str, table: SettingsTable) -> str:
     """Guess the key: below a family's prefix every underscore is a dot, but those of a listener's name stay."""
     of_listener = name.removeprefix(environment_name(LISTENER_PREFIX))
     if of_listener != name:
-        for key in LISTENER_KEYS:
+        for key in table.listener_keys:
             listener = of_listener.removesuffix("_" + key.replace(".", "_").upper())
             if listener != of_listener and listener:
                 return f"{LISTENER_PREFIX}{listener.lower()}.{key}"

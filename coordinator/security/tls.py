@@ -15,7 +15,7 @@ from typing import Final
 
 from cryptography import x509
 
-from coordinator.config.sections.security import ClientAuth, ListenerSettings, StoreType, TlsProtocol
+from coordinator.config.sections.security import ClientAuth, StoreType, TlsProtocol, TlsSettings
 from coordinator.security.file_stamps import FileStamps
 
 LOG = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class TlsFilesError(Exception):
 class ListenerTls:
     """The TLS of one listener. Raises `TlsFilesError` when made from files that are not usable."""
 
-    def __init__(self, listener: str, settings: ListenerSettings) -> None:
+    def __init__(self, listener: str, settings: TlsSettings) -> None:
         self._listener = listener
         self._settings = settings
         self._stamps = FileStamps(_files(settings))
@@ -67,7 +67,7 @@ class ListenerTls:
         LOG.info("certificate reloaded listener=%s expires=%s", self._listener, _day(expires_s))
 
 
-def make_context(settings: ListenerSettings) -> ssl.SSLContext:
+def make_context(settings: TlsSettings) -> ssl.SSLContext:
     """Make the context of a listener. Raises `TlsFilesError`."""
     assert settings.ssl_keystore_type is settings.ssl_truststore_type is StoreType.PEM, "other forms are not read"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -104,7 +104,7 @@ def make_context(settings: ListenerSettings) -> ssl.SSLContext:
     return context
 
 
-def _files(settings: ListenerSettings) -> list[Path]:
+def _files(settings: TlsSettings) -> list[Path]:
     named = (
         settings.ssl_keystore_location,
         settings.ssl_certificate_location,
@@ -114,7 +114,7 @@ def _files(settings: ListenerSettings) -> list[Path]:
     return [file for file in named if file is not None]
 
 
-def _expiry_s(settings: ListenerSettings) -> int:
+def _expiry_s(settings: TlsSettings) -> int:
     """Return when the listener's own certificate, the first of the file, expires. Raises `TlsFilesError`."""
     file = settings.ssl_keystore_location or settings.ssl_certificate_location
     assert file is not None, "the rules of the configuration want a certificate"

@@ -15,9 +15,9 @@ from typing import Final
 import kio.schema.sasl_handshake.v1 as sasl_handshake
 
 from coordinator.adapters.kafka.bootstrap import Bootstrap, bootstrap_addresses
-from coordinator.adapters.server.listeners import SecuredListeners
 from coordinator.security.client_security import ClientSecurity, SecurityUnsupported
 from gateway.access.desk import cannot_pass
+from gateway.access.listeners import GatedListeners
 from gateway.access.logins import PASSING, Mechanisms, split_mechanisms
 
 LOG = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ def cluster_security(properties: Mapping[str, str]) -> ClientSecurity:
     return security
 
 
-def listener_faults(listeners: SecuredListeners, security: ClientSecurity) -> Iterator[str]:
+def listener_faults(listeners: GatedListeners, security: ClientSecurity) -> Iterator[str]:
     """List what is wrong with the gateway's own listeners beside the cluster's, as sentences that name the remedy."""
     cluster_logs_in = security.mechanism is not None
     for listener in listeners.listeners:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import kio.schema.sasl_handshake.v1 as sasl_handshake
 from kio.schema.errors import ErrorCode
 
-from coordinator.adapters.server.contract import CloseReason
+from coordinator.adapters.server.contract import CloseReason, Host
 from coordinator.operations.kafka_versions import schema_module
 from coordinator.operations.logins import SASL_AUTHENTICATE, SASL_HANDSHAKE, read_login, read_mechanism
 from coordinator.printable import quoted
@@ -35,33 +35,11 @@ LOGIN_APIS: Final = {int(ApiKey.SASL_HANDSHAKE): SASL_HANDSHAKE.versions, int(Ap
 DETAIL_CHARACTERS_MAX: Final = 300
 SESSION_MS_MAX: Final = 2**31 - 1
 
-Forward = Callable[[bytes], Coroutine[Any, Any, bytes]]
-
-
-class Host(Protocol):
-    """The connection as its login sees it."""
-
-    def respond(self, pending: Pending, body: bytes) -> None:
-        """Answer a request."""
-
-    def hold(self) -> None:
-        """Serve no request until `resume`."""
-
-    def resume(self) -> None:
-        """Serve requests again."""
-
-    def serve_as(self, principal: Principal) -> None:
-        """Serve requests of a principal from now on."""
-
-    def end_session(self) -> None:
-        """Serve nothing but logins from now on."""
-
-    def close(self, reason: CloseReason, detail: str) -> None:
-        """Close the connection, after what was answered."""
+Forward = Callable[[bytes], Awaitable[bytes]]
 
 
 class PassThroughDesk:
-    """See the module. Used on one event loop."""
+    """See the module. Implements `Desk`. Used on one event loop."""
 
     def __init__(self, host: Host, forward: Forward, *, quiet: Callable[[bool], None] = lambda _is_quiet: None) -> None:
         """`forward` sends a frame to the cluster, as `gateway.ports.Upstream.forward`.

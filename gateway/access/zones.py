@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-ZONE_CHARACTERS_MAX: Final = 64
-_ZONE: Final = r"[A-Za-z0-9][A-Za-z0-9._:/-]*"
+from gateway.sections.access import is_zone
+
 _IN_CLIENT_ID: Final = tuple(re.compile(rf"(?:^|[ ,|]){name}=([^ ,|]*)") for name in ("diskless_az", "ws_az"))
 CLIENT_ID_CHARACTERS_MAX: Final = 1_024
 """Zones are looked for in the first characters of a client id: it may have 32 767."""
@@ -27,11 +27,6 @@ class Network(NamedTuple):
 
     network: ipaddress.IPv4Network | ipaddress.IPv6Network
     zone: str
-
-
-def is_zone(text: str) -> bool:
-    """Tell whether a text can be the name of a zone."""
-    return len(text) <= ZONE_CHARACTERS_MAX and re.fullmatch(_ZONE, text, re.ASCII) is not None
 
 
 def zone_in(client_id: str | None) -> str | None:

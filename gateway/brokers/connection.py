@@ -56,6 +56,8 @@ class BrokerConnection(asyncio.Protocol):
         self._waiting: deque[Answered] = deque()
         self._frames = FrameReader(ANSWER_BYTES_MAX, "an answer")
         self._lost: str | None = None
+        self._may_ask = asyncio.Event()
+        self._may_ask.set()
         self.place: Place | None = None
         """Where it is connected to, or was last."""
 
@@ -101,7 +103,15 @@ class BrokerConnection(asyncio.Protocol):
 
     async def ask(self, request: Message, answer_type: type[Answer]) -> Answer:
         """Ask a question of the gateway's own. Raises `UpstreamLost`."""
+        await self._may_ask.wait()
         return _read(await self.forward(self._question(request)), request, answer_type)
+
+    def keep_questions(self, kept: bool) -> None:
+        """Keep the gateway's own questions back while the client logs in: the broker would end the connection. Then let them go."""
+        if kept and self._lost is None:
+            self._may_ask.clear()
+        else:
+            self._may_ask.set()
 
     def _question(self, request: Message) -> bytes:
         key, version, flexible = int(request.__api_key__), int(request.__version__), request.__flexible__
@@ -203,6 +213,7 @@ class BrokerConnection(asyncio.Protocol):
         if self._lost is not None:
             return
         self._lost = why
+        self._may_ask.set()
         if self._opening is not None and self._opening is not asyncio.current_task():
             self._opening.cancel()
         if self._transport is not None:

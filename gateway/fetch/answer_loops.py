@@ -21,9 +21,7 @@ PARTITION_BYTES = 48
 """As many bytes as there can be of an answer, of a topic besides its name, and of a partition besides its records."""
 
 
-def write_body(
-    version: int, error_code: int, has_aborted: int, topics: list[tuple[bytes, list[Told]]], cuts: list[int], throttle_ms: int
-) -> bytearray:
+def write_body(version: int, error_code: int, has_aborted: int, topics: list[tuple[bytes, list[Told]]], cuts: list[int]) -> bytearray:
     """Write an answer without the records; `cuts` gets the places in it where records belong, one for each partition that has some.
 
     `topics` are by name, or by id from version 13 on. With `has_aborted` the list of aborted transactions is empty instead of null.
@@ -33,7 +31,7 @@ def write_body(
     for name, rows in topics:
         size += TOPIC_BYTES + len(name) + PARTITION_BYTES * len(rows)
     out = bytearray(size)
-    at = _put(throttle_ms, out, 0, 4)
+    at = 4  # the client is not throttled
     if version >= FIRST_WITH_SESSIONS:
         at = _put(error_code, out, at, 2)
         at = _put(0, out, at, 4)  # no session

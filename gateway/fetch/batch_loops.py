@@ -6,17 +6,19 @@ A batch is a `coordinator.protocol.find_batches.BatchLocation`, whose fields are
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
-from coordinator.protocol.find_batches import BatchLocation
 from crc32c import crc32c
 
-_OBJECT_KEY = 1
-_BYTE_OFFSET = 3
-_BYTE_SIZE = 4
-_BASE_OFFSET = 5
-_LAST_OFFSET = 6
-_LOG_APPEND_TIMESTAMP = 7
-_TIMESTAMP_TYPE = 9
+from coordinator.protocol.find_batches import BatchLocation
+
+_OBJECT_KEY: Final = 1
+_BYTE_OFFSET: Final = 3
+_BYTE_SIZE: Final = 4
+_BASE_OFFSET: Final = 5
+_LAST_OFFSET: Final = 6
+_LOG_APPEND_TIMESTAMP: Final = 7
+_TIMESTAMP_TYPE: Final = 9
 
 BATCH_BYTES_MIN = 61
 """The bytes of a header, of which a batch has at least these."""

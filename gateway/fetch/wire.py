@@ -1,7 +1,8 @@
 """Kafka's Fetch, versions 4 to 17, as the gateway reads and writes it: plain tuples, and records that are not copied.
 
 The loops over bytes are `request_loops.py` and `answer_loops.py`. A request that is not of the plain form goes to the general codec.
-Invariant: values read here, and bytes made here, are those of the general codec for kio's classes.
+Invariant: values read here, and bytes made here, are those of the general codec for kio's classes; what no one uses, such as the rack, is
+read past.
 """
 
 from __future__ import annotations
@@ -14,11 +15,9 @@ from typing import Any, Final, NamedTuple
 
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.codec import ELEMENTS_MAX, Message, decode
+from coordinator.protocol.framing_loops import Body, Buffer
 from gateway.fetch.answer_loops import Told, write_body
 from gateway.fetch.request_loops import FIRST_WITH_TOPIC_IDS, Asked, read_body
-
-Buffer = bytes | bytearray | memoryview
-Body = bytes | tuple[Buffer, ...]
 
 VERSIONS: Final = range(4, 18)
 """The versions of Fetch that are served."""
@@ -52,15 +51,13 @@ def decode_fetch(data: bytes, offset: int, version: int) -> FetchBody:
     return _decode_generally(data, offset, version)
 
 
-def encode_answer(
-    version: int, topics: list[tuple[bytes, list[Told]]], records: Sequence[Buffer], *, is_committed: bool = False, throttle_ms: int = 0
-) -> Body:
+def encode_answer(version: int, topics: list[tuple[bytes, list[Told]]], records: Sequence[Buffer], *, is_committed: bool = False) -> Body:
     """Encode an answer; `records` are those of the partitions that have some, in order, and stay where they are.
 
     `is_committed`: the client wants committed records, and so a list of aborted transactions, which is empty.
     """
     cuts: list[int] = []
-    head = write_body(version, ErrorCode.NONE, is_committed, topics, cuts, throttle_ms)
+    head = write_body(version, ErrorCode.NONE, is_committed, topics, cuts)
     if not records:
         return bytes(head)
     return tuple(_interleaved(memoryview(head), cuts, records))
@@ -68,7 +65,7 @@ def encode_answer(
 
 def encode_refusal(version: int, code: ErrorCode) -> bytes:
     """Encode the answer to a request that is refused as a whole, which versions from 7 on can say."""
-    return bytes(write_body(version, code, False, [], [], 0))
+    return bytes(write_body(version, code, False, [], []))
 
 
 def _interleaved(head: memoryview, cuts: Sequence[int], records: Sequence[Buffer]) -> Iterator[Buffer]:

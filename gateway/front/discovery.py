@@ -36,11 +36,22 @@ class Sights(Protocol):
         """Return the ids of those topics of an answer that may not be shown as classic ones. Raises `UpstreamLost`."""
 
 
+class Creation(Protocol):
+    """Creates diskless topics that Metadata names."""
+
+    def creates(self, asked: Any) -> bool:
+        """Return whether a request may create a topic that would be diskless."""
+
+    async def metadata(self, session: Session, asked: Any, answer_type: type[Any]) -> Any:
+        """Ask Metadata, and create what is missing. Raises `UpstreamLost`."""
+
+
 class MetadataTaker:
     """Answers Metadata."""
 
-    def __init__(self, sights: Sights) -> None:
+    def __init__(self, sights: Sights, creation: Creation) -> None:
         self._sights = sights
+        self._creation = creation
 
     def take(self, session: Session, request: IncomingRequest, respond: Respond) -> None:
         """See `Taker`."""
@@ -48,8 +59,13 @@ class MetadataTaker:
 
     async def _answer(self, session: Session, request: IncomingRequest) -> bytes:
         version = request.api_version
+        asked_version = max(version, METADATA_WITH_IDS)
+        asked = read_request(request)
         if version < METADATA_WITH_IDS:
-            asked = rewrite.converted(_with_ids(read_request(request)), request_type(Key.METADATA, METADATA_WITH_IDS))
+            asked = rewrite.converted(_with_ids(asked), request_type(Key.METADATA, METADATA_WITH_IDS))
+        if self._creation.creates(asked):
+            answer = await self._creation.metadata(session, asked, answer_type(Key.METADATA, asked_version))
+        elif version < METADATA_WITH_IDS:
             answer = await session.upstream.ask(asked, answer_type(Key.METADATA, METADATA_WITH_IDS))
         else:
             answer = read_answer(Key.METADATA, version, await session.upstream.forward(request.data))
@@ -131,11 +147,11 @@ class ApiVersionsTaker:
         return write_answer(Key.API_VERSIONS, version, replace(answer, api_keys=tuple(rows)))
 
 
-def discovery_takers(sights: Sights, served: PortApis) -> dict[int, Any]:
+def discovery_takers(sights: Sights, creation: Creation, served: PortApis) -> dict[int, Any]:
     """Return the takers of the requests by which clients find nodes, for one kind of ports."""
     return {
         Key.API_VERSIONS: ApiVersionsTaker(served),
-        Key.METADATA: MetadataTaker(sights),
+        Key.METADATA: MetadataTaker(sights, creation),
         Key.FIND_COORDINATOR: RewritingTaker(Key.FIND_COORDINATOR, rewrite.find_coordinator, sights),
         Key.DESCRIBE_CLUSTER: RewritingTaker(Key.DESCRIBE_CLUSTER, rewrite.describe_cluster, sights),
         Key.SHARE_FETCH: RewritingTaker(Key.SHARE_FETCH, rewrite.node_endpoints, sights),

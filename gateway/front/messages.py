@@ -32,8 +32,11 @@ def answer_type(key: Key, version: int) -> Any:
 
 
 def read_request(request: IncomingRequest) -> Any:
-    """Decode a request of a client. Raises `MalformedMessage`."""
-    return decode(request_type(Key(request.api_key), request.api_version), request.data, request.body_offset)
+    """Decode a request of a client. Raises `MalformedMessage`.
+
+    Bytes behind it are left alone, as brokers do: librdkafka sends some behind Metadata.
+    """
+    return decode(request_type(Key(request.api_key), request.api_version), request.data, request.body_offset, rest_allowed=True)
 
 
 def read_answer(key: Key, version: int, frame: bytes) -> Any:

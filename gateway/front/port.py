@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from typing import Protocol
+from weakref import WeakValueDictionary
 
-from coordinator.adapters.server.contract import CloseReason, Handler, Host, IncomingRequest, Peer, Respond
+from coordinator.adapters.server.contract import Desk, Handler, Host, IncomingRequest, Peer, Respond
 from gateway.brokers.connection import BrokerConnection
+from gateway.front.apis import Key
 from gateway.front.session import FrontSession, pass_on
 from gateway.ports import Taker
 
@@ -18,15 +21,33 @@ LOG = logging.getLogger(__name__)
 MakeSession = Callable[[Peer], FrontSession]
 
 
+class Door(Protocol):
+    """Lets clients in, and knows where they are."""
+
+    def open_desk(self, host: Host, find_upstream: Callable[[Peer], BrokerConnection]) -> Desk:
+        """Return who takes the login of a connection."""
+
+    def zone_of(self, client_id: str | None, address: str, listener: str) -> str | None:
+        """Return the zone of a client; None when nothing says it."""
+
+    def gone(self, connection_id: int) -> None:
+        """Forget a connection that has come to its end."""
+
+
 class Port(Handler):
     """See the module. Used on one event loop."""
 
-    def __init__(self, relayed_broker_id: int | None, open_upstream: Callable[[], BrokerConnection], takers: Mapping[int, Taker]) -> None:
+    def __init__(
+        self, relayed_broker_id: int | None, open_upstream: Callable[[], BrokerConnection], takers: Mapping[int, Taker], door: Door
+    ) -> None:
         """`takers` by API key; other requests are passed on."""
+        self._door = door
         self._relayed_broker_id = relayed_broker_id
         self._open_upstream = open_upstream
         self._takers = takers
         self._sessions: dict[int, FrontSession] = {}
+        self._hosts: WeakValueDictionary[int, Host] = WeakValueDictionary()
+        self._is_paused = False
 
     @property
     def sessions(self) -> int:
@@ -37,21 +58,43 @@ class Port(Handler):
         """Return the session of a connection."""
         found = self._sessions.get(peer.connection_id)
         if found is None:
-            found = self._sessions[peer.connection_id] = FrontSession(peer, self._relayed_broker_id, self._open_upstream())
+            found = self._sessions[peer.connection_id] = FrontSession(
+                peer, self._relayed_broker_id, self._open_upstream(), self._door.zone_of
+            )
         return found
+
+    def open_desk(self, host: Host) -> Desk:
+        """Return who takes the login of a connection."""
+        self._hosts[host.peer.connection_id] = host
+        return self._door.open_desk(host, lambda peer: self.session(peer).upstream)
 
     def handle(self, request: IncomingRequest, respond: Respond) -> None:
         """Take a request; see `Handler`."""
         session = self.session(request.peer)
-        session.client_id = request.client_id
+        session.names(request.client_id)
         taker = self._takers.get(request.api_key)
         if taker is None:
             pass_on(session, request, respond)
-        else:
-            taker.take(session, request, respond)
+            return
+        taker.take(session, request, respond)
+        if self._is_paused and request.api_key == Key.PRODUCE:
+            self._pause(session, True)
+
+    def pause_producers(self, paused: bool) -> None:
+        """Have connections whose records wait for their acknowledgement read no more, or again; so with those that send some meanwhile."""
+        self._is_paused = paused
+        for session in self._sessions.values():
+            if not paused or session.produces_unanswered:
+                self._pause(session, paused)
+
+    def _pause(self, session: FrontSession, paused: bool) -> None:
+        host = self._hosts.get(session.connection_id)
+        if host is not None:
+            host.pause(paused)
 
     def gone(self, peer: Peer) -> None:
         """End the session of a connection that came to its end."""
         session = self._sessions.pop(peer.connection_id, None)
         if session is not None:
             session.upstream.close("the client is gone")
+            self._door.gone(peer.connection_id)

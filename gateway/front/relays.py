@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from coordinator.adapters.server.contract import Host, ListenerSecurity, Peer, ServerLimits
+from coordinator.adapters.server.contract import Handler, IncomingRequest, ListenerSecurity, Respond, ServerLimits
+from coordinator.adapters.server.limits import AddressLimit
 from coordinator.adapters.server.server import Server
 from coordinator.security.client_security import ClientSecurity
 from gateway.brokers.cluster import RealCluster
 from gateway.brokers.connection import BrokerConnection, FindPlace
 from gateway.front.apis import PortApis
-from gateway.front.login import PassedLogin
-from gateway.front.port import Port
+from gateway.front.port import Door, Port
 from gateway.ports import Taker
 from gateway.view.model import RelayIds
 
@@ -39,6 +39,8 @@ class ListenerPorts:
         upstream_security: ClientSecurity,
         security: ListenerSecurity,
         limits: ServerLimits,
+        addresses: AddressLimit | None,
+        door: Door,
         own: tuple[PortApis, Mapping[int, Taker]],
         relayed: tuple[PortApis, Mapping[int, Taker]],
     ) -> None:
@@ -50,15 +52,25 @@ class ListenerPorts:
         self._upstream_security = upstream_security
         self._security = security
         self._limits = limits
+        self._addresses = addresses
+        self._door = door
         self._own = own
         self._relayed = relayed
         self._servers: dict[int | None, Server] = {}
+        self._port: Port | None = None
         self._lock = asyncio.Lock()
         self._unrelayed: set[int] = set()
 
-    async def start(self, port: int) -> int:
-        """Listen for the gateway's own node; returns the port. Raises OSError."""
-        return await self._listen(None, port, self._cluster.any_place, *self._own)
+    async def start(self, port: int) -> None:
+        """Listen for the gateway's own node; requests end their connection until `serve`. Raises OSError."""
+        await self._listen(None, port, self._cluster.any_place, *self._own)
+        server = self._servers[None]
+        server.handler = NotYet()
+
+    def serve(self) -> None:
+        """Serve requests from now on."""
+        assert self._port is not None
+        self._servers[None].handler = self._port
 
     async def relay(self, broker_ids: Iterable[int]) -> None:
         """Open the relay ports of brokers that have none yet. Raises OSError."""
@@ -74,6 +86,11 @@ class ListenerPorts:
                         broker_id, self.name, self._relays.text,
                     )  # fmt: skip
 
+    def pause_producers(self, paused: bool) -> None:
+        """Have connections that write to diskless topics read no more, or again."""
+        if self._port is not None:
+            self._port.pause_producers(paused)
+
     @property
     def servers(self) -> Sequence[Server]:
         """The servers of all ports."""
@@ -88,20 +105,26 @@ class ListenerPorts:
         """Stop accepting, answer what was read, close."""
         await asyncio.gather(*(server.stop(deadline_ms) for server in self._servers.values()))
 
-    async def _listen(self, broker_id: int | None, port: int, find: FindPlace, apis: PortApis, takers: Mapping[int, Taker]) -> int:
-        handler = Port(broker_id, partial(BrokerConnection, find, self._upstream_security, "diskless-gateway"), takers)
+    async def _listen(self, broker_id: int | None, port: int, find: FindPlace, apis: PortApis, takers: Mapping[int, Taker]) -> None:
+        handler = Port(broker_id, partial(BrokerConnection, find, self._upstream_security, "diskless-gateway"), takers, self._door)
         server = Server(
             handler,
             apis,
             listener=self.name,
             limits=self._limits,
             security=self._security,
-            open_desk=partial(_open_desk, handler.session),
+            open_desk=handler.open_desk,
+            addresses=self._addresses,
         )
-        bound = await server.start(self._host, port)
+        await server.start(self._host, port)
+        if broker_id is None:
+            self._port = handler
         self._servers[broker_id] = server
-        return bound
 
 
-def _open_desk(session: Callable[[Peer], object], host: Host) -> PassedLogin:
-    return PassedLogin(host, session)
+class NotYet(Handler):
+    """Handles requests while this process does not know yet whether it may be a gateway."""
+
+    def handle(self, request: IncomingRequest, respond: Respond) -> None:
+        """Give no answer, which ends the connection."""
+        respond(None)

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from coordinator.adapters.server.contract import IncomingRequest, Peer, Respond
 from gateway.brokers.connection import BrokerConnection
+
+ZoneOf = Callable[[str | None, str, str], str | None]
+"""Returns the zone of a client by its client id, its address and its listener; None when nothing says it."""
 
 
 class FrontSession:
     """See the module."""
 
-    def __init__(self, peer: Peer, relayed_broker_id: int | None, upstream: BrokerConnection) -> None:
+    def __init__(self, peer: Peer, relayed_broker_id: int | None, upstream: BrokerConnection, zone_of: ZoneOf) -> None:
         self.connection_id = peer.connection_id
         self.address = peer.address
         self.listener = peer.listener
         self.relayed_broker_id = relayed_broker_id
         self.upstream = upstream
         self.client_id: str | None = None
-        self.zone: str | None = None
+        self.zone = zone_of(None, peer.address, peer.listener)
+        self._zone_of = zone_of
         self.produces_unanswered = 0
+
+    def names(self, client_id: str | None) -> None:
+        """Note the client id of a request: it may say where the client is."""
+        if client_id is not self.client_id:
+            self.client_id = client_id
+            self.zone = self._zone_of(client_id, self.address, self.listener)
 
 
 def pass_on(session: FrontSession, request: IncomingRequest, respond: Respond) -> None:

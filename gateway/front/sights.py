@@ -25,7 +25,8 @@ class GatewaySights:
 
     def __init__(
         self,
-        cluster: Callable[[], RealCluster],
+        cluster: RealCluster,
+        *,
         gateways: Callable[[], Sequence[Gateway]],
         coordinators: Callable[[], Sequence[CoordinatorPlace]],
         catalogue: Catalogue,
@@ -54,13 +55,13 @@ class GatewaySights:
         zone = zone if zone in racks else self._own_zone  # clients choose their zone: other names must not fill the memory
         found = self._views.get((listener, zone))
         if found is None:
-            found = view_of(self._cluster().brokers, self._gateways(), self._coordinators(), listener=listener, zone=zone)
+            found = view_of(self._cluster.brokers, self._gateways(), self._coordinators(), listener=listener, zone=zone)
             self._views[listener, zone] = found
         return found
 
     def learn(self, answer: Any) -> None:
         """Take note of the brokers that a Metadata answer of a broker names."""
-        self._cluster().learn(KafkaBroker(int(one.node_id), one.rack or "", one.host, int(one.port)) for one in answer.brokers)
+        self._cluster.learn(KafkaBroker(int(one.node_id), one.rack or "", one.host, int(one.port)) for one in answer.brokers)
 
     def diskless(self, topic_id: bytes) -> DisklessTopic | None:
         """Return the diskless topic of an id."""

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Self
 
-
 NO_LEADER: Final = -1
 
 
@@ -23,10 +22,12 @@ class RelayIds:
         self.text = text
         self._ranges: list[range] = []
         for part in text.split(","):
-            low, _, high = part.strip().partition("-")
+            low, dash, high = part.strip().partition("-")
+            if not (low.isdecimal() and (high.isdecimal() or not dash)):
+                raise ValueError(f"{part!r} is no range of broker ids such as 0-63")
             one = range(int(low), int(high or low) + 1)
-            if not one or one.start < 0 or any(one.start < other.stop and other.start < one.stop for other in self._ranges):
-                raise ValueError("ranges of broker ids such as 0-63 or 0-9,101-109, none twice")
+            if not one or any(one.start < other.stop and other.start < one.stop for other in self._ranges):
+                raise ValueError(f"{part!r} is no range of broker ids, or has some that another range has")
             self._ranges.append(one)
 
     @property

@@ -26,7 +26,7 @@ T = TypeVar("T")
 def metadata(answer: Any, view: View, diskless: Mapping[bytes, DisklessTopic], unfinished: frozenset[bytes] = frozenset()) -> Any:
     """Rewrite a Metadata answer of version 10 or above. `diskless` are topics by id; `unfinished` ids have no leader yet."""
     row = type(answer).__dataclass_fields__["brokers"]
-    broker_type = shape(row)[1]
+    broker_type: Any = shape(row)[1]
     brokers = tuple(
         broker_type(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack or None) for node in view.nodes.values()
     )

@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.config import KEYS, ConfigError, Settings, advice, document_keys, load_settings, parse_properties_flags, render
 from coordinator.config.keys import Key
-from coordinator.config.settings import is_hidden, is_secret
+from coordinator.config.settings import NODE
 from coordinator.config.sources import SourceError, environment_name, parse_properties
 from coordinator.config.values import GroupProtocol, HttpAddress, Listener
 from records.history import levels
@@ -271,8 +271,8 @@ def test_secrets_are_never_shown() -> None:
     assert settings.kafka == {"sasl.password": "hush2", "ssl.key.pem": "hush3", "debug": "broker"}
     shown = {line.key: line.value for line in render(settings)}
     assert "hush" not in repr(settings) + repr(shown)
-    assert all(shown[key] == "***" and is_secret(key) for key in secrets)
-    assert all(shown[key] == "***" and is_hidden(key, value) and not is_secret(key) for key, value in logins.items())
+    assert all(shown[key] == "***" and NODE.is_secret(key) for key in secrets)
+    assert all(shown[key] == "***" and NODE.is_hidden(key, value) and not NODE.is_secret(key) for key, value in logins.items())
     assert (shown["kafka.debug"], shown["object.store.option.region"], shown["node.id"]) == ("broker", "eu-1", "1")
 
 

@@ -20,7 +20,7 @@ from codegen import command_reference, configuration
 from codegen.commands import each_command
 from codegen.site import DOCS, NAV, PAGES, ROOT
 from coordinator.config import document_keys
-from coordinator.config.settings import family_of, listener_key
+from coordinator.config.settings import NODE
 
 LOADING = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src"}
 STYLE_FROM = re.compile(r"""(?:url\(|@import)\s*["']?(?:https?:)?//""")
@@ -141,4 +141,4 @@ def test_settings_that_pages_name_exist() -> None:
     for page in (*(ROOT / DOCS).glob("*.md"), ROOT / "README.md"):
         for block in re.findall(r"^ *```properties\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
             keys = {line.partition("=")[0].strip() for line in block.splitlines() if "=" in line and not line.strip().startswith("#")}
-            assert {key for key in keys - known if family_of(key) is None and listener_key(key) is None} == set()
+            assert {key for key in keys - known if NODE.family_of(key) is None and NODE.listener_key(key) is None} == set()

@@ -208,16 +208,11 @@ def find(
     )
 
 
-def with_attempt(history: History, index: int, **changes: object) -> History:
-    attempts = list(history.attempts)
-    attempts[index] = replace(attempts[index], **changes)  # type: ignore[arg-type]
-    return replace(history, attempts=attempts)
-
-
-def with_read(history: History, index: int, **changes: object) -> History:
-    reads = list(history.reads)
-    reads[index] = replace(reads[index], **changes)  # type: ignore[arg-type]
-    return replace(history, reads=reads)
+def changed(history: History, events: str, index: int, **changes: object) -> History:
+    """The history with one of its events changed."""
+    those = list(getattr(history, events))
+    those[index] = replace(those[index], **changes)
+    return replace(history, **{events: those})  # type: ignore[arg-type]
 
 
 def with_partition(final: FinalState, **changes: object) -> FinalState:
@@ -232,210 +227,162 @@ def with_log(final: FinalState, *entries: tuple[EntryKey, bytes]) -> FinalState:
     return replace(final, logs={0: log_of(*entries)})
 
 
-def with_find(history: History, index: int, **changes: object) -> History:
-    finds = list(history.finds)
-    finds[index] = replace(finds[index], **changes)  # type: ignore[arg-type]
-    return replace(history, finds=finds)
-
-
-def with_deletion(history: History, index: int, **changes: object) -> History:
-    deletions = list(history.deletions)
-    deletions[index] = replace(deletions[index], **changes)  # type: ignore[arg-type]
-    return replace(history, deletions=deletions)
-
-
 def with_description(history: History, description: Description) -> History:
     return replace(history, descriptions=[*history.descriptions, description])
 
 
-def with_start_read(history: History, index: int, **changes: object) -> History:
-    start_reads = list(history.start_reads)
-    start_reads[index] = replace(start_reads[index], **changes)  # type: ignore[arg-type]
-    return replace(history, start_reads=start_reads)
-
-
-Spoil = Callable[[History, FinalState], tuple[History, FinalState]]
-
-SPOILED: dict[str, tuple[Spoil, str]] = {
-    "an acknowledged batch is lost": (
-        lambda h, f: (h, with_partition(f, batches=(B,), high_watermark=15, latest_offset=15)),
-        "was acknowledged at 15",
-    ),
-    "a batch is there twice": (
-        lambda h, f: (h, with_partition(f, batches=(B, C, FoundBatch("a", 0, 100, 17, 26)), high_watermark=27, latest_offset=27)),
-        "is there 2 times",
-    ),
-    "a batch is elsewhere than told": (
-        lambda h, f: (with_attempt(h, 2, answers=(told(14),)), f),
-        "was acknowledged at 14",
-    ),
-    "a batch has another size": (lambda h, f: (h, with_found(f, B._replace(size_bytes=99), C)), "was sent as"),
-    "a batch was never sent": (lambda h, f: (h, with_found(f, B, C._replace(object_key="z"))), "was never sent"),
-    "a repeated batch got offsets": (
-        lambda h, f: (h, with_partition(f, batches=(B, C, FoundBatch("d", 0, 100, 17, 18)), high_watermark=19, latest_offset=19)),
-        "yet has offsets of its own",
-    ),
-    "offsets have a hole": (lambda h, f: (h, with_found(f, B._replace(base_offset=11, last_offset=15), C)), "where 10 is due"),
-    "the watermark differs": (lambda h, f: (h, with_partition(f, latest_offset=15)), "ListOffsets 15"),
-    "a retry is answered otherwise": (lambda h, f: (with_attempt(h, 5, answers=(told(11),)), f), "different final answers"),
-    "a batch is refused": (lambda h, f: (with_attempt(h, 2, answers=(BatchAnswer(45, -1, -1, -1, False),)), f), "refused with 45"),
+SPOILED_HISTORIES: dict[str, tuple[Callable[[History], History], str]] = {
+    "a batch is elsewhere than told": (lambda h: changed(h, "attempts", 2, answers=(told(14),)), "was acknowledged at 14"),
+    "a retry is answered otherwise": (lambda h: changed(h, "attempts", 5, answers=(told(11),)), "different final answers"),
+    "a batch is refused": (lambda h: changed(h, "attempts", 2, answers=(BatchAnswer(45, -1, -1, -1, False),)), "refused with 45"),
     "a key that is not plain is accepted": (
-        lambda h, f: (with_attempt(h, 8, answers=(told(17),)), f),
+        lambda h: changed(h, "attempts", 8, answers=(told(17),)),
         "file 'wal//e', whose key is not plain, was answered",
     ),
-    "a file whose key is not plain is committed": (
-        lambda h, f: (h, with_log(f, *ENTRIES, *FORGED, committed(2, 6, "wal//e", 17, 3))),
-        "file 'wal//e', whose key is not plain, was committed at 12",
-    ),
-    "a duplicate is not recognised": (lambda h, f: (with_attempt(h, 6, answers=(told(15),)), f), "is_duplicate is False"),
+    "a duplicate is not recognised": (lambda h: changed(h, "attempts", 6, answers=(told(15),)), "is_duplicate is False"),
     "a new batch is called a duplicate": (
-        lambda h, f: (with_attempt(h, 2, answers=(told(15, is_duplicate=True),)), f),
+        lambda h: changed(h, "attempts", 2, answers=(told(15, is_duplicate=True),)),
         "is_duplicate is True",
     ),
-    "a duplicate has other offsets": (
-        lambda h, f: (with_attempt(h, 6, answers=(told(16, is_duplicate=True),)), f),
-        "but was told",
-    ),
+    "a duplicate has other offsets": (lambda h: changed(h, "attempts", 6, answers=(told(16, is_duplicate=True),)), "but was told"),
     "a producer has a gap": (
-        lambda h, f: (replace(h, files=h.files | {"c": SentFile(object_key="c", batches=(sent(2, sequence=6),))}), f),
+        lambda h: replace(h, files=h.files | {"c": SentFile(object_key="c", batches=(sent(2, sequence=6),))}),
         "sequence 6 where 5 is due",
     ),
-    "the log has more than is served": (
-        lambda h, f: (h, with_log(f, *ENTRIES, *FORGED, committed(2, 6, "e", 17, 1))),
-        "only in the log [(17, 17, 'e', 0)]",
-    ),
-    "the log has another number of records": (
-        lambda h, f: (h, with_log(f, *ENTRIES[:4], committed(1, 4, "c", 15, 3), *ENTRIES[5:])),
-        "only in the log [(15, 17, 'c', 0)]",
-    ),
-    "a file is committed twice": (
-        lambda h, f: (h, with_log(f, *ENTRIES, *FORGED, committed(2, 6, "a", 17, 10))),
-        "the entry at 12 contradicts the log before it: file a is known already",
-    ),
-    "the service assigns a wrong offset": (
-        lambda h, f: (h, with_log(f, *ENTRIES[:4], committed(1, 4, "c", 16, 2), *ENTRIES[5:])),
-        "the entry at 4 contradicts the log before it: offset 16 of partition",
-    ),
-    "the service writes what cannot be decoded": (
-        lambda h, f: (h, with_log(f, *ENTRIES, *FORGED, (EntryKey(2, TERMS[2], 6), b"nonsense"))),
-        "the entry at 12 contradicts the log before it: cannot be decoded",
-    ),
-    "the service writes what only another version reads": (
-        lambda h, f: (h, with_log(f, *ENTRIES, *FORGED, (EntryKey(2, TERMS[2], 6), b"\xc3\x01" + bytes(20)))),
-        "entry 12: entry was written with unknown schema fingerprint",
-    ),
-    "a forgery counts": (
-        lambda h, f: (
-            replace(h, forgeries=[Forgery(coordinator_id=0, key=encode_key(LAWFUL[0]), value=LAWFUL[1]), *h.forgeries]),
-            with_log(f, *ENTRIES, LAWFUL, FORGED[1]),
-        ),
-        "the forged entry at 10 does not contradict",
-    ),
     "a partition that exists is unknown to a commit": (
-        lambda h, f: (with_attempt(h, 3, answers=(BatchAnswer(100, -1, -1, -1, False),)), f),
+        lambda h: changed(h, "attempts", 3, answers=(BatchAnswer(100, -1, -1, -1, False),)),
         "node 2 answered CommitFile of 00010203-0 with 100",
     ),
     "a partition that exists is unknown to a read": (
-        lambda h, f: (replace(h, unknowns=[Unknown("ListOffsets", WHERE, 2, 0.6, 0.7, 6)]), f),
+        lambda h: replace(h, unknowns=[Unknown("ListOffsets", WHERE, 2, 0.6, 0.7, 6)]),
         "node 2 answered ListOffsets of 00010203-0 with 6",
     ),
     "a partition that exists is unknown to a deletion": (
-        lambda h, f: (with_deletion(h, 0, error_code=3), f),
+        lambda h: changed(h, "deletions", 0, error_code=3),
         "node 1 answered DeleteRecords of 00010203-0 with 3",
     ),
-    "a deletion is refused": (lambda h, f: (with_deletion(h, 0, error_code=1), f), "up to 12 at node 1 was refused with 1"),
+    "a deletion is refused": (lambda h: changed(h, "deletions", 0, error_code=1), "up to 12 at node 1 was refused with 1"),
     "an acknowledged commit is void in the log": (
-        lambda h, f: (
-            replace(
-                h,
-                files=h.files | {"late": SentFile(object_key="late", batches=(sent(1),))},
-                attempts=[*h.attempts, attempt("late", 1, 8.0, 9.0, told(17))],
-            ),
-            f,
+        lambda h: replace(
+            h,
+            files=h.files | {"late": SentFile(object_key="late", batches=(sent(1),))},
+            attempts=[*h.attempts, attempt("late", 1, 8.0, 9.0, told(17))],
         ),
         "acknowledged by node 1, but no entry that counts has it",
     ),
-    "the log says another offset": (
-        lambda h, f: (with_attempt(h, 2, answers=(told(14),)), f),
-        "the entry at 4 says",
-    ),
+    "the log says another offset": (lambda h: changed(h, "attempts", 2, answers=(told(14),)), "the entry at 4 says"),
     "an earlier leader answers for a later one": (
-        lambda h, f: (with_attempt(h, 6, node_id=1), f),
+        lambda h: changed(h, "attempts", 6, node_id=1),
         "which led neither the entry's term nor a later one",
     ),
-    "replicas differ": (lambda h, f: (h, replace(f, digests=(f.digests[0], ReplicaDigest(2, 0, 11, b"y")))), "differ"),
-    "a replica is behind": (lambda h, f: (h, replace(f, digests=(ReplicaDigest(1, 0, 6, b"x"),))), "only up to 6"),
-    "a read misses an acknowledged commit": (
-        lambda h, f: (with_read(h, 1, offset=15), f),
-        "but 17 had been told",
-    ),
+    "a read misses an acknowledged commit": (lambda h: changed(h, "reads", 1, offset=15), "but 17 had been told"),
     "a read goes back": (
-        lambda h, f: (replace(h, reads=[*h.reads, replace(h.reads[1], invoked_s=8.0, answered_s=8.1, offset=10)]), f),
+        lambda h: replace(h, reads=[*h.reads, replace(h.reads[1], invoked_s=8.0, answered_s=8.1, offset=10)]),
         "but 17 had been told",
     ),
-    "a read sees the future": (lambda h, f: (with_read(h, 0, offset=17), f), "were sent only later"),
-    "a read sees half a batch": (lambda h, f: (with_read(h, 0, offset=12), f), "where no batch ends"),
+    "a read sees the future": (lambda h: changed(h, "reads", 0, offset=17), "were sent only later"),
+    "a read sees half a batch": (lambda h: changed(h, "reads", 0, offset=12), "where no batch ends"),
     "a later commit lies before an earlier one": (
-        lambda h, f: (with_attempt(with_attempt(h, 1, invoked_s=4.5), 2, invoked_s=3.0), f),
+        lambda h: changed(changed(h, "attempts", 1, invoked_s=4.5), "attempts", 2, invoked_s=3.0),
         "was sent at 4.500, when 17 was known, but is at 10",
     ),
-    "a deleted batch was never in the log": (
-        lambda h, f: (h, with_log(f, *ENTRIES[:2], (EntryKey(1, TERMS[1], 2), encode_entry([NoOp()])), *ENTRIES[3:])),
-        "was acknowledged at 0",
-    ),
-    "a standby serves less": (lambda h, f: (h, replace(f, copies={2: {WHERE: (B,)}})), "node 2 serves 1 batches"),
-    "an append time goes back": (
-        lambda h, f: (h, with_log(f, *ENTRIES, *FORGED, committed(2, 6, "e", 17, 1, time_ms=999))),
-        "has append time 999 after 1000",
-    ),
-    "an append time is of a wrong clock": (
-        lambda h, f: (h, with_log(f, *ENTRIES, *FORGED, committed(2, 6, "e", 17, 1, time_ms=20_001))),
-        "the entry at 12 has an append time 20001 ms ahead of its broker's clock",
-    ),
-    "deleted batches are still served": (lambda h, f: (h, with_found(f, A, B, C)), "is served, but the log starts at 12"),
-    "the log start is not the logged one": (
-        lambda h, f: (h, with_partition(f, log_start_offset=10, batches=(B, C))),
-        "the log starts at 10 in the end, the entries say 12",
-    ),
-    "an acknowledged deletion is lost": (
-        lambda h, f: (h, with_partition(with_log(f, *ENTRIES[:-1], *FORGED), log_start_offset=0, batches=(A, B, C))),
-        "the clients were told 12",
-    ),
-    "a strict read misses a deletion": (lambda h, f: (with_start_read(h, 1, offset=0), f), "saw log start 0; it had to be from 12"),
-    "a log start nobody asked for": (lambda h, f: (with_start_read(h, 1, offset=11), f), "saw log start 11"),
-    "a log start before the deletion was sent": (
-        lambda h, f: (with_start_read(h, 0, offset=LOG_START), f),
-        "it had to be from 0 to 0",
-    ),
-    "an acknowledged file is unknown": (
-        lambda h, f: (with_description(h, described("c", 4.1, 4.2, error_code=91)), f),
-        "had been acknowledged",
-    ),
-    "a live file is called dead": (lambda h, f: (with_description(h, described("b", 10.2, 10.3)), f), "is live at 10"),
-    "a file is called dead before its deletion was sent": (lambda h, f: (with_description(h, described("a", 9.0, 9.1)), f), "is live at 0"),
+    "a strict read misses a deletion": (lambda h: changed(h, "start_reads", 1, offset=0), "saw log start 0; it had to be from 12"),
+    "a log start nobody asked for": (lambda h: changed(h, "start_reads", 1, offset=11), "saw log start 11"),
+    "a log start before the deletion was sent": (lambda h: changed(h, "start_reads", 0, offset=LOG_START), "it had to be from 0 to 0"),
+    "an acknowledged file is unknown": (lambda h: with_description(h, described("c", 4.1, 4.2, error_code=91)), "had been acknowledged"),
+    "a live file is called dead": (lambda h: with_description(h, described("b", 10.2, 10.3)), "is live at 10"),
+    "a file is called dead before its deletion was sent": (lambda h: with_description(h, described("a", 9.0, 9.1)), "is live at 0"),
     "a deleted file is called live": (
-        lambda h, f: (with_description(h, described("a", 10.2, 10.3, is_live=True)), f),
+        lambda h: with_description(h, described("a", 10.2, 10.3, is_live=True)),
         "though all of it had been deleted",
     ),
     "a description is refused": (
-        lambda h, f: (with_description(h, described("a", 10.2, 10.3, error_code=42)), f),
+        lambda h: with_description(h, described("a", 10.2, 10.3, error_code=42)),
         "was described at 10.200..10.300 with 42",
     ),
-    "a consumer finds a hole": (lambda h, f: (with_find(h, 1, batches=(C,)), f), "is not there or does not follow"),
+    "a consumer finds a hole": (lambda h: changed(h, "finds", 1, batches=(C,)), "is not there or does not follow"),
     "a consumer finds what is not there in the end": (
-        lambda h, f: (with_find(h, 1, batches=(B, C._replace(object_key="late"))), f),
+        lambda h: changed(h, "finds", 1, batches=(B, C._replace(object_key="late"))),
         "is not there or does not follow",
     ),
-    "a consumer finds the future": (lambda h, f: (with_find(h, 0, answered_s=0.9), f), "batches that were sent only later"),
-    "a consumer is told of batches behind the watermark": (
-        lambda h, f: (with_find(h, 1, high_watermark=15), f),
-        "behind the watermark 15",
-    ),
-    "a consumer is reset": (lambda h, f: (with_find(h, 1, error_code=1, batches=()), f), "though that offset had been told"),
-    "a consumer is refused": (lambda h, f: (with_find(h, 1, error_code=42, batches=()), f), "was answered 42"),
+    "a consumer finds the future": (lambda h: changed(h, "finds", 0, answered_s=0.9), "batches that were sent only later"),
+    "a consumer is told of batches behind the watermark": (lambda h: changed(h, "finds", 1, high_watermark=15), "behind the watermark 15"),
+    "a consumer is reset": (lambda h: changed(h, "finds", 1, error_code=1, batches=()), "though that offset had been told"),
+    "a consumer is refused": (lambda h: changed(h, "finds", 1, error_code=42, batches=()), "was answered 42"),
     "a read goes behind what a consumer was told": (
-        lambda h, f: (with_read(with_find(h, 0, high_watermark=17, answered_s=6.5), 1, invoked_s=6.6, offset=15), f),
+        lambda h: changed(changed(h, "finds", 0, high_watermark=17, answered_s=6.5), "reads", 1, invoked_s=6.6, offset=15),
         "but 17 had been told",
+    ),
+}
+
+SPOILED_ENDS: dict[str, tuple[Callable[[FinalState], FinalState], str]] = {
+    "an acknowledged batch is lost": (
+        lambda f: with_partition(f, batches=(B,), high_watermark=15, latest_offset=15),
+        "was acknowledged at 15",
+    ),
+    "a batch is there twice": (
+        lambda f: with_partition(f, batches=(B, C, FoundBatch("a", 0, 100, 17, 26)), high_watermark=27, latest_offset=27),
+        "is there 2 times",
+    ),
+    "a batch has another size": (lambda f: with_found(f, B._replace(size_bytes=99), C), "was sent as"),
+    "a batch was never sent": (lambda f: with_found(f, B, C._replace(object_key="z")), "was never sent"),
+    "a repeated batch got offsets": (
+        lambda f: with_partition(f, batches=(B, C, FoundBatch("d", 0, 100, 17, 18)), high_watermark=19, latest_offset=19),
+        "yet has offsets of its own",
+    ),
+    "offsets have a hole": (lambda f: with_found(f, B._replace(base_offset=11, last_offset=15), C), "where 10 is due"),
+    "the watermark differs": (lambda f: with_partition(f, latest_offset=15), "ListOffsets 15"),
+    "a file whose key is not plain is committed": (
+        lambda f: with_log(f, *ENTRIES, *FORGED, committed(2, 6, "wal//e", 17, 3)),
+        "file 'wal//e', whose key is not plain, was committed at 12",
+    ),
+    "the log has more than is served": (
+        lambda f: with_log(f, *ENTRIES, *FORGED, committed(2, 6, "e", 17, 1)),
+        "only in the log [(17, 17, 'e', 0)]",
+    ),
+    "the log has another number of records": (
+        lambda f: with_log(f, *ENTRIES[:4], committed(1, 4, "c", 15, 3), *ENTRIES[5:]),
+        "only in the log [(15, 17, 'c', 0)]",
+    ),
+    "a file is committed twice": (
+        lambda f: with_log(f, *ENTRIES, *FORGED, committed(2, 6, "a", 17, 10)),
+        "the entry at 12 contradicts the log before it: file a is known already",
+    ),
+    "the service assigns a wrong offset": (
+        lambda f: with_log(f, *ENTRIES[:4], committed(1, 4, "c", 16, 2), *ENTRIES[5:]),
+        "the entry at 4 contradicts the log before it: offset 16 of partition",
+    ),
+    "the service writes what cannot be decoded": (
+        lambda f: with_log(f, *ENTRIES, *FORGED, (EntryKey(2, TERMS[2], 6), b"nonsense")),
+        "the entry at 12 contradicts the log before it: cannot be decoded",
+    ),
+    "the service writes what only another version reads": (
+        lambda f: with_log(f, *ENTRIES, *FORGED, (EntryKey(2, TERMS[2], 6), b"\xc3\x01" + bytes(20))),
+        "entry 12: entry was written with unknown schema fingerprint",
+    ),
+    "replicas differ": (lambda f: replace(f, digests=(f.digests[0], ReplicaDigest(2, 0, 11, b"y"))), "differ"),
+    "a replica is behind": (lambda f: replace(f, digests=(ReplicaDigest(1, 0, 6, b"x"),)), "only up to 6"),
+    "a deleted batch was never in the log": (
+        lambda f: with_log(f, *ENTRIES[:2], (EntryKey(1, TERMS[1], 2), encode_entry([NoOp()])), *ENTRIES[3:]),
+        "was acknowledged at 0",
+    ),
+    "a standby serves less": (lambda f: replace(f, copies={2: {WHERE: (B,)}}), "node 2 serves 1 batches"),
+    "an append time goes back": (
+        lambda f: with_log(f, *ENTRIES, *FORGED, committed(2, 6, "e", 17, 1, time_ms=999)),
+        "has append time 999 after 1000",
+    ),
+    "an append time is of a wrong clock": (
+        lambda f: with_log(f, *ENTRIES, *FORGED, committed(2, 6, "e", 17, 1, time_ms=20001)),
+        "the entry at 12 has an append time 20001 ms ahead of its broker's clock",
+    ),
+    "deleted batches are still served": (lambda f: with_found(f, A, B, C), "is served, but the log starts at 12"),
+    "the log start is not the logged one": (
+        lambda f: with_partition(f, log_start_offset=10, batches=(B, C)),
+        "the log starts at 10 in the end, the entries say 12",
+    ),
+    "an acknowledged deletion is lost": (
+        lambda f: with_partition(with_log(f, *ENTRIES[:-1], *FORGED), log_start_offset=0, batches=(A, B, C)),
+        "the clients were told 12",
     ),
 }
 
@@ -454,11 +401,28 @@ def test_entries_under_way_behind_one_that_a_forgery_robbed_may_contradict() -> 
     ]
 
 
-@pytest.mark.parametrize("name", SPOILED)
-def test_a_spoiled_history_is_reported(name: str) -> None:
-    spoil, report = SPOILED[name]
-    problems = check(*spoil(*good()))
+@pytest.mark.parametrize(("spoil", "report"), SPOILED_HISTORIES.values(), ids=SPOILED_HISTORIES)
+def test_a_spoiled_history_is_reported(spoil: Callable[[History], History], report: str) -> None:
+    history, final = good()
+    assert_reported(spoil(history), final, report)
+
+
+@pytest.mark.parametrize(("spoil", "report"), SPOILED_ENDS.values(), ids=SPOILED_ENDS)
+def test_a_spoiled_end_is_reported(spoil: Callable[[FinalState], FinalState], report: str) -> None:
+    history, final = good()
+    assert_reported(history, spoil(final), report)
+
+
+def assert_reported(history: History, final: FinalState, report: str) -> None:
+    problems = check(history, final)
     assert any(report in problem for problem in problems), problems
+
+
+def test_a_forgery_that_counts_is_reported() -> None:
+    history, final = good()
+    lawful = Forgery(coordinator_id=0, key=encode_key(LAWFUL[0]), value=LAWFUL[1])
+    history = replace(history, forgeries=[lawful, *history.forgeries])
+    assert_reported(history, with_log(final, *ENTRIES, LAWFUL, FORGED[1]), "the forged entry at 10 does not contradict")
 
 
 def test_the_log_is_read_by_claims_terms_and_sequence() -> None:

@@ -9,7 +9,7 @@ import pytest
 from integration_tests.faults.figures import LATE_S, Outages, Spread, answers_by_code, file_times, is_hit, late_answers, spread
 from integration_tests.faults.nemesis import Done
 from integration_tests.watched import COMMIT_TIMEOUT_S
-from tests.faults.test_checker import good, with_attempt
+from tests.faults.test_checker import changed, good
 
 
 def test_spread() -> None:
@@ -61,7 +61,7 @@ def test_an_answer_that_comes_too_late_is_explained_only_by_a_fault_of_its_own_n
     history, _ = good()
     assert late_answers(history) == []
     answered_s = history.attempts[0].invoked_s + COMMIT_TIMEOUT_S + LATE_S + 0.5
-    (late,) = late_answers(with_attempt(history, 0, answered_s=answered_s))
+    (late,) = late_answers(changed(history, "attempts", 0, answered_s=answered_s))
     cut = Done(action="isolate", target="c1", round_number=1, begun_s=0.5, healed_s=7.0, flowing_s=8.0)
     assert is_hit(late, [cut])
     assert not is_hit(late, [replace(cut, target="c2"), replace(cut, target="k1")])

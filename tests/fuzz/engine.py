@@ -29,7 +29,7 @@ TRIES: Final = 4
 CPU_S: Final = 0.05
 CPU_S_PER_BYTE: Final = 100e-6
 
-_WATCHED: Final = (f"{Path(__file__).parents[2]}/coordinator/", f"{Path(__file__).parents[2]}/records/")
+_WATCHED: Final = tuple(f"{Path(__file__).parents[2]}/{package}/" for package in ("coordinator", "gateway", "records"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

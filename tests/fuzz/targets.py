@@ -38,7 +38,9 @@ from records.snapshot.rows import RowChunk, decode_rows, encode_rows
 from tests.decoding import decode_request
 from tests.fuzz.connection_target import CONNECTION_TARGET
 from tests.fuzz.engine import Target
+from tests.fuzz.fetch_targets import FETCH_TARGETS
 from tests.fuzz.login_targets import LOGIN_TARGETS
+from tests.fuzz.produce_targets import PRODUCE_TARGETS
 from tests.records import plain_files
 from tests.snapshot.files import HEAD, SMALL
 
@@ -355,6 +357,8 @@ TARGETS: Final = {
         Target(name="manifest", run=_manifest, declared=(ManifestError, UnicodeDecodeError), seeds=_manifest_seeds),
         Target(name="record_lines", run=_record_lines, declared=(InputError, UnicodeDecodeError), seeds=_record_lines_seeds),
         *LOGIN_TARGETS,
+        *FETCH_TARGETS,
+        *PRODUCE_TARGETS,
         CONNECTION_TARGET,
     )
 }

@@ -11,7 +11,7 @@ import confluent_kafka
 import pytest
 
 from coordinator.config import load_settings
-from coordinator.config.settings import KEYS, LISTENER_KEYS, is_secret
+from coordinator.config.settings import KEYS, NODE
 from helm.generator.chart import secrets
 from helm.generator.chart.write import CHART
 from tests.helm.chart_tools import changed, find, helm, render, template
@@ -38,7 +38,7 @@ def test_helm_and_config_show_judge_alike(tmp_path: Path) -> None:
     """Kafka's client and the store know more names than these; the rule is the same pattern for both."""
     names = [
         *KEYS,
-        *(f"listener.name.outside.{key}" for key in LISTENER_KEYS),
+        *(f"listener.name.outside.{key}" for key in NODE.listener_keys),
         *(f"kafka.{key}" for key in LIBRDKAFKA),
         *(f"object.store.option.{key}" for key in STORE),
         *OPEN,
@@ -53,8 +53,8 @@ def test_helm_and_config_show_judge_alike(tmp_path: Path) -> None:
     done = helm("template", "judge", str(tmp_path))
     assert done.returncode == 0, done.stderr
     judged = dict(line.split(": ") for line in done.stdout.splitlines() if ": " in line)
-    assert {name: judged[name] == '"true"' for name in names} == {name: is_secret(name) for name in names}
-    assert [name for name in names if is_secret(name) and name in OPEN] == []
+    assert {name: judged[name] == '"true"' for name in names} == {name: NODE.is_secret(name) for name in names}
+    assert [name for name in names if NODE.is_secret(name) and name in OPEN] == []
     assert [name for name in (*LIBRDKAFKA, *STORE) if judged[next(n for n in names if n.endswith(f".{name}"))] != '"true"'] == []
 
 

@@ -96,11 +96,11 @@ class FailingStore:
     async def get(self, key: str) -> bytes:
         return await self._store.get(key)
 
-    async def get_range(self, key: str, start: int, size_bytes: int) -> bytes:
-        return await self._store.get_range(key, start, size_bytes)
-
     async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
         return await self._store.get_ranges(key, ranges)
+
+    async def get_up_to(self, key: str, start: int, size_bytes: int) -> bytes:
+        return await self._store.get_up_to(key, start, size_bytes)
 
     async def head(self, key: str) -> StoredObject | None:
         return await self._store.head(key)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
-from cli.objects import store_options
+from cli.objects import NamedStore, named_store
 from cli.options import COUNT, INDEX, OFFSET, output_option, server_option, timeout_option
 from cli.output import RowStream, print_rows, say, time_text
 
@@ -49,7 +48,7 @@ def batches() -> None:
 @click.option("--max-bytes", type=COUNT, default=1024 * 1024, show_default=True, help="Stop once batches of this size were found.")
 @click.option("--max-batches", type=INDEX, default=0, show_default=True, help="At most this many; 0: no limit.")
 @click.option("--fetch", is_flag=True, help="Read the batches and print their records, as JSON lines unless --output says otherwise.")
-@store_options
+@named_store
 @server_option
 @timeout_option
 @output_option
@@ -62,9 +61,7 @@ def find(
     max_bytes: int,
     max_batches: int,
     fetch: bool,
-    store_url: str | None,
-    store_options: Sequence[str],
-    config_file: Path | None,
+    store: NamedStore,
     bootstrap_server: str,
     timeout_s: float,
     output: str,
@@ -78,37 +75,33 @@ def find(
     Examples: `diskless batches find orders 0 --offset 100 --bootstrap-server localhost:9192`,
     `diskless batches find orders 0 --fetch --object-store-url file:///var/lib/objects --bootstrap-server localhost:9192`
     """
-    from cli.objects import open_object_store
     from cli.service import run
 
     reading = Reading(topic=topic, partition=partition, offset=offset, max_bytes=max_bytes, max_batches=max_batches, timeout_s=timeout_s)
     if not fetch:
         print_rows([_row(batch) for batch in run(_find(reading, bootstrap_server))[1]], output, COLUMNS, empty="no batches")
         return
-    store = open_object_store(store_url, store_options, config_file)
     is_default = ctx.get_parameter_source("output") is ParameterSource.DEFAULT
-    run(_fetch(reading, bootstrap_server, store, "jsonl" if is_default else output))
+    run(_fetch(reading, bootstrap_server, store.open(), "jsonl" if is_default else output))
 
 
 async def _find(reading: Reading, bootstrap_server: str) -> tuple[str, Sequence[BatchLocation], int]:
     """The topic's name, the batches, and the first offset that is wanted of them."""
-    from cli.service import find_topic, milliseconds, open_client, partition_ids
+    from cli.service import find_topic, open_client, partition_ids
     from coordinator.client.model import FetchFrom
 
-    timeout_ms = milliseconds(reading.timeout_s)
     async with open_client(bootstrap_server, reading.timeout_s) as client:
-        topic = await find_topic(client, reading.topic, reading.timeout_s)
+        topic = await find_topic(client, reading.topic)
         [target] = partition_ids(topic, [reading.partition])
         offset = reading.offset
         if offset is None:
-            [start] = await client.list_offsets([(target, -4)], timeout_ms=timeout_ms)
+            [start] = await client.list_offsets([(target, -4)])
             start.raise_for_error()
             offset = start.offset
         [found] = await client.find_batches(
             [FetchFrom(target, offset, reading.max_bytes)],
             fetch_bytes_max=reading.max_bytes,
             batches_per_partition_max=reading.max_batches,
-            timeout_ms=timeout_ms,
         )
     found.raise_for_error()
     say(f"{topic.name}-{reading.partition}: log start {found.log_start_offset}, high watermark {found.high_watermark}")

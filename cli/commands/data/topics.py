@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from cli.options import COUNT, confirm, dry_run_option, output_option, server_option, timeout_option, yes_option
+from cli.options import COUNT, confirm, dry_run_option, kafka_options, output_option, server_option, timeout_option, yes_option
 from cli.output import print_fields, print_rows, say
 
 if TYPE_CHECKING:
+    from cli.kafka.shadows import ShadowTopics
     from coordinator.client.client import DisklessClient
     from coordinator.client.model import TopicDescription
 
@@ -24,6 +26,13 @@ settings_option = click.option(
     metavar="KEY=VALUE",
     help="A setting of the topic, as Kafka names it: retention.ms, retention.bytes, max.message.bytes, message.timestamp.type,"
     " message.timestamp.before.max.ms, message.timestamp.after.max.ms. Repeatable.",
+)
+
+shadow_option = click.option(
+    "--kafka-bootstrap-server",
+    "kafka_server",
+    metavar="HOST:PORT[,..]",
+    help="Kafka brokers, to do the same to the topic's shadow there, by which gateways show it to Kafka's clients.",
 )
 
 
@@ -42,6 +51,8 @@ def topics() -> None:
 )
 @click.option("--if-not-exists", is_flag=True, help="Succeed when a topic of this name exists already, and leave it as it is.")
 @server_option
+@shadow_option
+@kafka_options
 @timeout_option
 @output_option
 def create(
@@ -52,13 +63,17 @@ def create(
     classic_pending: bool,
     if_not_exists: bool,
     bootstrap_server: str,
+    kafka_server: str | None,
+    command_config: Path | None,
+    command_properties: Sequence[str],
     timeout_s: float,
     output: str,
 ) -> None:
     """Create a topic.
 
     Status 0 once every coordinator that owns a partition has it; it has its settings from the first moment. With the --topic-id of
-    an earlier attempt it may be repeated safely; after a time-out (status 6) the creation goes on.
+    an earlier attempt it may be repeated safely; after a time-out (status 6) the creation goes on. With --kafka-bootstrap-server the shadow
+    comes first, and the topic gets its id: repeating finishes what was cut off.
 
     Examples: `diskless topics create orders --partitions 12 --bootstrap-server localhost:9192`,
     `diskless topics create orders --config retention.ms=604800000 --if-not-exists --bootstrap-server localhost:9192 -o json`
@@ -67,13 +82,64 @@ def create(
     from cli.service import run
     from coordinator.kafka.names import parse_topic_id
 
+    own = _parsed(settings)
+    shadows = _shadows(kafka_server, command_config, command_properties, timeout_s)
+    if shadows is not None and (topic_id is not None or classic_pending):
+        raise Failed("--kafka-bootstrap-server: Kafka gives the id of a new topic; leave out --topic-id and --classic-pending", Exit.USAGE)
     try:
         wanted = new_topic_id() if topic_id is None else parse_topic_id(topic_id)
     except ValueError as error:
         raise Failed(f"--topic-id: {error}", Exit.USAGE) from error
-    own = _parsed(settings)
+    if shadows is not None:
+        wanted = _made_shadow(shadows, name, partitions, own, bootstrap_server, timeout_s, if_not_exists=if_not_exists)
     created = run(_create(name, wanted, partitions, own, classic_pending, if_not_exists, bootstrap_server, timeout_s))
     print_fields({**_summary(created), "partitions": len(created.partitions)}, output)
+
+
+def _shadows(
+    kafka_server: str | None, command_config: Path | None, command_properties: Sequence[str], timeout_s: float
+) -> ShadowTopics | None:
+    """The shadows of the Kafka that was given; None without one."""
+    if kafka_server is None:
+        return None
+    from cli.kafka.cluster import find_kafka_place
+    from cli.kafka.shadows import ShadowTopics
+
+    return ShadowTopics(find_kafka_place(kafka_server, None, None, command_config, command_properties), timeout_s)
+
+
+def _made_shadow(
+    shadows: ShadowTopics,
+    name: str,
+    partitions: int,
+    settings: Mapping[str, str],
+    bootstrap_server: str,
+    timeout_s: float,
+    *,
+    if_not_exists: bool,
+) -> bytes:
+    """Create the shadow of a topic; return its id. What the service would refuse is refused before Kafka is asked for anything."""
+    from cli.outcome import Exit, Failed
+    from cli.service import run
+    from coordinator.kafka.names import illegal_topic_name, why_classic
+    from coordinator.kafka.topic_configs import illegal_topic_config
+
+    faults = [illegal_topic_name(name), why_classic(name), *(illegal_topic_config(key, value) for key, value in settings.items())]
+    for fault in faults:
+        if fault is not None:
+            raise Failed(fault, Exit.USAGE)
+    listed = next((one for one in run(_describe((), bootstrap_server, timeout_s)) if one.name == name), None)
+    if listed is None:
+        return shadows.create(name, partitions)
+    there = shadows.find(name)
+    if if_not_exists:
+        return new_topic_id()  # with which the service says that the topic exists, and leaves it as it is
+    if there is None or there.topic_id != listed.topic_id:
+        raise Failed(f"topic {name} exists without a shadow in Kafka: Kafka gives new topics ids of its own; delete it first")
+    if len(listed.partitions) != partitions:
+        text = f"topic {name} exists with {len(listed.partitions)} partitions; `diskless topics alter` changes their number"
+        raise Failed(text)
+    return listed.topic_id
 
 
 def _parsed(settings: Sequence[str]) -> dict[str, str]:
@@ -106,12 +172,12 @@ async def _create(
 
     async with open_client(bootstrap_server, timeout_s) as client:
         try:
-            await _place(client, name, partitions, topic_id, timeout_s, settings, classic_pending=classic_pending)
+            await _place(client, name, partitions, topic_id, settings, classic_pending=classic_pending)
         except AlreadyExists:
             if not if_not_exists:
                 raise
             say(f"topic {name} exists already")
-        return await find_topic(client, name, timeout_s)
+        return await find_topic(client, name)
 
 
 async def _place(
@@ -119,17 +185,13 @@ async def _place(
     name: str,
     partitions: int,
     topic_id: bytes,
-    timeout_s: float,
     settings: Mapping[str, str] | None = None,
     *,
     classic_pending: bool = False,
 ) -> None:
     """Create or grow a topic, and print the service's note on its placement."""
-    from cli.service import milliseconds
 
-    placed = await client.admin.create_topic(
-        name, partitions, topic_id=topic_id, settings=settings, classic_pending=classic_pending, timeout_ms=milliseconds(timeout_s)
-    )
+    placed = await client.admin.create_topic(name, partitions, topic_id=topic_id, settings=settings, classic_pending=classic_pending)
     if placed.note:
         say(f"topic {name}: {placed.note}")
 
@@ -140,9 +202,19 @@ async def _place(
 @settings_option
 @click.option("--delete-config", "deleted", multiple=True, metavar="KEY", help="A setting that the service shall decide. Repeatable.")
 @server_option
+@shadow_option
+@kafka_options
 @timeout_option
 def alter(
-    topic: str, partitions: int | None, settings: Sequence[str], deleted: Sequence[str], bootstrap_server: str, timeout_s: float
+    topic: str,
+    partitions: int | None,
+    settings: Sequence[str],
+    deleted: Sequence[str],
+    bootstrap_server: str,
+    kafka_server: str | None,
+    command_config: Path | None,
+    command_properties: Sequence[str],
+    timeout_s: float,
 ) -> None:
     """Change the settings of a topic, or give it more partitions.
 
@@ -162,22 +234,32 @@ def alter(
     changes |= dict.fromkeys(deleted)
     if partitions is None and not changes:
         raise Failed("nothing to change; give --partitions, --config or --delete-config", Exit.USAGE)
-    altered = run(_alter(topic, partitions, changes, bootstrap_server, timeout_s))
+    shadows = _shadows(kafka_server, command_config, command_properties, timeout_s)
+    altered = run(_alter(topic, partitions, changes, bootstrap_server, shadows, timeout_s))
     say(f"topic {altered.name} has {len(altered.partitions)} partitions and settings of its own: {_settings(altered) or 'none'}")
 
 
 async def _alter(
-    topic: str, partitions: int | None, changes: Mapping[str, str | None], bootstrap_server: str, timeout_s: float
+    topic: str,
+    partitions: int | None,
+    changes: Mapping[str, str | None],
+    bootstrap_server: str,
+    shadows: ShadowTopics | None,
+    timeout_s: float,
 ) -> TopicDescription:
-    from cli.service import find_topic, milliseconds, open_client
+    import asyncio
+
+    from cli.service import find_topic, open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
-        found = await find_topic(client, topic, timeout_s)
+        found = await find_topic(client, topic)
         if changes:
-            await client.admin.alter_topic(found.name, changes, timeout_ms=milliseconds(timeout_s))
+            await client.admin.alter_topic(found.name, changes)
         if partitions is not None:
-            await _place(client, found.name, partitions, found.topic_id, timeout_s)
-        return await find_topic(client, found.name, timeout_s)
+            if shadows is not None:  # first, so that no gateway shows partitions that Kafka does not have
+                await asyncio.to_thread(shadows.grow, found.name, found.topic_id, partitions)
+            await _place(client, found.name, partitions, found.topic_id)
+        return await find_topic(client, found.name)
 
 
 @topics.command()
@@ -185,8 +267,19 @@ async def _alter(
 @dry_run_option
 @yes_option
 @server_option
+@shadow_option
+@kafka_options
 @timeout_option
-def delete(topic: Sequence[str], dry_run: bool, yes: bool, bootstrap_server: str, timeout_s: float) -> None:
+def delete(
+    topic: Sequence[str],
+    dry_run: bool,
+    yes: bool,
+    bootstrap_server: str,
+    kafka_server: str | None,
+    command_config: Path | None,
+    command_properties: Sequence[str],
+    timeout_s: float,
+) -> None:
     """Delete topics with all their data.
 
     TOPIC is a name or an id. The deletion cannot be undone: an id that was deleted never comes back. Status 0 once every
@@ -197,14 +290,19 @@ def delete(topic: Sequence[str], dry_run: bool, yes: bool, bootstrap_server: str
     """
     from cli.service import run
 
-    run(_delete(topic, dry_run, yes, bootstrap_server, timeout_s))
+    shadows = _shadows(kafka_server, command_config, command_properties, timeout_s)
+    run(_delete(topic, dry_run, yes, bootstrap_server, shadows, timeout_s))
 
 
-async def _delete(wanted: Sequence[str], dry_run: bool, yes: bool, bootstrap_server: str, timeout_s: float) -> None:
-    from cli.service import find_topic, milliseconds, open_client
+async def _delete(
+    wanted: Sequence[str], dry_run: bool, yes: bool, bootstrap_server: str, shadows: ShadowTopics | None, timeout_s: float
+) -> None:
+    import asyncio
+
+    from cli.service import find_topic, open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
-        found = [await find_topic(client, text, timeout_s) for text in wanted]
+        found = [await find_topic(client, text) for text in wanted]
         for topic in found:
             records = sum(max(0, p.high_watermark - p.log_start_offset) for p in topic.partitions)
             verb = "would be deleted" if dry_run else "will be deleted"
@@ -213,8 +311,11 @@ async def _delete(wanted: Sequence[str], dry_run: bool, yes: bool, bootstrap_ser
             return
         confirm("Delete for good?", yes=yes)
         for topic in found:
-            await client.admin.delete_topic(topic.topic_id, timeout_ms=milliseconds(timeout_s))
+            await client.admin.delete_topic(topic.topic_id)
             say(f"topic {topic.name} is deleted")
+            if shadows is not None:
+                was_there = await asyncio.to_thread(shadows.delete, topic.name, topic.topic_id)
+                say(f"its shadow in Kafka is {'deleted' if was_there else 'not there'}")
 
 
 @topics.command("list")
@@ -226,19 +327,12 @@ def list_(bootstrap_server: str, timeout_s: float, output: str) -> None:
 
     Example: `diskless topics list --bootstrap-server localhost:9192 -o json`
     """
-    from cli.service import run
+    from cli.service import ask, run
     from coordinator.kafka.names import topic_id_text
 
-    listed = run(_list(bootstrap_server, timeout_s))
-    rows = [{"topic": one.name, "topic_id": topic_id_text(one.topic_id), "partitions": len(one.partitions)} for one in listed]
+    listed = run(ask(bootstrap_server, timeout_s, lambda client: client.admin.list_topics()))
+    rows = [{"topic": one.name, "topic_id": topic_id_text(one.topic_id), "partitions": one.num_partitions} for one in listed]
     print_rows(rows, output, ("topic", "topic_id", "partitions"), empty="there are no topics")
-
-
-async def _list(bootstrap_server: str, timeout_s: float) -> Sequence[TopicDescription]:
-    from cli.service import milliseconds, open_client
-
-    async with open_client(bootstrap_server, timeout_s) as client:
-        return await client.describe_topics(timeout_ms=milliseconds(timeout_s))
 
 
 @topics.command()
@@ -262,12 +356,12 @@ def describe(topic: Sequence[str], bootstrap_server: str, timeout_s: float, outp
 
 
 async def _describe(wanted: Sequence[str], bootstrap_server: str, timeout_s: float) -> Sequence[TopicDescription]:
-    from cli.service import find_topic, milliseconds, open_client
+    from cli.service import find_topic, open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
         if not wanted:
-            return await client.describe_topics(timeout_ms=milliseconds(timeout_s))
-        return [await find_topic(client, text, timeout_s) for text in wanted]
+            return await client.describe_topics()
+        return [await find_topic(client, text) for text in wanted]
 
 
 def _partition_rows(topic: TopicDescription) -> list[dict[str, object]]:

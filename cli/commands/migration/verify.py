@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from cli.migration.classic_topic import CLIENT_ID, open_both, places
-from cli.objects import store_options
+from cli.objects import NamedStore, named_store
 from cli.options import output_option, timeout_option
 from cli.output import print_rows, say
 
@@ -27,18 +25,14 @@ PROOFS_AT_ONCE: Final = 4
 @click.command()
 @click.argument("topic")
 @places
-@store_options
+@named_store
 @timeout_option
 @output_option
 def verify(
     topic: str,
     bootstrap_server: str,
-    kafka_bootstrap_server: str | None,
-    command_config: Path | None,
-    command_properties: Sequence[str],
-    config_file: Path | None,
-    store_options: Sequence[str],
-    store_url: str | None,
+    kafka: KafkaPlace,
+    store: NamedStore,
     timeout_s: float,
     output: str,
 ) -> None:
@@ -49,14 +43,10 @@ def verify(
 
     Example: `diskless migration verify orders --bootstrap-server localhost:9192 --config coordinator.properties`
     """
-    from cli.kafka.cluster import find_kafka_place
-    from cli.objects import open_object_store
     from cli.outcome import Exit, Failed
     from cli.service import run
 
-    place = find_kafka_place(kafka_bootstrap_server, config_file, None, command_config, command_properties)
-    store = open_object_store(store_url, store_options, config_file)
-    proofs = run(_verify(topic, place, bootstrap_server, store, timeout_s))
+    proofs = run(_verify(topic, kafka, bootstrap_server, store.open(), timeout_s))
     print_rows([_proof_row(one) for one in proofs], output, PROOF_COLUMNS)
     wrong, unread = [one for one in proofs if one.finding], [one for one in proofs if one.unread]
     left = f"; {len(unread)} could not be read: {unread[0].unread}" if unread else ""
@@ -75,7 +65,6 @@ async def _verify(name: str, place: KafkaPlace, bootstrap_server: str, store: Ob
     from confluent_kafka import KafkaException
 
     from cli.outcome import Exit, Failed
-    from cli.service import milliseconds
     from coordinator.client.errors import ServiceError
     from coordinator.object_store import StoreError
     from coordinator.printable import plain
@@ -87,8 +76,8 @@ async def _verify(name: str, place: KafkaPlace, bootstrap_server: str, store: Ob
 
     async with open_both(name, place, bootstrap_server, timeout_s, is_confirmed=True, store=store) as (client, topic):
         facts = await topic.describe()
-        known = await known_topic(client, name, facts.topic_id, milliseconds(timeout_s))
-        logs = await known_logs(client, known, milliseconds(timeout_s))
+        known = await known_topic(client, name, facts.topic_id)
+        logs = await known_logs(client, known)
         if left := unmigrated(logs, facts.partitions):
             raise Failed(f"topic {name} is not migrated: {left}; `diskless migration start` migrates it", Exit.NOT_FOUND)
         records = KafkaClassicRecords(

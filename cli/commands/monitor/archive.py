@@ -6,14 +6,18 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from cli.objects import snapshots_prefix_option, store_options
-from cli.options import FiniteRange, kafka_options, kafka_server_option, log_level_option, topic_option
+from cli.objects import NamedStore, named_store_with_snapshots
+from cli.options import FiniteRange, kafka_place, log_level_option
 from cli.outcome import Exit, Failed
 from cli.spark.session import spark_options
 from cli.spark.stopping import stop_signals
+
+if TYPE_CHECKING:
+    from cli.kafka.cluster import KafkaPlace
 
 
 @click.command()
@@ -21,11 +25,8 @@ from cli.spark.stopping import stop_signals
 @click.option(
     "--storage-option", "storage_options", multiple=True, metavar="KEY=VALUE", help="One option of the table's store. Repeatable."
 )
-@kafka_server_option("--kafka-bootstrap-server", "--bootstrap-server", name="kafka_server")
-@store_options
-@snapshots_prefix_option
-@kafka_options
-@topic_option
+@kafka_place("--kafka-bootstrap-server", "--bootstrap-server")
+@named_store_with_snapshots
 @click.option("--once", is_flag=True, help="Archive everything that is in the log now, then end.")
 @click.option(
     "--trigger-interval",
@@ -63,14 +64,8 @@ from cli.spark.stopping import stop_signals
 def archive(
     to: str,
     storage_options: Sequence[str],
-    kafka_server: str | None,
-    store_url: str | None,
-    store_options: Sequence[str],
-    config_file: Path | None,
-    snapshots_prefix: str | None,
-    command_config: Path | None,
-    command_properties: Sequence[str],
-    topic: str | None,
+    kafka: KafkaPlace,
+    store: NamedStore,
     once: bool,
     trigger_interval_s: float,
     max_entries: int,
@@ -94,7 +89,6 @@ def archive(
     Examples: `diskless monitor archive --to ./archive --kafka-bootstrap-server localhost:9092`,
     `diskless monitor archive --to s3://bucket/archive --config coordinator.properties --once --compact-every 0 --vacuum-hours 168`
     """
-    from cli.kafka.cluster import find_kafka_place
     from cli.spark.batch import log_place, spark_errors, topic_errors
     from cli.spark.session import find_engine
     from coordinator.app.process.logs import set_up_logging
@@ -104,17 +98,15 @@ def archive(
         options = parse_properties_flags(storage_options)
     except SourceError as error:
         raise Failed(str(error).replace("--property", "--storage-option"), Exit.USAGE) from error
-    place = find_kafka_place(kafka_server, config_file, topic, command_config, command_properties)
     with tempfile.TemporaryDirectory(prefix="diskless-archive-") as scratch, spark_errors():
         engine = find_engine(Path(scratch), master=master, spark_properties=spark_properties)
         set_up_logging(log_level)
         with _failures():
-            from cli.spark.snapshots import SnapshotStore
+            from cli.spark.snapshots import snapshots_if_there
             from spark_jobs.archive.job import ArchiveOptions, run_archive
 
-            snapshots = SnapshotStore(url=store_url, options=store_options, config_file=config_file, prefix=snapshots_prefix)
             wanted = ArchiveOptions(
-                place=log_place(place),
+                place=log_place(kafka),
                 to=to,
                 engine=engine,
                 storage_options=options,
@@ -124,7 +116,7 @@ def archive(
                 compact_every_s=compact_every_s,
                 vacuum_hours=vacuum_hours,
                 skip_pruned=skip_pruned,
-                snapshots=snapshots.open_if_there(),
+                snapshots=snapshots_if_there(store),
             )
             with stop_signals() as stopping, topic_errors():
                 run_archive(wanted, stopping, stopping.on_ready)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.objects import snapshots_prefix_option, store_options
-from cli.options import SERVER_VARIABLE, FiniteRange, kafka_options, kafka_server_option, log_level_option, topic_option
+from cli.objects import NamedStore, named_store_with_snapshots
+from cli.options import SERVER_VARIABLE, FiniteRange, kafka_place, log_level_option
 from cli.outcome import Exit, Failed
 from cli.output import say
 from cli.spark.durations import Duration
@@ -21,17 +21,15 @@ from cli.spark.session import find_engine, folder_option, spark_options
 from cli.spark.stopping import stop_signals
 
 if TYPE_CHECKING:
+    from cli.kafka.cluster import KafkaPlace
     from spark_jobs.monitor.checks import Check
 
 CHECK_EVERY_MIN_S = 10.0
 
 
 @click.command()
-@kafka_server_option("--bootstrap-server", "--bootstrap-servers", "--kafka-bootstrap-server", name="bootstrap_server")
-@store_options
-@snapshots_prefix_option
-@kafka_options
-@topic_option
+@kafka_place("--bootstrap-server", "--bootstrap-servers", "--kafka-bootstrap-server")
+@named_store_with_snapshots
 @folder_option
 @click.option("--once", is_flag=True, help="Merge everything that is in the log now, then end.")
 @click.option(
@@ -76,14 +74,10 @@ CHECK_EVERY_MIN_S = 10.0
 @spark_options
 @log_level_option
 def run(
-    bootstrap_server: str | None,
-    store_url: str | None,
-    store_options: Sequence[str],
-    config_file: Path | None,
-    snapshots_prefix: str | None,
+    kafka: KafkaPlace,
+    store: NamedStore,
     command_config: Path | None,
     command_properties: Sequence[str],
-    topic: str | None,
     folder: Path,
     once: bool,
     trigger_interval_s: float,
@@ -113,35 +107,32 @@ def run(
     Examples: `diskless monitor run --bootstrap-server kafka:9092 --dir /var/lib/diskless-monitor --metrics-port 9194`,
     `diskless monitor run --config coordinator.properties --dir ./monitor --once`
     """
-    from cli.kafka.cluster import find_kafka_place
-    from cli.spark.snapshots import SnapshotStore
+    from cli.spark.snapshots import arguments_of, snapshots_if_there
     from coordinator.app.process.logs import set_up_logging
     from coordinator.app.version import installed_version
 
-    place = find_kafka_place(bootstrap_server, config_file, topic, command_config, command_properties)
     if once and (verify_every_s is not None or objects_every_s is not None):
         raise Failed("--once ends with the log: run `monitor verify` and `restore report` after it", Exit.USAGE)
-    snapshots = SnapshotStore(url=store_url, options=store_options, config_file=config_file, prefix=snapshots_prefix)
-    given = ["--dir", str(folder.absolute()), *snapshots.arguments()]
+    given = ["--dir", str(folder.absolute()), *arguments_of(store)]
     given += [] if command_config is None else ["--command-config", str(command_config)]
     given += [word for one in command_properties for word in ("--command-property", one)]
-    log = ["--kafka-bootstrap-server", place.bootstrap_servers, "--topic", place.topic]
-    if objects_every_s is not None and not snapshots.is_named:
+    log = ["--kafka-bootstrap-server", kafka.bootstrap_servers, "--topic", kafka.topic]
+    if objects_every_s is not None and not store.is_named:
         raise Failed("--objects-every needs the object store: pass --config with object.store.url, or --object-store-url", Exit.USAGE)
     checks = [
         *_check("verify", verify_every_s, verify_server, ["monitor", "verify", *log, *given]),
         *_check("objects", objects_every_s, verify_server, ["restore", "report", *given]),
     ]
-    place.check()
+    kafka.check()
     engine = find_engine(folder, master=master, spark_properties=spark_properties)
     set_up_logging(log_level)
 
     from spark_jobs.monitor.job import MonitorOptions, run_monitor
 
     options = MonitorOptions(
-        bootstrap_servers=place.bootstrap_servers,
-        topic=place.topic,
-        properties=place.properties,
+        bootstrap_servers=kafka.bootstrap_servers,
+        topic=kafka.topic,
+        properties=kafka.properties,
         folder=folder.absolute(),
         engine=engine,
         version=installed_version(),
@@ -150,7 +141,7 @@ def run(
         max_entries_per_batch=max_entries,
         metrics_host=metrics_host,
         metrics_port=metrics_port,
-        snapshots=snapshots.open_if_there(),
+        snapshots=snapshots_if_there(store),
         checks=checks,
     )
     with stop_signals() as stopping, _failures(folder):

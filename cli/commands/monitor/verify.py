@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.objects import snapshots_prefix_option, store_options
-from cli.options import kafka_options, kafka_server_option, optional_server_option, output_option, timeout_option, topic_option
+from cli.objects import NamedStore, named_store_with_snapshots
+from cli.options import kafka_place, optional_server_option, output_option, timeout_option
 from cli.outcome import Exit, Failed
 from cli.output import say
 from cli.spark.session import outcome_folder_option, spark_options
 from cli.spark.verify_outcome import end, outcome_of, show
 
 if TYPE_CHECKING:
+    from cli.kafka.cluster import KafkaPlace
     from cli.log.replica_state import DatabaseReplica, ToldReplica
     from spark_jobs.verify.compare import ComparedReplica, ReplicaComparison
     from spark_jobs.verify.job import Rebuilder
@@ -38,11 +39,8 @@ DATABASES = "partition-*.db"
     multiple=True,
     help="State database of a replica (partition-<n>.db), also of a running node or a copy, or a data directory. Repeatable.",
 )
-@kafka_server_option("--kafka-bootstrap-server", name="kafka_server")
-@store_options
-@snapshots_prefix_option
-@kafka_options
-@topic_option
+@kafka_place("--kafka-bootstrap-server")
+@named_store_with_snapshots
 @outcome_folder_option("the outcome")
 @spark_options
 @timeout_option
@@ -50,14 +48,8 @@ DATABASES = "partition-*.db"
 def verify(
     bootstrap_server: str | None,
     state_paths: Sequence[Path],
-    kafka_server: str | None,
-    store_url: str | None,
-    store_options: Sequence[str],
-    config_file: Path | None,
-    snapshots_prefix: str | None,
-    command_config: Path | None,
-    command_properties: Sequence[str],
-    topic: str | None,
+    kafka: KafkaPlace,
+    store: NamedStore,
     folder: Path | None,
     master: str | None,
     spark_properties: tuple[str, ...],
@@ -77,16 +69,13 @@ def verify(
     Examples: `diskless monitor verify --bootstrap-server localhost:9192 --kafka-bootstrap-server localhost:9092 --dir ./monitor`,
     `diskless monitor verify --config coordinator.properties --state /var/lib/diskless -o json`
     """
-    from cli.kafka.cluster import find_kafka_place
     from cli.spark.batch import batch_session, log_place, note_result, topic_watch, while_pruned
-    from cli.spark.snapshots import SnapshotStore
+    from cli.spark.snapshots import starts_in
 
     if bootstrap_server is None and not state_paths:
         raise Failed("nothing to compare the log with: pass --bootstrap-server (nodes) or --state (state databases)", Exit.USAGE)
-    place = find_kafka_place(kafka_server, config_file, topic, command_config, command_properties)
-    snapshots = SnapshotStore(url=store_url, options=store_options, config_file=config_file, prefix=snapshots_prefix)
     with ExitStack() as stack:
-        watch = stack.enter_context(topic_watch(place))
+        watch = stack.enter_context(topic_watch(kafka))
         facts = watch.facts()
         stored = _open_databases(stack, state_paths, facts.topic_id)
         folder_of_snapshots = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="diskless-snapshots-")))
@@ -97,8 +86,8 @@ def verify(
 
         def work(log_starts: Mapping[int, int], is_again: bool) -> list[ReplicaComparison]:
             # The oldest snapshot leaves out least of the log; the log's beginning that it needs is the next to be deleted.
-            starts = snapshots.starts(watch, facts, log_starts, folder_of_snapshots, newest_first=is_again)
-            rebuilder = Rebuilder(session, log_place(place), starts)
+            starts = starts_in(store, watch, facts, log_starts, folder_of_snapshots, newest_first=is_again)
+            rebuilder = Rebuilder(session, log_place(kafka), starts)
             told = _ask_nodes(bootstrap_server, timeout_s) if bootstrap_server is not None else []
             found = compare(rebuilder, [*stored, *told], log_starts)
             return found if bootstrap_server is None else _ask_again(rebuilder, found, log_starts, bootstrap_server, timeout_s)

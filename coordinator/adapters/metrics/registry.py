@@ -33,13 +33,15 @@ Reader = Callable[[], Iterable[Sample]]
 class Metrics:
     """All metrics of this process."""
 
-    def __init__(self, table: Sequence[Metric] = TABLE) -> None:
+    def __init__(self, table: Sequence[Metric] = TABLE, prefix: str = PREFIX) -> None:
+        """Exported names are `prefix` + name."""
+        self._prefix = prefix
         self._registry = CollectorRegistry()
         self._counters: dict[str, Counter] = {}
         self._labelled: dict[tuple[str | int, ...], Counter] = {}
         self._gauges: dict[str, Gauge] = {}
         self._histograms: dict[str, Histogram] = {}
-        self._read = _ReadCollector([metric for metric in table if metric.is_read])
+        self._read = _ReadCollector([metric for metric in table if metric.is_read], prefix)
         self._registry.register(self._read)
         ProcessCollector(registry=self._registry)
         for metric in table:
@@ -47,7 +49,7 @@ class Metrics:
                 self._make(metric)
 
     def _make(self, metric: Metric) -> None:
-        name = PREFIX + metric.name
+        name = self._prefix + metric.name
         match metric.kind:
             case MetricKind.COUNTER:
                 self._counters[metric.name] = Counter(name, metric.help, metric.labels, registry=self._registry)
@@ -95,13 +97,14 @@ class Metrics:
 class _ReadCollector(Collector):
     """Holds what the readers said last, as metric families."""
 
-    def __init__(self, metrics: Sequence[Metric]) -> None:
+    def __init__(self, metrics: Sequence[Metric], prefix: str) -> None:
+        self._prefix = prefix
         self._metrics = {metric.name: metric for metric in metrics}
         self._families: list[CounterMetricFamily | GaugeMetricFamily] = []
         self.readers: list[Reader] = []
 
     def collect_samples(self) -> None:
-        families = {name: _family(metric) for name, metric in self._metrics.items()}
+        families = {name: _family(metric, self._prefix) for name, metric in self._metrics.items()}
         for reader in self.readers:
             for name, labels, value in reader():
                 expected = self._metrics[name].labels
@@ -114,6 +117,6 @@ class _ReadCollector(Collector):
         return self._families
 
 
-def _family(metric: Metric) -> CounterMetricFamily | GaugeMetricFamily:
+def _family(metric: Metric, prefix: str) -> CounterMetricFamily | GaugeMetricFamily:
     kind = CounterMetricFamily if metric.kind is MetricKind.COUNTER else GaugeMetricFamily
-    return kind(PREFIX + metric.name, metric.help, labels=metric.labels)
+    return kind(prefix + metric.name, metric.help, labels=metric.labels)

@@ -26,7 +26,7 @@ class MetricKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """The declaration of one metric; the exported name is `diskless_coordinator_` + name."""
+    """The declaration of one metric; the exported name is a prefix and the name, `diskless_coordinator_` for those of a coordinator."""
 
     name: str
     kind: MetricKind

@@ -78,14 +78,9 @@ class ObstoreStore:
                 answer = await obstore.get_async(self._raw, self._base + key)
                 return bytes(await answer.buffer_async())
 
-    async def get_range(self, key: str, start: int, size_bytes: int) -> bytes:
-        [found] = await self.get_ranges(key, [(start, size_bytes)])
-        return found
-
     async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
         for start, size_bytes in ranges:
-            if start < 0 or size_bytes <= 0:
-                raise ValueError(f"range [{start}, +{size_bytes}) of {key}: the start must not be negative, the size positive")
+            _check_range(key, start, size_bytes)
         starts, sizes = [start for start, _ in ranges], [size_bytes for _, size_bytes in ranges]
         if not ranges:
             return []
@@ -97,6 +92,13 @@ class ObstoreStore:
             if len(one) != size_bytes:
                 raise StoreError(f"{self._location}: {key} ends at {start + len(one)}, before {start + size_bytes}")
         return found
+
+    async def get_up_to(self, key: str, start: int, size_bytes: int) -> bytes:
+        _check_range(key, start, size_bytes)
+        with self._errors(f"get {check_key(key)} [{start}, at most +{size_bytes})"):
+            async with asyncio.timeout(self._timeout_s):
+                answer = await obstore.get_async(self._raw, self._base + key, options={"range": (start, start + size_bytes)})
+                return bytes(await answer.buffer_async())
 
     async def read(self, key: str) -> AsyncIterator[bytes]:
         check_key(key)
@@ -223,6 +225,11 @@ class ObstoreStore:
             if _DENIED.search(str(error)):  # a listing does not tell these apart by type
                 raise StoreDenied(f"{self._location}: {what}: {_first_line(error)}; check credentials and permissions") from error
             raise StoreUnavailable(f"{self._location}: {what}: {_first_line(error)}") from error
+
+
+def _check_range(key: str, start: int, size_bytes: int) -> None:
+    if start < 0 or size_bytes <= 0:
+        raise ValueError(f"range [{start}, +{size_bytes}) of {key}: the start must not be negative, the size positive")
 
 
 def _first_line(error: Exception) -> str:

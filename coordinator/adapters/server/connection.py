@@ -138,6 +138,7 @@ class Connection(asyncio.Protocol):
         self._is_flush_scheduled = False
         self._is_reading = True
         self._is_held = False
+        self._is_paused = False
         self._is_output_paused = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._output_timer: asyncio.TimerHandle | None = None
@@ -277,6 +278,12 @@ class Connection(asyncio.Protocol):
         if self._end is None and not self._is_dispatching:
             self._proceed()
 
+    def pause(self, paused: bool) -> None:
+        """See `Host`."""
+        self._is_paused = paused
+        if not paused and self._end is None and not self._is_dispatching:
+            self._proceed()
+
     def serve_as(self, principal: Principal) -> None:
         """Serve a principal that has logged in."""
         self._owner.waiting_room.leave(self)
@@ -334,7 +341,7 @@ class Connection(asyncio.Protocol):
         self._set_reading(not self._is_draining and not self._backlog and self._may_dispatch())
 
     def _may_dispatch(self) -> bool:
-        return not (self._queue.is_full or self._is_output_paused or self._is_held or self._end is not None)
+        return not (self._queue.is_full or self._is_output_paused or self._is_held or self._is_paused or self._end is not None)
 
     def _forget_backlog(self) -> None:
         self._backlog, self._dispatched = [], 0

@@ -168,6 +168,9 @@ class Host(Protocol):
     def resume(self) -> None:
         """Serve requests again."""
 
+    def pause(self, paused: bool) -> None:
+        """Serve and read nothing while paused, whatever the login does: memory has no room for more."""
+
     def serve_as(self, principal: Principal) -> None:
         """Serve requests of a principal from now on."""
 

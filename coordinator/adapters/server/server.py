@@ -22,6 +22,7 @@ from coordinator.adapters.server.contract import (
     ServerLimits,
     ServerStats,
 )
+from coordinator.adapters.server.limits import AddressLimit
 from coordinator.adapters.server.login_desk import LoginDesk
 from coordinator.adapters.server.tls_handshake import Arrival
 from coordinator.adapters.server.waiting_room import WaitingRoom
@@ -46,8 +47,12 @@ class Server:
         stats: ServerStats | None = None,
         security: ListenerSecurity | None = None,
         open_desk: OpenDesk | None = None,
+        addresses: AddressLimit | None = None,
     ) -> None:
-        """`open_desk` makes who takes the login requests of a connection; without it logins are those of `security`."""
+        """`open_desk` makes who takes the login requests of a connection; without it logins are those of `security`.
+
+        `addresses` bounds the connections of each address, together with those of other listeners that have the same object.
+        """
         self.handler = handler
         """Serves the requests that are read from now on; may be replaced."""
         self.listener = listener
@@ -58,6 +63,7 @@ class Server:
         self.waiting_room = WaitingRoom(self.limits.logins_waiting_max, self.limits.login_timeout_ms)
         self.close_log = CloseLog(listener)
         self._open_desk = open_desk
+        self._addresses = addresses
         self._connections: set[Connection | Arrival] = set()
         self._listening: asyncio.Server | None = None
         self._is_full = False
@@ -123,6 +129,12 @@ class Server:
                 )
                 self._is_full = True
             return False
+        if self._addresses is not None and not self._addresses.enter(connection.peer.address):
+            self.stats.closed[CloseReason.TOO_MANY] += 1
+            detail = f"its address has {self._addresses.connections_max} ({self._addresses.setting})"
+            now_s, peer = asyncio.get_running_loop().time(), connection.peer
+            self.close_log.note(CloseReason.TOO_MANY, detail, connection_id=peer.connection_id, peer=peer.address, now_s=now_s)
+            return False
         self._connections.add(connection)
         self._all_gone.clear()
         self.stats.connections_opened += 1
@@ -136,6 +148,8 @@ class Server:
 
     def forget(self, connection: Connection | Arrival) -> None:
         """Note that a connection is gone."""
+        if self._addresses is not None and connection in self._connections:
+            self._addresses.leave(connection.peer.address)
         self._connections.discard(connection)
         self.stats.connections_open = len(self._connections)
         self._is_full = False

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, cast
 
 from coordinator.client.calls.declared import OneByOne, by_directory
 from coordinator.client.errors import refusal_of
 from coordinator.client.model import Result
 from coordinator.core.commands import ConfigChange, TopicAlteration
 from coordinator.kafka.names import ZERO_TOPIC_ID
-from coordinator.kafka.topic_configs import ConfigOperation
+from coordinator.kafka.topic_configs import ConfigOperation, ConfigType
+from coordinator.operations.kafka_versions import schema_module
 from coordinator.operations.maintenance import FINISH_RESTORE, NO_RESTORE
 from coordinator.operations.nodes import UPDATE_SCHEMA_LEVEL
-from coordinator.operations.topic_configs import INCREMENTAL_ALTER_CONFIGS, alter_outcomes, alter_request
+from coordinator.operations.topic_configs import (
+    INCREMENTAL_ALTER_CONFIGS,
+    TOPIC_RESOURCE,
+    DescribedConfig,
+    alter_outcomes,
+    alter_request,
+)
 from coordinator.operations.topics import CREATE_PARTITIONS, DELETE_TOPICS
+from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import (
     CreatableConfig,
     CreatablePartitions,
@@ -27,6 +36,11 @@ from coordinator.protocol.messages import (
     UpdateSchemaLevelRequest,
 )
 from coordinator.protocol.wire import MalformedMessage
+
+if TYPE_CHECKING:
+    from kio.schema.describe_configs.v4 import DescribeConfigsResponse
+
+_DESCRIBE_VERSION: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +76,13 @@ class RestoreDescription(Result):
         return self.restore_id != NO_RESTORE
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfigs(Result):
+    """All settings of a topic: its own, the service's and defaults."""
+
+    configs: tuple[DescribedConfig, ...] = ()
+
+
 def finish_restore(restore_id: bytes) -> OneByOne[RestoreDescription]:
     """Call a restore finished, all zero to ask for the one there is. Repeating it is harmless."""
     return by_directory(
@@ -85,18 +106,48 @@ def create_topic(
     )
 
 
-def alter_topic(name: str, changes: Mapping[str, str | None]) -> OneByOne[Result]:
-    """Change settings of a topic; None deletes one."""
+def alter_topic(name: str, changes: Mapping[str, str | None], *, is_dry_run: bool) -> OneByOne[Result]:
+    """Change settings of a topic; None deletes one. A dry run is only checked."""
     altered = tuple(
         ConfigChange(key, ConfigOperation.DELETE if value is None else ConfigOperation.SET, value) for key, value in changes.items()
     )
 
     return by_directory(
         INCREMENTAL_ALTER_CONFIGS,
-        lambda _: alter_request([TopicAlteration(name, altered)]),
+        lambda _: alter_request([TopicAlteration(name, altered)], is_dry_run=is_dry_run),
         Result,
         lambda response: _only([(int(one.error), one.message) for one in alter_outcomes(response)]),
     )
+
+
+def describe_configs_request(names: Sequence[str]) -> Message:
+    """Return the request for all settings of topics, with texts and with the values that would count otherwise."""
+    module = schema_module("describe_configs", _DESCRIBE_VERSION, "request")
+    resources = tuple(
+        module.DescribeConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=name, configuration_keys=None) for name in names
+    )
+    return cast(Message, module.DescribeConfigsRequest(resources=resources, include_synonyms=True, include_documentation=True))
+
+
+def configs_described(response: Message) -> list[TopicConfigs]:
+    """Return the settings of each topic."""
+    return [
+        TopicConfigs(
+            refusal=refusal_of(int(one.error_code.value), one.error_message),
+            configs=tuple(
+                DescribedConfig(
+                    each.name,
+                    each.value or "",
+                    int(each.config_source),
+                    ConfigType(int(each.config_type)),
+                    each.documentation or "",
+                    tuple((same.name, same.value or "", int(same.source)) for same in each.synonyms),
+                )
+                for each in one.configs
+            ),
+        )
+        for one in cast("DescribeConfigsResponse", response).results
+    ]
 
 
 def delete_topic(topic_id: bytes) -> OneByOne[Result]:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from coordinator.object_store import ObjectMissing, ObjectStore, StoreError
 from coordinator.protocol.find_batches import BatchLocation
-from records.record_batch import CorruptBatch, StoredRecord, TimestampType, decode_records, parse_header
+from records.record_batch import BatchHeader, CorruptBatch, StoredRecord, TimestampType, decode_records, parse_header
 
 OBJECTS_AT_ONCE: Final = 8
 """How many objects one read fetches from at the same time."""
@@ -95,11 +95,11 @@ async def read_batches(store: ObjectStore, batches: Sequence[BatchOf]) -> AsyncG
             yield batch, _records(batch, data)
 
 
-def _records(batch: BatchOf, data: bytes) -> list[StoredRecord]:
+def check_batch(batch: BatchOf, data: bytes) -> BatchHeader:
+    """Return the header of a batch that is whole and what the coordinator says. Raises `WrongObject`."""
     location = batch.location
     try:
         header = parse_header(data)
-        records = decode_records(data, header, base_offset=location.base_offset, partition=batch.partition)
     except CorruptBatch as error:
         raise WrongObject(f"{batch}: {error}") from error
     if header.size_bytes != location.byte_size or header.last_offset_delta != location.last_offset - location.base_offset:
@@ -107,6 +107,16 @@ def _records(batch: BatchOf, data: bytes) -> list[StoredRecord]:
             f"{batch}: the object has {header.size_bytes} bytes and {header.record_count} records there, the "
             f"coordinator says {location.byte_size} bytes and offsets {location.base_offset} to {location.last_offset}"
         )
+    return header
+
+
+def _records(batch: BatchOf, data: bytes) -> list[StoredRecord]:
+    location = batch.location
+    header = check_batch(batch, data)
+    try:
+        records = decode_records(data, header, base_offset=location.base_offset, partition=batch.partition)
+    except CorruptBatch as error:
+        raise WrongObject(f"{batch}: {error}") from error
     if location.timestamp_type == TimestampType.LOG_APPEND_TIME:
         return [replace(record, timestamp_ms=location.log_append_timestamp) for record in records]
     return records

@@ -29,7 +29,7 @@ from coordinator.protocol.messages import CommitBatch
 from records.compression import Compression
 from records.record_batch import Record, parse_headers
 
-_UNDECIDED = HEALING | {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+UNDECIDED = HEALING | {ErrorCode.NOT_LEADER_OR_FOLLOWER}
 """Refusals after which the same commit may be accepted; REQUEST_TIMED_OUT among them may mean that it was."""
 
 
@@ -73,7 +73,16 @@ class WriteRefused(ServiceError):
         self.refused = refused
 
 
-class Writer(Protocol):
+class Fences(Protocol):
+    """The operation of the service by which a key is ruled out; `DisklessClient` has it."""
+
+    async def fence_files(
+        self, coordinator_id: int, object_keys: Sequence[str], created_ms: Sequence[int], *, timeout_ms: int | None = None
+    ) -> Sequence[FileStandingAt]:
+        """Have a coordinator promise never to take files that it does not know."""
+
+
+class Writer(Fences, Protocol):
     """The operations of the service that a write needs; `DisklessClient` has them."""
 
     async def describe_topics(self, topics: Sequence[str | bytes], *, timeout_ms: int | None = None) -> list[TopicDescription]:
@@ -92,11 +101,6 @@ class Writer(Protocol):
         timeout_ms: int | None = None,
     ) -> CommitOutcome:
         """Commit an uploaded file."""
-
-    async def fence_files(
-        self, coordinator_id: int, object_keys: Sequence[str], created_ms: Sequence[int], *, timeout_ms: int | None = None
-    ) -> Sequence[FileStandingAt]:
-        """Have a coordinator promise never to take files that it does not know."""
 
 
 def pack(records: Mapping[tuple[str, int], Iterable[Record]], *, compression: Compression | None, max_batch_bytes: int) -> WalFileBuilder:
@@ -149,7 +153,7 @@ async def commit_uploaded(
     if outcome.is_ok:
         return written
     refusals = {place: one.refusal for place, one in enumerate(outcome.batches) if one.error}
-    final = {place: refusal for place, refusal in refusals.items() if refusal.code not in _UNDECIDED}
+    final = {place: refusal for place, refusal in refusals.items() if refusal.code not in UNDECIDED}
     # Without a final refusal a repetition may commit everything. With one it cannot, and no other took effect if its outcome is known.
     if not outcome.is_known or not final:
         place, refusal = next((place, one) for place, one in refusals.items() if place not in final)
@@ -159,15 +163,28 @@ async def commit_uploaded(
         fate = "holds the others"
     else:
         # Without owners no node was told of the key.
-        why_not = await _why_not_fenced(client, uploaded.object_key, outcome.owner_ids, timeout_ms)
-        fate = await _give_up(store, uploaded.object_key, why_not)
+        fate = await remove_refused(client, store, uploaded.object_key, outcome.owner_ids, timeout_ms=timeout_ms)
     refused = {uploaded.partitions[place]: refusal for place, refusal in reversed(refusals.items())}
     place, refusal = next(iter(final.items()))
     text = f"{_name(uploaded, place)}: {refusal.message}; {len(refused)} partitions were refused; object {uploaded.object_key} {fate}"
     raise WriteRefused(refusal.code, text, written, refused)
 
 
-async def _why_not_fenced(client: Writer, object_key: str, owner_ids: Sequence[int], timeout_ms: int | None) -> str:
+async def remove_refused(
+    client: Fences, store: ObjectStore, object_key: str, owner_ids: Sequence[int], *, timeout_ms: int | None = None
+) -> str:
+    """Remove the object of a file of which nothing was accepted, once every owner has promised never to take it; return what became of it.
+
+    What cannot be removed so is left to the orphan scan.
+    """
+    why_not = await _why_not_fenced(client, object_key, owner_ids, timeout_ms)
+    if why_not:
+        return f"is left to the orphan scan: {why_not}"
+    deleted = await store.delete_many([object_key])
+    return "was removed" if deleted.error is None else f"is left to the orphan scan: {deleted.error}"
+
+
+async def _why_not_fenced(client: Fences, object_key: str, owner_ids: Sequence[int], timeout_ms: int | None) -> str:
     """Have every owner promise never to take a file; return why the object may not be removed nevertheless, empty if it may."""
     created_ms = [creation_ms(object_key, -1)]
     told = await asyncio.gather(*(client.fence_files(owner, [object_key], created_ms, timeout_ms=timeout_ms) for owner in owner_ids))
@@ -176,14 +193,6 @@ async def _why_not_fenced(client: Writer, object_key: str, owner_ids: Sequence[i
             what = f"{fenced.error.name}: {fenced.message}" if fenced.error else f"it is {fenced.standing.name.lower()} there"
             return f"coordinator {owner} made no promise, {what}"
     return ""
-
-
-async def _give_up(store: ObjectStore, object_key: str, why_not: str) -> str:
-    """Remove an object of which nothing was accepted, unless something is in the way; return what became of it."""
-    if why_not:
-        return f"is left to the orphan scan: {why_not}"
-    deleted = await store.delete_many([object_key])
-    return "was removed" if deleted.error is None else f"is left to the orphan scan: {deleted.error}"
 
 
 def _written(uploaded: UploadedRecords, outcome: CommitOutcome) -> WrittenRecords:

@@ -23,7 +23,8 @@ def _is_topic_name(value: str) -> bool:
     return TOPIC_NAME.fullmatch(value) is not None and value not in (".", "..")
 
 
-def _is_server(value: str) -> bool:
+def is_server(value: str) -> bool:
+    """Tell whether a text is host:port."""
     return re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/]+):[1-9]\d{0,4}", value) is not None
 
 
@@ -52,7 +53,7 @@ class EssentialSettings:
         None,
         essential=True,
         empty_ok=False,
-        allowed=_is_server,
+        allowed=is_server,
         bounds="host:port, comma separated",
         why="""Brokers of the Kafka cluster that holds the metadata topic. Any of them will do to find the others; give two or
         more so that a start does not depend on one of them.""",

@@ -8,8 +8,8 @@ from coordinator.config.keys import INT32_MAX, INT64_MAX, boolean, integer
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkSettings:
-    """Limits that keep one client, or one attacker, from harming the others."""
+class ConnectionSettings:
+    """Limits of the connections of any listener, of a node or of a gateway."""
 
     socket_request_max_bytes: int = integer(
         "socket.request.max.bytes",
@@ -68,6 +68,28 @@ class NetworkSettings:
         high=600_000,
         why="""A connection that has not finished TLS handshake and login for this long after its beginning is closed.""",
     )
+    connection_pending_max_bytes: int = integer(
+        "connection.pending.max.bytes",
+        16 * 1024 * 1024,
+        low=1_024,
+        high=INT64_MAX,
+        why="""Request bytes of one connection that wait for their answer; above it the socket is not read until answers went out.
+        The request that crosses the limit is still taken.""",
+    )
+    connection_pending_max_requests: int = integer(
+        "connection.pending.max.requests",
+        256,
+        low=1,
+        high=100_000,
+        why="""Requests of one connection that wait for their answer; above it the socket is not read until answers went out. A
+        client that pipelines deeper gains nothing, as answers keep the order of requests.""",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkSettings(ConnectionSettings):
+    """Limits that keep one client, or one attacker, from harming the others."""
+
     connection_failed_authentication_delay_ms: int = integer(
         "connection.failed.authentication.delay.ms",
         100,
@@ -84,22 +106,6 @@ class NetworkSettings:
         why="""How long a login holds at most; 0 is without end. Clients learn this time, and log in again on the same connection as KIP-368
         says; a connection that did not is closed at its next request. Kafka's key and default. It bounds for how long a user that
         was removed goes on. A token that ends earlier counts in any case.""",
-    )
-    connection_pending_max_bytes: int = integer(
-        "connection.pending.max.bytes",
-        16 * 1024 * 1024,
-        low=1_024,
-        high=INT64_MAX,
-        why="""Request bytes of one connection that wait for their answer; above it the socket is not read until answers went out.
-        The request that crosses the limit is still taken.""",
-    )
-    connection_pending_max_requests: int = integer(
-        "connection.pending.max.requests",
-        256,
-        low=1,
-        high=100_000,
-        why="""Requests of one connection that wait for their answer; above it the socket is not read until answers went out. A
-        client that pipelines deeper gains nothing, as answers keep the order of requests.""",
     )
     partition_pending_max_bytes: int = integer(
         "partition.pending.max.bytes",

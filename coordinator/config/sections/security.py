@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from coordinator.config.keys import choice, choices, integer, items, mapping_rules, path, text
 from coordinator.config.mapping_rules import MappingRules
+from coordinator.config.values import SecurityProtocol
 
 LISTENER_PREFIX = "listener.name."
 
@@ -192,8 +193,8 @@ class ListenerSettings(TlsSettings, LoginSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SecuritySettings(ListenerSettings):
-    """The settings of all listeners; those of `ListenerSettings` hold where a listener has none of its own."""
+class ProtocolSettings:
+    """How each listener is secured."""
 
     listener_security_protocol_map: tuple[str, ...] = items(
         "listener.security.protocol.map",
@@ -203,3 +204,14 @@ class SecuritySettings(ListenerSettings):
         why="""Protocol of each listener by its name, as in Kafka. Listeners that are named PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL need
         no entry; any other name does, so that a slip of the keyboard cannot open a listener in plain text.""",
     )
+
+    def protocol_of(self, listener: str) -> SecurityProtocol | None:
+        """Return how a listener is secured; None when its name says nothing and no entry of the map does."""
+        named = {name.upper(): protocol for name, _, protocol in (one.partition(":") for one in self.listener_security_protocol_map)}
+        found = named.get(listener, listener).upper()
+        return SecurityProtocol(found) if found in SecurityProtocol.__members__ else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecuritySettings(ProtocolSettings, ListenerSettings):
+    """The settings of all listeners; those of `ListenerSettings` hold where a listener has none of its own."""

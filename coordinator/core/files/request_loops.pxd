@@ -18,13 +18,17 @@ cdef unsigned long long _mixed(unsigned long long lane, unsigned long long word,
 @cython.locals(place=Py_ssize_t)
 cdef int _put_word(unsigned char[::1] out, Py_ssize_t at, unsigned long long word) except -1
 
+cdef long long _flaw_of(
+    long long magic, long long offset, long long size, long long file_size, long long first, long long last, long long time, long long kind
+) noexcept
+
 @cython.locals(
     files=Py_ssize_t, batches=Py_ssize_t, start=Py_ssize_t, stop=Py_ssize_t, object_format=cython.longlong, fault_place=Py_ssize_t,
     fault=cython.longlong, faults=list, file=Py_ssize_t, line=Py_ssize_t, at=Py_ssize_t, file_size=cython.longlong, end_of_previous=cython.longlong,
     reason=cython.longlong, offset=cython.longlong, size=cython.longlong, first=cython.longlong, last=cython.longlong,
     time=cython.longlong, kind=cython.longlong, producer=cython.longlong, epoch=cython.longlong, data="const unsigned char*",
-    low="unsigned long long", high="unsigned long long", owners=list, place=Py_ssize_t, owner=cython.longlong, word=Py_ssize_t,
-    number=cython.longlong, count=cython.longlong,
+    low="unsigned long long", high="unsigned long long", owners=list, owner=cython.longlong, word=Py_ssize_t,
+    number=cython.longlong,
 )
 cpdef list read_requests(
     bytes raw, list first_line, list heads, list owner_ids, long long[:, ::1] lines, unsigned char[::1] hashes,

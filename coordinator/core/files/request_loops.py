@@ -70,6 +70,19 @@ def _put_word(out: memoryview[int], at: int, word: int) -> None:
         word >>= 8
 
 
+def _flaw_of(magic: int, offset: int, size: int, file_size: int, first: int, last: int, time: int, kind: int) -> int:
+    """Return what is unlawful in one batch by itself (`outcomes`), 0 for nothing."""
+    if magic != 2:
+        return BAD_MAGIC
+    if size <= 0 or offset < 0 or offset + size > file_size:
+        return BAD_RANGE
+    if first < 0 or last < first or last - first > 0x7FFFFFFF:
+        return BAD_OFFSETS
+    if kind > 1:
+        return BAD_TYPE
+    return BAD_TIME if time < -1 else 0
+
+
 def read_requests(
     raw: bytes,
     first_line: list[int],
@@ -80,12 +93,10 @@ def read_requests(
 ) -> list[tuple[int, int]]:
     """Fill lines from batches in the form of requests (`kafka.batches.BATCH`, 77 bytes each), undecided.
 
-    Returns of each file the place in it of the first unlawful batch, and what is wrong with it (`outcomes`), 0 for nothing.
-    DETAIL is the last sequence. The lines of a file with a fault are not all filled. `heads` has format and size of each file,
-    `hashes` gets the 16 bytes of its content hash: everything that a commit says but the key, the request ids of batches, and times
-    of the file, all of which a retry may change.
-
-    Numbers by file come and go as lists: an array of few numbers costs more to make than it saves.
+    Returns of each file the place in it of the first unlawful batch, and what is wrong with it (`outcomes`), 0 for nothing. DETAIL is the
+    last sequence. The lines of a file with a fault are not all filled. `heads` has format and size of each file, `hashes` gets the 16 bytes
+    of its content hash: everything that a commit says but the key, the request ids of batches, and times of the file, all of which a retry
+    may change. Numbers by file come and go as lists: an array of few numbers costs more to make than it saves.
     """
     files = len(first_line) - 1
     batches = first_line[files]
@@ -99,29 +110,17 @@ def read_requests(
             raise IndexError(f"the batches of file {file} are not within those of all")
         object_format, file_size = heads[file]
         owners = owner_ids[file]
-        count = stop - start
         end_of_previous = fault_place = fault = 0
         low, high = _mixed(_ODD_1, object_format, _ODD_2), _mixed(_ODD_2, file_size, _ODD_1)
-        low, high = _mixed(low, count, _ODD_1), _mixed(high, len(owners), _ODD_2)
-        for place in range(len(owners)):
-            owner = owners[place]
+        low, high = _mixed(low, stop - start, _ODD_1), _mixed(high, len(owners), _ODD_2)
+        for owner in owners:
             low, high = _mixed(low, owner, _ODD_1), _mixed(high, _scattered(owner), _ODD_2)
         for line in range(start, stop):
             at = line * 77
             offset, size = _int32(data, at + 25), _int32(data, at + 29)
             first, last = _int64(data, at + 33), _int64(data, at + 41)
             time, kind = _int64(data, at + 49), data[at + 57]
-            reason = 0
-            if data[at] != 2:
-                reason = BAD_MAGIC
-            elif size <= 0 or offset < 0 or offset + size > file_size:
-                reason = BAD_RANGE
-            elif first < 0 or last < first or last - first > 0x7FFFFFFF:
-                reason = BAD_OFFSETS
-            elif kind > 1:
-                reason = BAD_TYPE
-            elif time < -1:
-                reason = BAD_TIME
+            reason = _flaw_of(data[at], offset, size, file_size, first, last, time, kind)
             if reason:
                 fault_place, fault = line - start, reason
                 break

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, TypedDict
 
-from coordinator.config.settings import FAMILIES, KEYS, LISTENER_KEYS
+from coordinator.config.settings import FAMILIES, KEYS, NODE
 from helm.generator.chart import kubernetes
 from helm.generator.chart.values import Value
 
@@ -135,7 +135,7 @@ LISTENER: Final[Mapping[str, object]] = {
                 }
             },
         },
-        "properties": {"type": "object", "additionalProperties": False, "properties": dict.fromkeys(sorted(LISTENER_KEYS), _SCALAR)},
+        "properties": {"type": "object", "additionalProperties": False, "properties": dict.fromkeys(sorted(NODE.listener_keys), _SCALAR)},
     },
 }
 
@@ -210,7 +210,7 @@ def _config() -> dict[str, object]:
 def _secret_settings() -> dict[str, object]:
     """Settings whose values may come from secrets: those that hold any, and what is passed on to clients."""
     declared = [key.name for key in KEYS.values() if key.is_secret]
-    of_listeners = "|".join(re.escape(key.name) for key in LISTENER_KEYS.values() if key.is_secret)
+    of_listeners = "|".join(re.escape(key.name) for key in NODE.listener_keys.values() if key.is_secret)
     of_families = [re.escape(family.prefix) + "[a-z0-9._]+" for family in FAMILIES]
     patterns = [*of_families, rf"listener\.name\.[a-z][a-z0-9_-]*\.({of_listeners})"]
     return {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from coordinator.config.settings import LOGIN_IN_A_URL, PLACE_OF_A_SECRET, SECRET_WORDS
+from coordinator.config.table import LOGIN_IN_A_URL, PLACE_OF_A_SECRET, SECRET_WORDS
 
 NAME: Final = "templates/_secrets.tpl"
 

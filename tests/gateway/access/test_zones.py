@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.access.zones import ZONE_CHARACTERS_MAX, Network, ZoneFault, Zones, host_of, is_zone, parse_network, zone_in
+from gateway.access.zones import Network, ZoneFault, Zones, host_of, parse_network, zone_in
+from gateway.sections.access import ZONE_CHARACTERS_MAX, is_zone
 
 ZONES = Zones(
     [

@@ -13,6 +13,8 @@ from typing import Any
 from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 
+from gateway.fetch.wire import FetchBody
+
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -81,3 +83,22 @@ def read_answer(version: int, body: Any) -> Any:
     answer, size = entity_reader(import_module(f"kio.schema.fetch.v{version}.response").FetchResponse)(data, 0)
     assert size == len(data)
     return answer
+
+
+def body_of(version: int, request: Any) -> FetchBody:
+    """What is to be read of a request."""
+    topics = []
+    for topic in request.topics:
+        rows = [(p.partition, getattr(p, "current_leader_epoch", -1), p.fetch_offset, p.partition_max_bytes) for p in topic.partitions]
+        topics.append((topic.topic.encode() if version < 13 else topic.topic_id.bytes if topic.topic_id else bytes(16), rows))
+    return FetchBody(
+        request.replica_id if version < 15 else request.replica_state.replica_id,
+        request.max_wait // timedelta(milliseconds=1),
+        request.min_bytes,
+        request.max_bytes,
+        request.isolation_level,
+        request.session_id if version >= 7 else 0,
+        request.session_epoch if version >= 7 else -1,
+        topics,
+        [topic.topic for topic in request.topics] if version < 13 else [],
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,30 +15,11 @@ from coordinator.protocol.wire import MalformedMessage
 from gateway.fetch import answer_loops, request_loops
 from gateway.fetch.wire import VERSIONS, FetchBody, decode_fetch, encode_answer, encode_refusal
 from tests.compiled import assert_fresh, plain
-from tests.gateway.fetch.kio_fetch import INT32, INT64, TEXT, UUID, encoded, read_answer, requests
+from tests.gateway.fetch.kio_fetch import INT32, INT64, TEXT, UUID, body_of, encoded, read_answer, requests
 
 PLAIN_REQUESTS, PLAIN_ANSWERS = plain(request_loops), plain(answer_loops)
 
 each_version = pytest.mark.parametrize("version", VERSIONS)
-
-
-def expected(version: int, request: Any) -> FetchBody:
-    """What is to be read of a request."""
-    topics = []
-    for topic in request.topics:
-        rows = [(p.partition, getattr(p, "current_leader_epoch", -1), p.fetch_offset, p.partition_max_bytes) for p in topic.partitions]
-        topics.append((topic.topic.encode() if version < 13 else topic.topic_id.bytes if topic.topic_id else bytes(16), rows))
-    return FetchBody(
-        request.replica_id if version < 15 else request.replica_state.replica_id,
-        request.max_wait // timedelta(milliseconds=1),
-        request.min_bytes,
-        request.max_bytes,
-        request.isolation_level,
-        request.session_id if version >= 7 else 0,
-        request.session_epoch if version >= 7 else -1,
-        topics,
-        [topic.topic for topic in request.topics] if version < 13 else [],
-    )
 
 
 def test_the_compiled_loops_are_those_of_the_source() -> None:
@@ -52,7 +32,7 @@ def test_the_compiled_loops_are_those_of_the_source() -> None:
 def test_requests_are_read_as_kio_writes_them(version: int, data: st.DataObject) -> None:
     request = data.draw(requests(version))
     before = data.draw(st.binary(max_size=3))
-    assert decode_fetch(before + encoded(request), len(before), version) == expected(version, request)
+    assert decode_fetch(before + encoded(request), len(before), version) == body_of(version, request)
 
 
 @each_version
@@ -73,14 +53,15 @@ def test_plain_requests_need_no_general_codec_and_damaged_ones_are_judged_by_it(
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("gateway.fetch.wire.read_body", lambda *_: None)
             generally = read_or_refuse(cut, version)
-        assert read_or_refuse(cut, version) == generally
+        # The rack and the names of forgotten topics are read past, whatever their bytes are.
+        assert generally == "not UTF-8" or read_or_refuse(cut, version) == generally
 
 
-def read_or_refuse(data: bytes, version: int) -> FetchBody | None:
+def read_or_refuse(data: bytes, version: int) -> FetchBody | str:
     try:
         return decode_fetch(data, 0, version)
-    except MalformedMessage:
-        return None
+    except MalformedMessage as error:
+        return "not UTF-8" if "is not UTF-8" in str(error) else "malformed"
 
 
 @each_version
@@ -99,18 +80,17 @@ ROW = st.tuples(INT32, st.sampled_from([0, 1, 3, 56, 100]), INT64, INT64, st.sam
 @given(
     topics=st.lists(st.tuples(TEXT, UUID, st.lists(ROW, max_size=4)), max_size=4),
     is_committed=st.booleans(),
-    throttle_ms=st.integers(0, 2**31 - 1),
 )
 def test_answers_are_read_by_kio(
-    version: int, topics: list[tuple[str, uuid.UUID | None, list[tuple[int, ...]]]], is_committed: bool, throttle_ms: int
+    version: int, topics: list[tuple[str, uuid.UUID | None, list[tuple[int, ...]]]], is_committed: bool
 ) -> None:
     named = [(name.encode() if version < 13 else topic_id.bytes if topic_id else bytes(16), rows) for name, topic_id, rows in topics]
     records = [bytes([place % 251]) * row[4] for _, _, rows in topics for place, row in enumerate(rows) if row[4]]
-    body = encode_answer(version, named, records, is_committed=is_committed, throttle_ms=throttle_ms)
+    body = encode_answer(version, named, records, is_committed=is_committed)
     if records:
         assert [one for one in body if any(one is each for each in records)] == records, "records are not copied"
     answer = read_answer(version, body)
-    assert answer.throttle_time // timedelta(milliseconds=1) == throttle_ms
+    assert answer.throttle_time == timedelta()
     assert len(answer.responses) == len(topics)
     assert version < 7 or (answer.error_code, answer.session_id) == (0, 0)
     left = iter(records)
@@ -126,8 +106,7 @@ def test_answers_are_read_by_kio(
     assert next(left, None) is None
     cuts: tuple[list[int], list[int]] = ([], [])
     compiled, interpreted = (
-        loops.write_body(version, 0, is_committed, named, cut, throttle_ms)
-        for loops, cut in zip((answer_loops, PLAIN_ANSWERS), cuts, strict=True)
+        loops.write_body(version, 0, is_committed, named, cut) for loops, cut in zip((answer_loops, PLAIN_ANSWERS), cuts, strict=True)
     )
     assert (compiled, cuts[0]) == (interpreted, cuts[1])
 

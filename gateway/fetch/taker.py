@@ -1,0 +1,258 @@
+"""Takes Fetch requests: from the decoded request to the encoded answer.
+
+What is refused is refused with the codes of Kafka's broker, partition by partition. The gateway keeps no fetch sessions (KIP-227): its
+session id is 0, after which clients name all their partitions in each request. The leader epoch of all partitions is 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from coordinator.adapters.server.contract import IncomingRequest, Respond
+from coordinator.client.model import FetchFrom, PartitionBatches, PartitionId
+from coordinator.errors import DisklessError
+from coordinator.kafka.acls import AclOperation
+from coordinator.kafka.errors import ErrorCode
+from gateway.fetch.answer_loops import Told
+from gateway.fetch.batch_loops import count_fitting
+from gateway.fetch.limits import FetchLimits, FetchStats, Places
+from gateway.fetch.ports import Finder
+from gateway.fetch.readers import Readers
+from gateway.fetch.reads import BatchReader, Share
+from gateway.fetch.request_loops import FIRST_WITH_SESSIONS, FIRST_WITH_TOPIC_IDS, Asked
+from gateway.fetch.wire import FetchBody, decode_fetch, encode_answer, encode_refusal
+from gateway.ports import Catalogue, DisklessTopic, Rights, Session, UpstreamLost
+
+log = logging.getLogger(__name__)
+
+_LEADER_EPOCH: Final = 0
+_FULL_FETCHES: Final = (0, -1)
+"""The epochs of a session with which a request names all of its partitions."""
+_FIRST_WITH_STORAGE_ERRORS: Final = 6
+_UNKNOWN: Final = -1
+
+_AS_THEY_ARE: Final = frozenset(
+    {
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    }
+)
+_HEALING: Final = frozenset(
+    {
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+
+class AnswerBytes(bytearray):
+    """The records of an answer. Their place is given back when nobody holds them any more, which is when they were sent."""
+
+    __slots__ = ("_give",)
+
+    def __init__(self, size_bytes: int, give: Callable[[int], None]) -> None:
+        """`size_bytes` were taken; `give` gives them back."""
+        self._give = partial(give, size_bytes)
+        super().__init__(size_bytes)
+
+    def __del__(self) -> None:
+        self._give()
+
+
+class FetchTaker:
+    """Implements `Taker`. Used on the event loop."""
+
+    def __init__(
+        self, catalogue: Catalogue, rights: Rights, finder: Finder, reader: BatchReader, limits: FetchLimits, stats: FetchStats
+    ) -> None:
+        self._catalogue = catalogue
+        self._rights = rights
+        self._finder = finder
+        self._reader = reader
+        self._limits = limits
+        self._stats = stats
+        self._readers = Readers()
+        self._answers = Places(limits.answers_bytes, limits.answers_bytes, waiting=partial(setattr, stats, "answers_waiting"))
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def take(self, session: Session, request: IncomingRequest, respond: Respond) -> None:
+        """See `Taker`."""
+        self._stats.requests += 1
+        version = request.api_version
+        body = decode_fetch(request.data, request.body_offset, version)
+        if version >= FIRST_WITH_SESSIONS and body.session_epoch not in _FULL_FETCHES:
+            respond(encode_refusal(version, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+            return
+        task = asyncio.get_running_loop().create_task(self._serve(session, version, body, respond))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Answer no request any more."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _serve(self, session: Session, version: int, body: FetchBody, respond: Respond) -> None:
+        try:
+            answer = await self._sorted(session, version, body)
+            found = await self._find(answer)
+            records = await self._read(answer, found)
+        except UpstreamLost as lost:
+            log.info("fetch not answered connection=%d: %s", session.connection_id, lost)
+            respond(None)
+        except DisklessError as error:
+            log.warning("fetch not answered connection=%d error=%r", session.connection_id, str(error))
+            respond(None)
+        except Exception:
+            log.exception("fetch failed connection=%d", session.connection_id)
+            respond(None)
+        else:
+            self._stats.bytes_out += sum(map(len, records))
+            respond(encode_answer(version, answer.topics, records, is_committed=body.isolation_level != 0))
+
+    async def _sorted(self, session: Session, version: int, body: FetchBody) -> _Answer:
+        """Refuse what cannot be read. Rights are asked for the topics that are named and, by their ids, for those that exist."""
+        if version >= FIRST_WITH_TOPIC_IDS:
+            topics = [self._catalogue.identified(topic_id) for topic_id, _ in body.topics]
+            names = [one.name for one in topics if one is not None]
+        else:
+            names = body.names
+            topics = [self._catalogue.named(name) for name in names]
+        known = self._rights.known(session, names, AclOperation.READ) if names else frozenset[str]()
+        forbidden = await self._rights.forbidden(session, names, AclOperation.READ) if known is None else known
+        return _Answer(version, body, self._limits, topics, forbidden)
+
+    async def _find(self, answer: _Answer) -> Sequence[PartitionBatches]:
+        """Find batches of the partitions that can be read: more than are wanted where a reader of old data goes on."""
+        wanted, ahead = answer.wanted, 0
+        if not wanted:
+            return ()
+        if self._readers:
+            more = [self._readers.bytes_ahead(one, self._limits.ahead_bytes_max) for one in wanted]
+            ahead = sum(more)
+            wanted = [one._replace(bytes_max=one.bytes_max + each) if each else one for one, each in zip(wanted, more, strict=True)]
+        return await self._finder.find(
+            wanted, min_bytes=answer.min_bytes, max_bytes=answer.max_bytes + ahead, max_wait_ms=answer.max_wait_ms
+        )
+
+    async def _read(self, answer: _Answer, found: Sequence[PartitionBatches]) -> list[memoryview]:
+        """Read what belongs into the answer; returns the records of the partitions that have some."""
+        shares = self._share(answer, found)
+        if not shares:
+            answer.tell(found, shares)
+            return []
+        size = sum(one.size_bytes for one in shares.values())
+        await self._answers.take(size)
+        out = AnswerBytes(size, self._answers.give)
+        await self._reader.read(list(shares.values()), out)
+        answer.tell(found, shares)
+        view = memoryview(out)
+        return [view[one.at : one.at + one.size_bytes] for one in shares.values() if one.size_bytes]
+
+    def _share(self, answer: _Answer, found: Sequence[PartitionBatches]) -> dict[int, Share]:
+        """How many of the batches found go into the answer, by the place of the partition among those that are wanted."""
+        free = max(self._limits.answer_bytes_least, self._answers.bytes_free // 4)
+        left = min(answer.max_bytes, free)
+        shares: dict[int, Share] = {}
+        for place, one in enumerate(found):
+            if not one.batches:
+                continue
+            wanted = answer.wanted[place]
+            count, size = count_fitting(one.batches, min(left, wanted.bytes_max), not shares)
+            if not count and one.batches[0].byte_size <= left:
+                # Larger than what the client wants of a partition at a time: it would never get past it.
+                count, size = 1, one.batches[0].byte_size
+            if count:
+                left -= size
+                shares[place] = Share(answer.names[place], wanted.partition.partition, one.batches, count, size)
+                self._readers.note(wanted.partition, one, count, self._reader.is_old(one.batches[0]))
+        return shares
+
+
+class _Answer:
+    """What is asked, checked, and what is told. `topics` become the answer; the rest are the partitions that can be read."""
+
+    def __init__(
+        self, version: int, body: FetchBody, limits: FetchLimits, topics: Sequence[DisklessTopic | None], forbidden: frozenset[str]
+    ) -> None:
+        self.topics: list[tuple[bytes, list[Told]]] = []
+        self.wanted: list[FetchFrom] = []
+        self.names: list[str] = []
+        """Of the topics of those that are wanted."""
+        self._places: list[tuple[list[Told], int]] = []
+        self._version = version
+        self.max_bytes = max(0, min(body.max_bytes, limits.answer_bytes_max))
+        self.min_bytes = max(0, min(body.min_bytes, self.max_bytes))
+        self.max_wait_ms = max(0, min(body.max_wait_ms, limits.wait_ms_max))
+        is_follower = body.replica_id >= 0
+        for number, ((asked_name, rows), topic) in enumerate(zip(body.topics, topics, strict=True)):
+            told: list[Told] = []
+            self.topics.append((asked_name, told))
+            name = topic.name if topic is not None else body.names[number] if body.names else ""
+            # Followers need a right to the cluster, which the gateway gives nobody.
+            error = self._error(topic, is_denied=name in forbidden or is_follower)
+            for asked in rows:
+                if topic is None or error is not ErrorCode.NONE:
+                    told.append(self._refused(asked[0], error))
+                else:
+                    self._place(topic, asked, told)
+
+    def _error(self, topic: DisklessTopic | None, *, is_denied: bool) -> ErrorCode:
+        """The error of all partitions of a topic."""
+        if topic is None and self._version >= FIRST_WITH_TOPIC_IDS:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        if is_denied:
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else ErrorCode.NONE
+
+    def _place(self, topic: DisklessTopic, asked: Asked, told: list[Told]) -> None:
+        index, leader_epoch, offset, bytes_max = asked
+        if not 0 <= index < topic.partitions:
+            told.append(self._refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        elif leader_epoch > _LEADER_EPOCH:
+            self.max_wait_ms = 0
+            told.append(self._refused(index, ErrorCode.UNKNOWN_LEADER_EPOCH))
+        else:
+            self._places.append((told, len(told)))
+            self.wanted.append(FetchFrom(PartitionId(topic.topic_id, index), offset, max(0, min(bytes_max, self.max_bytes))))
+            self.names.append(topic.name)
+            told.append((index, 0, _UNKNOWN, _UNKNOWN, 0))
+
+    def tell(self, found: Sequence[PartitionBatches], shares: Mapping[int, Share]) -> None:
+        """Put down what was found of the partitions that are wanted, and what could be read of that."""
+        for place, ((told, row), one) in enumerate(zip(self._places, found, strict=True)):
+            index = told[row][0]
+            share, error = shares.get(place), one.error
+            if share is not None and not share.count:
+                error = share.error
+            if error is ErrorCode.NONE:
+                told[row] = (index, 0, one.high_watermark, one.log_start_offset, 0 if share is None else share.size_bytes)
+            else:
+                told[row] = self._refused(index, error)
+
+    def _refused(self, index: int, error: ErrorCode) -> Told:
+        return index, self._code(error), _UNKNOWN, _UNKNOWN, 0
+
+    def _code(self, error: ErrorCode) -> int:
+        """An error as a consumer of this version understands it: some end with an exception at codes that brokers never answer."""
+        if error is ErrorCode.UNKNOWN_TOPIC_ID and self._version < FIRST_WITH_TOPIC_IDS:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if error in _HEALING or (error is ErrorCode.KAFKA_STORAGE_ERROR and self._version < _FIRST_WITH_STORAGE_ERRORS):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return error if error in _AS_THEY_ARE else ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,0 +1,199 @@
+"""Requests on relay ports for partitions of diskless topics: answered NOT_LEADER_OR_FOLLOWER, so that the client looks anew who leads them.
+
+They come from clients whose metadata is older than a topic's migration. Whoever sends one of them has old metadata of all its partitions, so
+no partition of the request is served. All other requests go to the broker unread; of Produce it is looked at whether it wants an answer.
+Invariant: no record for a diskless topic reaches a broker, and no reader gets a shadow's emptiness for the topic's records.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from coordinator.adapters.server.contract import NO_REPLY, IncomingRequest, Respond
+from coordinator.operations.kafka_versions import schema_module
+from coordinator.protocol.codec import decode
+from coordinator.protocol.codec_fields import shape
+from coordinator.protocol.wire import MalformedMessage
+from gateway.front.apis import APIS, Key
+from gateway.front.messages import write_answer
+from gateway.front.session import FrontSession, pass_on
+from gateway.front.topics_loops import named_topics
+from gateway.ports import Catalogue
+
+_ACKS: Final = struct.Struct(">h")
+
+
+class Layout(NamedTuple):
+    """Where the topics of a request are, in one version of it."""
+
+    before: int
+    """Bytes of fixed size before the topics."""
+    has_id: bool
+    partition_bytes: int
+    has_records: bool = False
+
+
+def layout(key: int, version: int) -> Layout:
+    """Return the layout of a request that `StaleTaker` looks at."""
+    match key:
+        case Key.PRODUCE:  # acks, timeout; after the transactional id
+            return Layout(2 + 4, False, 4, True)
+        case Key.FETCH:
+            before = (0 if version >= 15 else 4) + 4 + 4 + 4 + 1 + (8 if version >= 7 else 0)
+            epochs = (4 if version >= 9 else 0) + (4 if version >= 12 else 0) + (8 if version >= 5 else 0)
+            return Layout(before, version >= 13, 4 + 8 + 4 + epochs)
+        case Key.LIST_OFFSETS:
+            return Layout(4 + (1 if version >= 2 else 0), False, 4 + 8 + (4 if version >= 4 else 0))
+        case Key.DELETE_RECORDS:
+            return Layout(0, False, 4 + 8)
+        case Key.OFFSET_FOR_LEADER_EPOCH:
+            return Layout(4 if version >= 3 else 0, False, 4 + 4 + 4)
+    raise KeyError(key)
+
+
+class _Names(NamedTuple):
+    """What kio calls the fields of a request and its answer: the topics of each, of a topic its partitions and its name."""
+
+    package: str
+    asked: str
+    asked_rows: str
+    told: str
+    told_rows: str
+    told_index: str
+    topic: str = "name"
+    asked_index: str = "partition_index"
+
+
+_ANSWERS: Final[Mapping[int, _Names]] = {
+    Key.PRODUCE: _Names(
+        "produce", "topic_data", "partition_data", "responses", "partition_responses", told_index="index", asked_index="index"
+    ),
+    Key.FETCH: _Names(
+        "fetch", "topics", "partitions", "responses", "partitions", told_index="partition_index", topic="topic", asked_index="partition"
+    ),
+    Key.LIST_OFFSETS: _Names("list_offsets", "topics", "partitions", "topics", "partitions", told_index="partition_index"),
+    Key.DELETE_RECORDS: _Names("delete_records", "topics", "partitions", "topics", "partitions", told_index="partition_index"),
+    Key.OFFSET_FOR_LEADER_EPOCH: _Names(
+        "offset_for_leader_epoch", "topics", "partitions", "topics", "partitions", "partition", topic="topic", asked_index="partition"
+    ),
+}
+LOOKED_AT: Final = frozenset(_ANSWERS)
+"""The requests that are looked at."""
+
+
+class StaleTaker:
+    """Takes one of the requests that are looked at."""
+
+    def __init__(self, key: Key, catalogue: Catalogue, refused: Callable[[Key], None]) -> None:
+        """`refused` is told of each request that names a diskless topic."""
+        self._key = key
+        self._catalogue = catalogue
+        self._refused = refused
+
+    def take(self, session: FrontSession, request: IncomingRequest, respond: Respond) -> None:
+        """See `gateway.ports.Taker`."""
+        wants_answer, names, has_id = read_names(self._key, request)
+        find = self._catalogue.identified if has_id else self._named
+        if any(find(name) is not None for name in names):
+            self._refused(self._key)
+            # A client that wants no answer learns of its error by the end of the connection, as from a broker.
+            respond(refusal(self._key, request) if wants_answer else None)
+        elif wants_answer:
+            pass_on(session, request, respond)
+        else:
+            session.upstream.tell(request.data)
+            respond(NO_REPLY)
+
+    def _named(self, name: bytes) -> object | None:
+        return self._catalogue.named(name.decode("utf-8", "replace"))
+
+
+def read_names(key: Key, request: IncomingRequest) -> tuple[bool, Sequence[bytes], bool]:
+    """Return whether a request wants an answer, the topics that it names, and whether by id. Raises `MalformedMessage`."""
+    data, version, at = request.data, request.api_version, request.body_offset
+    is_flexible, wants_answer = APIS[key].is_flexible(version), True
+    where = layout(key, version)
+    if key == Key.PRODUCE:
+        at = _after_text(data, at, is_flexible)
+        if at + _ACKS.size > len(data):
+            raise MalformedMessage("Produce: the bytes end before its acks")
+        wants_answer = _ACKS.unpack_from(data, at) != (0,)
+    found: list[bytes] = []
+    if named_topics(data, at + where.before, where.has_id, where.partition_bytes, where.has_records, is_flexible, found) < 0:
+        raise MalformedMessage(f"{APIS[key].name} version {version}: its topics cannot be read")
+    return wants_answer, found, where.has_id
+
+
+def _after_text(data: bytes, at: int, is_flexible: bool) -> int:
+    """Return the place after a nullable string of at most 16 KB."""
+    if is_flexible:
+        size = data[at] if at < len(data) else 0
+        if size < 0x80:
+            return at + max(size, 1)
+        second = data[at + 1] if at + 1 < len(data) else 0
+        if second >= 0x80:
+            raise MalformedMessage("Produce: its transactional id is too long")
+        return at + 1 + (size & 0x7F | second << 7)
+    if at + 2 > len(data):
+        raise MalformedMessage("Produce: the bytes end inside its transactional id")
+    return at + 2 + max(int(_ACKS.unpack_from(data, at)[0]), 0)
+
+
+def refusal(key: Key, request: IncomingRequest) -> bytes:
+    """Encode the answer that no partition of a request is led here. Raises `MalformedMessage`."""
+    how, version = _ANSWERS[key], request.api_version
+    asked: Any = decode(
+        getattr(schema_module(how.package, version, "request"), f"{APIS[key].name}Request"),
+        request.data,
+        request.body_offset,
+        rest_allowed=True,
+    )
+    answer_type = getattr(schema_module(how.package, version, "response"), f"{APIS[key].name}Response")
+    topic_type = _inner(answer_type, how.told)
+    partition_type = _inner(topic_type, how.told_rows)
+    topics = []
+    for topic in getattr(asked, how.asked):
+        rows = tuple(
+            _blank(partition_type, **{how.told_index: getattr(row, how.asked_index), "error_code": ErrorCode.not_leader_or_follower})
+            for row in getattr(topic, how.asked_rows)
+        )
+        named = {how.topic: getattr(topic, how.topic, None), "topic_id": getattr(topic, "topic_id", None)}
+        topics.append(_blank(topic_type, **{how.told_rows: rows}, **named))
+    return write_answer(key, version, _blank(answer_type, **{how.told: tuple(topics)}))
+
+
+def _inner(entity: Any, name: str) -> Any:
+    return shape(entity.__dataclass_fields__[name])[1]
+
+
+_NOTHING: Final[Mapping[str, object]] = {
+    "string": "",
+    "bytes": b"",
+    "records": b"",
+    "bool": False,
+    "uuid": None,
+    "error_code": ErrorCode.none,
+    "timedelta_i32": timedelta(0),
+    "datetime_i64": None,
+}
+"""The values of fields that a refusal has no value for, by type; -1 for numbers."""
+
+
+def _blank(kind: Any, **known: object) -> Any:
+    """Return a part of an answer of which only some fields are known."""
+    values: dict[str, object] = {}
+    for item in fields(kind):
+        is_array, inner, nullable = shape(item)
+        if item.name in known:
+            values[item.name] = known[item.name]
+        elif item.default is MISSING and not is_dataclass(inner):
+            values[item.name] = () if is_array else None if nullable else _NOTHING.get(str(item.metadata["kafka_type"]), -1)
+        elif item.default is MISSING and is_array:
+            values[item.name] = ()
+    return kind(**values)

@@ -1,0 +1,219 @@
+"""Files are committed: the shares of each coordinator in the order in which the files were cut, each until it has an outcome.
+
+`coordinator.client.Committer` keeps whole files in order, so one coordinator without a leader would hold up all partitions that share a
+file with one of its own. Here a coordinator's share of a file waits for its share of the file before, and nothing else; shares of a file
+that may go at the same time go in one call. A coordinator decides a share as a whole, and answers a repetition as before, so a share
+without an outcome is asked again, unchanged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+
+from coordinator.client.calls.commits import owners_of
+from coordinator.client.errors import DisklessError
+from coordinator.client.records.writing import UNDECIDED
+from coordinator.client.routing.routed_call import NOT_CREATED
+from coordinator.kafka.errors import ErrorCode
+from gateway.produce.files import Load
+from gateway.produce.request import Int64s
+from gateway.produce.stats import ProduceStats
+
+if TYPE_CHECKING:
+    from coordinator.client.model import Batches, CommitOutcome
+
+FIRST_TIMEOUT_MS: Final = 2_000
+"""Of the first attempt for a file: coordinators that do not answer then no longer hold up the others."""
+TIMEOUT_MS: Final = 10_000
+_PAUSE_S: Final = 0.05
+_PAUSE_MAX_S: Final = 1.0
+_UNDECIDED: Final = np.array(sorted(UNDECIDED), np.int64)
+_NOT_HERE: Final = np.array(sorted(NOT_CREATED), np.int64)
+
+
+class CommitsFiles(Protocol):
+    """The operation of the service that commits need; `DisklessClient` has it."""
+
+    async def commit_file(
+        self,
+        object_key: str,
+        file_size_bytes: int,
+        batches: Batches,
+        *,
+        owner_ids: Sequence[int] | None = None,
+        coordinator_ids: Sequence[int] | None = None,
+        timeout_ms: int | None = None,
+    ) -> CommitOutcome:
+        """Commit an uploaded file, or some coordinators' shares of one."""
+
+
+class CutFile:
+    """A file whose place in the order is taken."""
+
+    def __init__(self, key: str, data: bytes, load: Load) -> None:
+        """`load` is sorted and has the places of its batches in `data`."""
+        self.key = key
+        self.data = data
+        self.load = load
+        self.owner_ids = owners_of(key, load.coordinators.tolist())
+        self.waiting = set(self.owner_ids)
+        """Coordinators whose shares have not been sent."""
+        self.undecided = set(self.owner_ids)
+        self.was_tried = False
+        self.accepted = 0
+        """Batches that a coordinator has taken, in this file or before."""
+
+
+Settle = Callable[[CutFile, Int64s, "CommitOutcome"], None]
+"""Told of batches, by their indexes in the file, that have the outcome of the same row."""
+
+
+class Commits:
+    """Sends shares when it is their turn. Used on one event loop."""
+
+    def __init__(
+        self, client: CommitsFiles, stats: ProduceStats, *, settle: Settle, ended: Callable[[CutFile], None], failed: Callable[[str], None]
+    ) -> None:
+        """`ended` is told of a file when all its shares are decided, `failed` of attempts that ended in an unexpected way."""
+        self._client = client
+        self._stats = stats
+        self._settle = settle
+        self._ended = ended
+        self._failed = failed
+        self._queues: dict[int, deque[CutFile]] = {}
+        self._ready: set[CutFile] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def enter(self, file: CutFile) -> None:
+        """Take a file's place in the order, before it is uploaded."""
+        for coordinator in file.owner_ids:
+            self._queues.setdefault(coordinator, deque()).append(file)
+
+    def uploaded(self, file: CutFile) -> None:
+        """The file may be committed when it is its turn."""
+        self._ready.add(file)
+        self._go(file)
+
+    def drop(self, file: CutFile) -> None:
+        """The file will never be committed: later ones need not wait for it."""
+        followers: list[CutFile] = []
+        for coordinator in file.owner_ids:
+            self._queues[coordinator].remove(file)
+            followers += self._heads(coordinator)
+        self._go_all(followers)
+
+    async def close(self) -> None:
+        """Give up what has no outcome."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _heads(self, coordinator: int) -> list[CutFile]:
+        queue = self._queues[coordinator]
+        if queue:
+            return [queue[0]]
+        del self._queues[coordinator]
+        return []
+
+    def _go_all(self, files: list[CutFile]) -> None:
+        for file in dict.fromkeys(files):
+            if file in self._ready:
+                self._go(file)
+
+    def _go(self, file: CutFile) -> None:
+        """Send the shares of a file whose turn it is."""
+        turns = [coordinator for coordinator in sorted(file.waiting) if self._queues[coordinator][0] is file]
+        if turns:
+            file.waiting.difference_update(turns)
+            task = asyncio.get_running_loop().create_task(self._commit(file, turns), name=f"commit-{file.key}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _commit(self, file: CutFile, coordinators: list[int]) -> None:
+        """Commit shares until each has an outcome."""
+        is_whole = len(coordinators) == len(file.owner_ids)
+        rows = np.arange(len(file.load.rows)) if is_whole else np.flatnonzero(np.isin(file.load.coordinators, coordinators))
+        pause_s = _PAUSE_S
+        while True:
+            outcome = await self._attempt(file, rows)
+            if outcome is not None:
+                rows = self._take(file, rows, outcome)
+            if not len(rows):
+                return
+            self._stats.commits_repeated += 1
+            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
+            pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+
+    async def _attempt(self, file: CutFile, rows: Int64s) -> CommitOutcome | None:
+        timeout_ms = TIMEOUT_MS if file.was_tried else FIRST_TIMEOUT_MS
+        file.was_tried = True
+        load = file.load
+        batches = load.rows if len(rows) == len(load.rows) else load.rows[rows]
+        try:
+            return await self._client.commit_file(
+                file.key,
+                len(file.data),
+                batches,
+                owner_ids=file.owner_ids,
+                coordinator_ids=file.load.coordinators[rows].tolist(),
+                timeout_ms=timeout_ms,
+            )
+        except DisklessError as error:
+            self._failed(f"commit of {file.key}: {error}")
+            return None
+
+    def _take(self, file: CutFile, rows: Int64s, outcome: CommitOutcome) -> Int64s:
+        """Settle what has an outcome; return the batches to commit again."""
+        if outcome.is_ok:
+            file.accepted += len(rows)
+            self._settle(file, rows, outcome)
+            self._decide(file, set(file.load.coordinators[rows].tolist()))
+            return rows[:0]
+        codes = outcome.error_codes.astype(np.int64)
+        coordinators = file.load.coordinators[rows]
+        is_undecided = np.isin(codes, _UNDECIDED)
+        open_ids = np.unique(coordinators[is_undecided])
+        is_open = np.isin(coordinators, open_ids)
+        # Partitions that are not there, or not yet, keep their coordinator from deciding the share: it goes without them.
+        is_refused = is_open & np.isin(codes, _NOT_HERE)
+        is_settled = ~is_open | is_refused
+        if is_settled.any():
+            places = np.flatnonzero(is_settled)
+            file.accepted += int((codes[places] == ErrorCode.NONE).sum())
+            self._settle(file, rows[places], outcome if is_settled.all() else _only(outcome, places))
+        left = rows[~is_settled]
+        self._decide(file, set(coordinators.tolist()) - set(file.load.coordinators[left].tolist()))
+        return left
+
+    def _decide(self, file: CutFile, decided: set[int]) -> None:
+        """Shares have outcomes: the next file's may go."""
+        file.undecided -= decided
+        followers: list[CutFile] = []
+        for coordinator in sorted(decided):
+            self._queues[coordinator].popleft()
+            followers += self._heads(coordinator)
+        if not file.undecided:
+            self._ready.discard(file)
+            self._ended(file)
+        self._go_all(followers)
+
+
+def _only(outcome: CommitOutcome, places: Int64s) -> CommitOutcome:
+    """Some rows of an outcome."""
+    messages = {row: outcome.messages[place] for row, place in enumerate(places.tolist()) if place in outcome.messages}
+    return replace(
+        outcome,
+        error_codes=outcome.error_codes[places],
+        base_offsets=outcome.base_offsets[places],
+        append_times_ms=outcome.append_times_ms[places],
+        log_start_offsets=outcome.log_start_offsets[places],
+        duplicates=outcome.duplicates[places],
+        messages=messages,
+    )

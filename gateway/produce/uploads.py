@@ -1,0 +1,54 @@
+"""A WAL file is stored under its key, repeated under the same key while that may help.
+
+A put whose outcome is unknown may have stored the object. The key has been given to this content only, so an object of this size that is
+there already is the file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Final
+
+from coordinator.client.records.wal_objects import WrongObject
+from coordinator.object_store import InvalidKey, ObjectExists, ObjectStore, StoreDenied, StoreError, StoreUnavailable
+from gateway.produce.stats import ProduceStats
+
+ATTEMPT_S: Final = 5.0
+"""One attempt may take so long, and a second more for each `SLOWEST_BYTES`: a store that hangs once must not cost a client's patience."""
+SLOWEST_BYTES: Final = 2 * 1024 * 1024
+_PAUSE_S: Final = 0.1
+_PAUSE_MAX_S: Final = 2.0
+
+
+async def upload(store: ObjectStore, key: str, data: bytes, *, is_in_vain: Callable[[], bool], stats: ProduceStats) -> str | None:
+    """Store a file; return None, or why it was given up: for good, or since `is_in_vain` after an attempt that failed."""
+    pause_s = _PAUSE_S
+    while True:
+        try:
+            async with asyncio.timeout(ATTEMPT_S + len(data) / SLOWEST_BYTES):
+                await _put(store, key, data)
+            return None
+        except (StoreDenied, InvalidKey, WrongObject) as error:
+            return str(error)
+        except TimeoutError:
+            error_text = f"{store.location}: {key} was not stored in time"
+        except StoreError as error:
+            error_text = str(error)
+        if is_in_vain():
+            return error_text
+        stats.uploads_repeated += 1
+        await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
+        pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+
+
+async def _put(store: ObjectStore, key: str, data: bytes) -> None:
+    try:
+        await store.put(key, data, create_only=True)
+    except ObjectExists:
+        stored = await store.head(key)
+        if stored is None:
+            raise StoreUnavailable(f"{store.location}: {key} exists and cannot be seen") from None
+        if stored.size_bytes != len(data):
+            raise WrongObject(f"{store.location}: {key} holds {stored.size_bytes} bytes, the file has {len(data)} bytes") from None

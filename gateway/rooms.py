@@ -1,0 +1,137 @@
+"""Puts the rooms together: the takers of requests for diskless topics, with what each of them needs of the others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from coordinator.adapters.objectstore import StoreOptionError, open_store
+from coordinator.client.client import DisklessClient
+from coordinator.client.errors import ServiceError
+from coordinator.client.model import FetchFrom, PartitionBatches
+from coordinator.errors import DisklessError
+from coordinator.object_store import ObjectStore
+from coordinator.runtime.failures import FatalError
+from coordinator.store_mark import WrongStore
+from gateway.fetch.limits import FetchLimits, FetchStats
+from gateway.fetch.reads import BatchReader
+from gateway.fetch.taker import FetchTaker
+from gateway.front.apis import Key
+from gateway.ports import Rights, Taker
+from gateway.produce.buffer import BufferLimits
+from gateway.produce.memory import MemoryBudget
+from gateway.produce.stats import ProduceStats
+from gateway.produce.taker import ProduceHooks, ProduceTaker
+from gateway.settings import GatewaySettings
+from gateway.topics.catalogue import TopicCatalogue
+from gateway.topics.rule import CreationRule
+from gateway.topics.shadows import Asks
+from gateway.topics.takers import topic_room
+
+PRODUCE_SHARE: Final = 0.4
+"""Of `gateway.memory.bytes`; the rest is Fetch's, as `fetch_limits` divides it."""
+FIND_TIMEOUT_MS: Final = 10_000
+
+
+class Finder:
+    """Finds batches by the client. Implements `gateway.fetch.ports.Finder`."""
+
+    def __init__(self, client: DisklessClient) -> None:
+        self._client = client
+
+    async def find(self, fetches: Sequence[FetchFrom], *, min_bytes: int, max_bytes: int, max_wait_ms: int) -> Sequence[PartitionBatches]:
+        """See `gateway.fetch.ports.Finder`."""
+        return await self._client.find_batches(
+            fetches, fetch_bytes_max=max_bytes, min_bytes=min_bytes, max_wait_ms=max_wait_ms, timeout_ms=FIND_TIMEOUT_MS
+        )
+
+
+def fetch_limits(memory_bytes: int) -> FetchLimits:
+    """Divide the memory of Fetch."""
+    return FetchLimits(
+        cache_bytes=int(memory_bytes * 0.44),
+        answers_bytes=int(memory_bytes * 0.22),
+        tail_bytes_max=int(memory_bytes * 0.22),
+        old_bytes_max=int(memory_bytes * 0.12),
+    )
+
+
+class Rooms:
+    """The rooms of one gateway. Raises `FatalError` for an object store that cannot be used."""
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        client: DisklessClient,
+        catalogue: TopicCatalogue,
+        rights: Rights,
+        brokers: Asks,
+        *,
+        pause_producers: Callable[[bool], None],
+    ) -> None:
+        """`brokers` asks with the gateway's own login; `pause_producers` has connections of producers read no more, or again."""
+        self._client = client
+        self.store = _open(settings)
+        memory = settings.gateway_memory_bytes
+        self.produce_stats = ProduceStats()
+        self.fetch_stats = FetchStats()
+        self.memory = MemoryBudget(int(memory * PRODUCE_SHARE), changed=pause_producers)
+        limits = fetch_limits(int(memory * (1 - PRODUCE_SHARE)))
+        self._reader = BatchReader(self.store, limits, self.fetch_stats, now_ms=lambda: time.time_ns() // 1_000_000)
+        self._fetch = FetchTaker(catalogue, rights, Finder(client), self._reader, limits, self.fetch_stats)
+        self._produce = ProduceTaker(
+            catalogue,
+            rights,
+            client,
+            self.store,
+            budget=self.memory,
+            stats=self.produce_stats,
+            limits=BufferLimits(
+                buffer_bytes=settings.gateway_buffer_bytes,
+                buffer_ms=settings.gateway_buffer_ms,
+                file_gap_ms=settings.gateway_file_gap_ms,
+                files_per_second_max=settings.gateway_files_per_second_max,
+            ),
+            hooks=ProduceHooks(stored=self._reader.cache.keep_own),
+            wal_prefix=settings.object_store_wal_prefix,
+        )
+        self.topics = topic_room(CreationRule(settings.gateway_create_diskless, settings.metadata_topic), catalogue, client.admin, brokers)
+        self.own: Mapping[int, Taker] = {
+            **self.topics.everywhere,
+            **self.topics.own,
+            Key.PRODUCE: self._produce,
+            Key.FETCH: self._fetch,
+        }
+        """By API key, of the gateway's own node."""
+        self.relayed: Mapping[int, Taker] = self.topics.everywhere
+        """By API key, of relay ports."""
+
+    async def check_store(self, timeout_ms: int) -> bool:
+        """Return whether the store is known to be that of the service. Raises `FatalError` when it is another one."""
+        try:
+            await self._client.check_store(self.store, timeout_ms=timeout_ms)
+        except WrongStore as error:
+            raise FatalError(str(error)) from error
+        except (ServiceError, DisklessError):
+            return False
+        return True
+
+    async def drain(self, timeout_s: float) -> bool:
+        """Write what is buffered; returns whether all of it has an outcome. No more requests may come."""
+        return await self._produce.drain(timeout_s)
+
+    async def close(self) -> None:
+        """End all work."""
+        await self._produce.close()
+        await self._fetch.close()
+        await self._reader.close()
+
+
+def _open(settings: GatewaySettings) -> ObjectStore:
+    try:
+        return open_store(
+            settings.object_store_url, settings.object_store_option, request_timeout_ms=settings.object_store_request_timeout_ms
+        )
+    except StoreOptionError as error:
+        raise FatalError(str(error)) from error

@@ -1,0 +1,126 @@
+"""The diskless topics as the coordinators listed them last: followed each second, and read to the end on demand.
+
+A topic that is being migrated is a classic one until all its partitions have their B0; till then it is not in the tables. Listings are
+asked for from the last one on, so that nothing costs nothing. Invariants: one listing is under way at a time; `refreshed` returns after
+one that began behind its call; `named` and `identified` always agree.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from coordinator.client.errors import ServiceError
+from coordinator.client.model import PartitionId, TopicChanges, TopicListing
+from gateway.ports import DisklessTopic
+from gateway.topics.coordinators import Coordinators
+
+LOG = logging.getLogger(__name__)
+
+FOLLOW_EVERY_S: Final = 1.0
+TIMEOUT_MS: Final = 5_000
+
+
+class TopicCatalogue:
+    """Implements `gateway.ports.Catalogue`. Used on one event loop."""
+
+    def __init__(self, coordinators: Coordinators, *, every_s: float = FOLLOW_EVERY_S) -> None:
+        self._coordinators = coordinators
+        self._every_s = every_s
+        self._offset = -1
+        self._by_name: dict[str, DisklessTopic] = {}
+        self._by_id: dict[bytes, DisklessTopic] = {}
+        self._migrating: dict[bytes, TopicListing] = {}
+        self._migrated: set[bytes] = set()
+        self._listing = asyncio.Lock()
+        self._next: asyncio.Task[None] | None = None
+        self.listed_s: float | None = None
+        """When the last listing came, by the loop's clock."""
+
+    def named(self, name: str) -> DisklessTopic | None:
+        """See `gateway.ports.Catalogue`."""
+        return self._by_name.get(name)
+
+    def identified(self, topic_id: bytes) -> DisklessTopic | None:
+        """See `gateway.ports.Catalogue`."""
+        return self._by_id.get(topic_id)
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    async def refreshed(self) -> None:
+        """See `gateway.ports.Catalogue`. Callers that wait for a listing that has not begun share it."""
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_task(self._list_next(), name="list-topics")
+            self._next.add_done_callback(_seen)
+        await asyncio.shield(self._next)
+
+    async def follow(self) -> None:
+        """List again and again; what fails is logged, and the tables stay. Ends by being cancelled."""
+        failed = ""
+        while True:
+            try:
+                async with self._listing:
+                    await self._list(is_current=False)
+                if failed:
+                    LOG.info("topics are listed again")
+                failed = ""
+            except ServiceError as error:
+                if str(error) != failed:
+                    LOG.warning("topics not listed error=%r; those known stay", str(error))
+                failed = str(error)
+            await asyncio.sleep(self._every_s)
+
+    async def _list_next(self) -> None:
+        async with self._listing:
+            self._next = None  # who calls from here on waits for another one
+            await self._list(is_current=True)
+
+    async def _list(self, *, is_current: bool) -> None:
+        changes = await self._coordinators.changed_topics(self._offset, is_current=is_current, timeout_ms=TIMEOUT_MS)
+        self._take(changes)
+        if self._migrating:
+            await self._look_at_migrations()
+        self.listed_s = asyncio.get_running_loop().time()
+
+    def _take(self, changes: TopicChanges) -> None:
+        self._offset = changes.offset
+        if changes.is_whole:
+            self._by_name, self._by_id, self._migrating = {}, {}, {}
+            self._migrated &= {one.topic_id for one in changes.topics}
+        for topic_id in changes.deleted:
+            self._forget(topic_id)
+        for one in changes.topics:
+            if one.classic and one.topic_id not in self._migrated:
+                self._migrating[one.topic_id] = one
+            else:
+                self._keep(one)
+
+    def _forget(self, topic_id: bytes) -> None:
+        gone = self._by_id.pop(topic_id, None)
+        self._migrating.pop(topic_id, None)
+        self._migrated.discard(topic_id)
+        # A topic of the same name may have been made since then.
+        if gone is not None and self._by_name.get(gone.name) is gone:
+            del self._by_name[gone.name]
+
+    def _keep(self, one: TopicListing) -> None:
+        topic = DisklessTopic(one.name, one.topic_id, one.num_partitions, dict(one.settings), one.coordinators)
+        self._by_id[one.topic_id] = self._by_name[one.name] = topic
+
+    async def _look_at_migrations(self) -> None:
+        """Take topics into the tables whose partitions all have their B0."""
+        for topic_id, one in list(self._migrating.items()):
+            asked = [PartitionId(topic_id, partition) for partition in one.classic]
+            states = await self._coordinators.describe_diskless_logs(asked, timeout_ms=TIMEOUT_MS)
+            if all(not state.error and state.state != "pending" for state in states):
+                del self._migrating[topic_id]
+                self._migrated.add(topic_id)
+                self._keep(one)
+
+
+def _seen(task: asyncio.Task[None]) -> None:
+    """Mark the failure of a listing as seen: those who waited may have gone."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,189 @@
+"""What Kafka says of topics to the gateway's own login: which id a name has, which topics are shadows, and what its brokers allow.
+
+The own login sees all topics; what a client may see and do is asked on its own connection. A topic id that is neither in the catalogue nor
+known as classic is looked up before anything is done with it: a listing that began after the question, then the topic's own
+`max.message.bytes`, which is 0 for a shadow. Invariant: a topic is called classic only when both have said so; classic ids are kept, since
+an id is never another topic's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+
+from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
+from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
+from kio.schema.errors import ErrorCode
+from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
+from kio.schema.metadata.v12.response import MetadataResponse
+from kio.schema.types import TopicName
+from kio.static.primitive import i8
+
+from coordinator.client.errors import ServiceError
+from coordinator.kafka.names import illegal_topic_name
+from coordinator.kafka.topic_configs import MAX_MESSAGE_BYTES
+from coordinator.protocol.codec import Message
+from gateway.ports import Catalogue, DisklessTopic
+from gateway.topics.wire import TOPIC
+
+LOG = logging.getLogger(__name__)
+
+SHADOW_SETTINGS: Final = {MAX_MESSAGE_BYTES: "0"}
+"""The settings of a shadow: a client that reaches a broker past the gateways can write nothing there."""
+CLASSIC_MAX: Final = 100_000
+"""The number of classic ids that are kept; above it all are looked up anew."""
+SPREAD_S: Final = 2.0
+"""For so long a diskless topic that a broker does not know is asked for again: brokers learn of a new topic one after the other."""
+SPREAD_PAUSE_S: Final = 0.1
+BROKER: Final = 4
+"""Kafka's number of the type of resource that is a broker."""
+_MAY_NOT: Final = "the gateway's own login may not see topic=%s: give it Describe and DescribeConfigs on all topics"
+
+Answer = TypeVar("Answer", bound=Message)
+
+
+class Asks(Protocol):
+    """Asks any broker with the gateway's own login."""
+
+    async def ask(self, request: Message, answer_type: type[Answer]) -> Answer:
+        """Ask a question that may be asked twice. Raises `UpstreamLost`."""
+
+
+class KafkaTopic(NamedTuple):
+    """A topic as Kafka has it."""
+
+    name: str
+    topic_id: bytes
+    partitions: int
+
+
+class Sorted(NamedTuple):
+    """Topics that a client named, by name; those in none of the first three are Kafka's own."""
+
+    diskless: dict[str, DisklessTopic]
+    half: frozenset[str]
+    """Shadows that the coordinators do not know: a creation or a deletion was cut off."""
+    undecided: frozenset[str]
+    """It cannot be told now what they are."""
+    in_kafka: dict[str, KafkaTopic]
+    """What Kafka has of those that it knows."""
+
+    def why_not(self, name: str) -> str | None:
+        """Return why a topic cannot be changed now."""
+        if name in self.half:
+            return f"topic {name} is half created: create it again with as many partitions, or delete it"
+        return f"the coordinators do not tell now whether topic {name} is theirs; retry" if name in self.undecided else None
+
+
+class _Judged(NamedTuple):
+    half: frozenset[bytes]
+    undecided: frozenset[bytes]
+
+
+class Shadows:
+    """See the module's text. Used on one event loop."""
+
+    def __init__(self, own: Asks, catalogue: Catalogue) -> None:
+        self._own = own
+        self._catalogue = catalogue
+        self._classic: set[bytes] = set()
+        self.lookups = 0
+        """How often topics had to be looked up."""
+
+    async def topics(self, names: Collection[str] = (), ids: Collection[bytes] = ()) -> dict[str, KafkaTopic]:
+        """Return what Kafka has of topics by name or id. Raises `UpstreamLost`."""
+        asked = [MetadataRequestTopic(topic_id=None, name=TopicName(name)) for name in names if illegal_topic_name(name) is None]
+        by_id = [MetadataRequestTopic(topic_id=uuid.UUID(bytes=topic_id), name=None) for topic_id in ids]
+        found: dict[str, KafkaTopic] = {}
+        for topics in (asked, by_id):  # a request names topics by one or by the other
+            if topics:
+                request = MetadataRequest(topics=tuple(topics), allow_auto_topic_creation=False, include_topic_authorized_operations=False)
+                for one in (await self._own.ask(request, MetadataResponse)).topics:
+                    if one.error_code is ErrorCode.topic_authorization_failed:
+                        LOG.error(_MAY_NOT, one.name)
+                    if one.name is not None and one.topic_id is not None and one.partitions:
+                        found[str(one.name)] = KafkaTopic(str(one.name), one.topic_id.bytes, len(one.partitions))
+        return found
+
+    async def sort_out(self, names: Collection[str] = (), ids: Collection[bytes] = (), *, all_exist: bool = False) -> Sorted:
+        """Tell which of the topics are diskless, joined by id; Kafka has said that they exist if `all_exist`. Raises `UpstreamLost`."""
+        found = await self.known_topics(names, ids, lambda found: not all_exist or all(name in found for name in names))
+        judged = await self._judge([(one.name, one.topic_id) for one in found.values()])
+        diskless = {one.name: topic for one in found.values() if (topic := self._catalogue.identified(one.topic_id)) is not None}
+        half = frozenset(one.name for one in found.values() if one.topic_id in judged.half)
+        return Sorted(diskless, half, frozenset(one.name for one in found.values() if one.topic_id in judged.undecided), found)
+
+    async def known_topics(
+        self, names: Collection[str], ids: Collection[bytes] = (), are_new: Callable[[Mapping[str, KafkaTopic]], bool] = lambda _: True
+    ) -> dict[str, KafkaTopic]:
+        """Return what Kafka has of topics, once the broker had the time to learn of those that the catalogue has.
+
+        So it is with whatever else must be in the answer before `are_new` is true. Raises `UpstreamLost`.
+        """
+        until_s = asyncio.get_running_loop().time() + SPREAD_S
+        wanted = [topic for topic in (*map(self._catalogue.named, names), *map(self._catalogue.identified, ids)) if topic is not None]
+        while True:
+            found = await self.topics(names, ids)
+            known = {one.topic_id for one in found.values()}
+            has_all = all(one.topic_id in known for one in wanted) and are_new(found)
+            if has_all or asyncio.get_running_loop().time() >= until_s:
+                return found
+            await asyncio.sleep(SPREAD_PAUSE_S)
+
+    async def unfinished(self, topics: Sequence[tuple[str, bytes]]) -> frozenset[bytes]:
+        """Return the ids of those topics, by name and id, that may not be shown as classic ones. Raises `UpstreamLost`.
+
+        They are shadows whose creation is not finished, and topics of which nobody can tell now. Diskless topics are not among them.
+        """
+        half, undecided = await self._judge(topics)
+        return half | undecided
+
+    async def _judge(self, topics: Sequence[tuple[str, bytes]]) -> _Judged:
+        nothing: frozenset[bytes] = frozenset()
+        unknown = self._unknown(topics)
+        if not unknown:
+            return _Judged(nothing, nothing)
+        self.lookups += 1
+        try:
+            await self._catalogue.refreshed()
+        except ServiceError as error:
+            LOG.warning("topics not shown, for they may be diskless topics=%s error=%r", [name for name, _ in unknown][:10], str(error))
+            return _Judged(nothing, frozenset(topic_id for _, topic_id in unknown))
+        unknown = self._unknown(unknown)
+        told = await self._described(TOPIC, [name for name, _ in unknown], MAX_MESSAGE_BYTES) if unknown else {}
+        half = frozenset(topic_id for name, topic_id in unknown if told.get(name) == SHADOW_SETTINGS[MAX_MESSAGE_BYTES])
+        classic = {topic_id for name, topic_id in unknown if name in told and topic_id not in half}
+        if len(self._classic) > CLASSIC_MAX:
+            self._classic.clear()
+        self._classic |= classic
+        return _Judged(half, frozenset(topic_id for name, topic_id in unknown if name not in told))
+
+    async def broker_allows(self, setting: str) -> bool:
+        """Return whether a broker's setting is on; also when the own login may not see it. Raises `UpstreamLost`."""
+        nobody: tuple[Any, ...] = ()
+        request = MetadataRequest(topics=nobody, allow_auto_topic_creation=False, include_topic_authorized_operations=False)
+        brokers = [str(one.node_id) for one in (await self._own.ask(request, MetadataResponse)).brokers]
+        # A broker describes itself alone, and it is not known which one this connection leads to: the others are refused.
+        values = await self._described(BROKER, brokers, setting)
+        return "false" not in values.values()
+
+    def _unknown(self, topics: Sequence[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+        return [one for one in topics if one[1] not in self._classic and self._catalogue.identified(one[1]) is None]
+
+    async def _described(self, kind: int, names: Collection[str], setting: str) -> dict[str, str]:
+        request = DescribeConfigsRequest(
+            resources=tuple(
+                DescribeConfigsResource(resource_type=i8(kind), resource_name=name, configuration_keys=(setting,)) for name in names
+            )
+        )
+        found = {}
+        for one in (await self._own.ask(request, DescribeConfigsResponse)).results:
+            if one.error_code is ErrorCode.topic_authorization_failed:
+                LOG.error(_MAY_NOT, one.resource_name)
+            for config in one.configs:
+                if one.error_code is ErrorCode.none and config.name == setting and config.value is not None:
+                    found[one.resource_name] = config.value
+        return found

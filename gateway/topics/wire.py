@@ -1,0 +1,145 @@
+"""Kafka's requests about topics and their answers in every version (kio's classes), and the taker that answers on a task of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import fields
+from datetime import timedelta
+from typing import Any, Final, NamedTuple, cast
+
+from coordinator.adapters.server.contract import IncomingRequest, Respond
+from coordinator.client.errors import ServiceError
+from coordinator.kafka.errors import ErrorCode
+from coordinator.operations.kafka_versions import schema_module
+from coordinator.protocol.codec import Message, decode, encode
+from coordinator.protocol.framing import reply_body
+from coordinator.protocol.wire import MalformedMessage
+from gateway.ports import Session, UpstreamLost
+
+LOG = logging.getLogger(__name__)
+
+NOW: Final = timedelta(0)
+"""No throttling."""
+TOPIC: Final = 2
+"""Kafka's number of the type of resource that is a topic."""
+
+
+class Api(NamedTuple):
+    """A request of Kafka: its number, kio's package, and the name of its messages."""
+
+    key: int
+    package: str
+    name: str
+
+    def requests(self, version: int) -> Any:
+        """Return the module of a version's request."""
+        return schema_module(self.package, version, "request")
+
+    def answers(self, version: int) -> Any:
+        """Return the module of a version's answer."""
+        return schema_module(self.package, version, "response")
+
+    def request_type(self, version: int) -> type[Any]:
+        """Return the class of a request."""
+        return cast(type[Any], getattr(self.requests(version), f"{self.name}Request"))
+
+    def answer_type(self, version: int) -> type[Any]:
+        """Return the class of an answer."""
+        return cast(type[Any], getattr(self.answers(version), f"{self.name}Response"))
+
+    def read(self, request: IncomingRequest) -> Any:
+        """Decode a request. Raises `MalformedMessage`."""
+        return decode(self.request_type(request.api_version), request.data, request.body_offset)
+
+
+CREATE_TOPICS: Final = Api(19, "create_topics", "CreateTopics")
+DELETE_TOPICS: Final = Api(20, "delete_topics", "DeleteTopics")
+ADD_PARTITIONS_TO_TXN: Final = Api(24, "add_partitions_to_txn", "AddPartitionsToTxn")
+DESCRIBE_CONFIGS: Final = Api(32, "describe_configs", "DescribeConfigs")
+ALTER_CONFIGS: Final = Api(33, "alter_configs", "AlterConfigs")
+DESCRIBE_LOG_DIRS: Final = Api(35, "describe_log_dirs", "DescribeLogDirs")
+CREATE_PARTITIONS: Final = Api(37, "create_partitions", "CreatePartitions")
+INCREMENTAL_ALTER_CONFIGS: Final = Api(44, "incremental_alter_configs", "IncrementalAlterConfigs")
+DESCRIBE_PRODUCERS: Final = Api(61, "describe_producers", "DescribeProducers")
+SHARE_GROUP_HEARTBEAT: Final = Api(76, "share_group_heartbeat", "ShareGroupHeartbeat")
+SHARE_FETCH: Final = Api(78, "share_fetch", "ShareFetch")
+SHARE_ACKNOWLEDGE: Final = Api(79, "share_acknowledge", "ShareAcknowledge")
+
+
+def made(message_type: type[Any], **values: Any) -> Any:
+    """Make a message of those values that its version has fields for."""
+    known = {item.name for item in fields(message_type)}
+    return message_type(**{name: value for name, value in values.items() if name in known})
+
+
+def in_version(message: Any, message_type: type[Any]) -> Any:
+    """Return a message in another version of its type; fields that this one lacks are left out, new ones have their defaults."""
+    values = {}
+    for item in fields(message_type):
+        if not hasattr(message, item.name):
+            continue
+        value = getattr(message, item.name)
+        if isinstance(value, tuple) and value and hasattr(value[0], "__dataclass_fields__"):
+            inner = getattr(schema_of(message_type), type(value[0]).__name__)
+            value = tuple(in_version(one, inner) for one in value)
+        values[item.name] = value
+    return message_type(**values)
+
+
+def schema_of(message_type: type[Any]) -> Any:
+    """Return the module in which kio declares a message and its parts."""
+    package, version, part = message_type.__module__.rsplit(".", 3)[-3:]
+    return schema_module(package, int(version.removeprefix("v")), part)
+
+
+async def relayed(session: Session, request: IncomingRequest, api: Api) -> bytes:
+    """Pass a request on unread; return the body of the answer. Raises `UpstreamLost`."""
+    frame = await session.upstream.forward(request.data)
+    return reply_body(frame, tagged=bool(api.answer_type(request.api_version).__flexible__))
+
+
+def kafka_code(error: ServiceError) -> int:
+    """Return what a client of Kafka is told of a failure of the coordinators.
+
+    Codes of unavailable coordinators would mean the coordinator of a group to it.
+    """
+    waits = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
+    return int(ErrorCode.REQUEST_TIMED_OUT if error.code in waits else error.code)
+
+
+class TopicTaker:
+    """Answers the requests of an API by a coroutine. Implements `gateway.ports.Taker`.
+
+    A request whose broker was lost, or whose handling fails, ends the client's connection: no answer would be right.
+    """
+
+    _running: Final[set[asyncio.Task[None]]] = set()
+
+    def __init__(self, api: Api, work: Callable[[Session, IncomingRequest], Awaitable[bytes]]) -> None:
+        self.api = api
+        self._work = work
+
+    def take(self, session: Session, request: IncomingRequest, respond: Respond) -> None:
+        """See `gateway.ports.Taker`."""
+        task = asyncio.get_running_loop().create_task(self._answer(session, request, respond), name=f"answer-{self.api.name}")
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _answer(self, session: Session, request: IncomingRequest, respond: Respond) -> None:
+        body = None
+        try:
+            body = await self._work(session, request)
+        except UpstreamLost as error:
+            LOG.debug("not answered request=%s reason=%r", self.api.name, str(error))
+        except MalformedMessage as error:
+            LOG.warning("not answered request=%s address=%s reason=%r", self.api.name, session.address, str(error))
+        except Exception:
+            LOG.exception("request failed request=%s", self.api.name)
+        respond(body)
+
+
+def encoded(message: Any) -> bytes:
+    """Encode an answer without its header."""
+    return encode(cast(Message, message))

@@ -1,0 +1,315 @@
+"""Gateways know each other as members of a group of Kafka: what each tells of itself goes to all of them.
+
+The group has Kafka's classic protocol with a protocol type of its own. Each member joins with what others shall know of it; the leader of a
+generation hands the list of all members to each of them as its assignment. So all gateways know the same list as soon as the brokers have it,
+and a gateway that died is out after its session.
+Invariants: the list changes only by a whole generation, and the last one stays while the group cannot be reached: a list that is old serves
+clients better than none. Two live gateways never share a node id: the later one is refused at its start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from typing import Final, TypeVar
+
+import kio.schema.describe_groups.v5 as describe_groups
+import kio.schema.find_coordinator.v4 as find_coordinator
+import kio.schema.heartbeat.v4 as heartbeat
+import kio.schema.join_group.v7 as join_group
+import kio.schema.join_group.v7.request as join_group_request
+import kio.schema.leave_group.v5 as leave_group
+import kio.schema.leave_group.v5.request as leave_group_request
+import kio.schema.sync_group.v5 as sync_group
+import kio.schema.sync_group.v5.request as sync_group_request
+from kio.schema.errors import ErrorCode
+from kio.schema.types import GroupId
+from kio.static.primitive import i32, i32Timedelta
+
+from coordinator.protocol.codec import Message
+from coordinator.runtime.failures import FatalError
+from gateway.brokers.connection import BrokerConnection, FindPlace
+from gateway.ports import UpstreamLost
+from gateway.view.model import BadMember, Gateway, distinct
+
+LOG = logging.getLogger(__name__)
+
+PROTOCOL_TYPE: Final = "diskless-gateway"
+PROTOCOL: Final = "all-1"
+"""The name says the form of what members tell: a member with another one cannot join."""
+REBALANCE_TIMEOUT_MS: Final = 10_000
+ANSWER_TIMEOUT_S: Final = 5.0
+RETRY_PAUSE_S: Final = 0.3
+LOOK_PAUSE_S: Final = 0.3
+LEAVE_TIMEOUT_S: Final = 2.0
+_KEY_TYPE_GROUP: Final = 0
+_SETTLED: Final = frozenset({"Stable", "Empty", "Dead"})
+_REFUSED: Final = {
+    ErrorCode.inconsistent_group_protocol: "it is the group of something else; name another one in diskless.gateway.group.id",
+    ErrorCode.group_authorization_failed: "the gateway's own login may not use it; allow READ and DESCRIBE on the group",
+    ErrorCode.invalid_session_timeout: "gateway.session.timeout.ms is outside of what the brokers allow "
+    "(group.min.session.timeout.ms, group.max.session.timeout.ms)",
+    ErrorCode.group_max_size_reached: "it is full; raise the brokers' group.max.size",
+}
+
+Answer = TypeVar("Answer", bound=Message)
+
+
+class GroupTrouble(Exception):
+    """The group cannot be used for the moment; the text says why."""
+
+
+class GatewayGroup:
+    """See the module. Used on one event loop."""
+
+    def __init__(
+        self,
+        me: Gateway,
+        *,
+        group_id: str,
+        session_timeout_ms: int,
+        heartbeat_interval_ms: int,
+        connect: Callable[[FindPlace], BrokerConnection],
+        any_place: FindPlace,
+        changed: Callable[[], None],
+    ) -> None:
+        """`connect` makes a connection with the gateway's own login; `changed` is called when the list of gateways is another one."""
+        self._me = me
+        self._group_id = GroupId(group_id)
+        self._session_timeout_ms = session_timeout_ms
+        self._heartbeat_s = heartbeat_interval_ms / 1000
+        self._connect = connect
+        self._any_place = any_place
+        self._changed = changed
+        self._coordinator: BrokerConnection | None = None
+        self._member_id = ""
+        self._generation = -1
+        self._listed: tuple[Gateway, ...] = (me,)
+        self.has_joined = asyncio.Event()
+        """Set once this gateway was in a generation."""
+        self.is_member = False
+        """Whether the last heartbeat said that this gateway is a member."""
+        self.generations = 0
+        """How often the list was made anew."""
+
+    @property
+    def gateways(self) -> tuple[Gateway, ...]:
+        """The live gateways by node id, this one among them."""
+        return self._listed
+
+    async def refuse_double(self) -> None:
+        """Return when no live gateway has this one's node id. Raises `FatalError` when one does.
+
+        One with the same addresses is a former self, since this process listens there. Another one may have died: it is waited for.
+        """
+        deadline = asyncio.get_running_loop().time() + self._session_timeout_ms / 1000 * 1.5 + LOOK_PAUSE_S
+        while True:
+            try:
+                double = await self._double()
+            except (GroupTrouble, UpstreamLost) as error:
+                LOG.info("group of gateways not reached yet reason=%r", str(error))
+                await self._drop("asked again")
+            else:
+                if double is None:
+                    return
+                if asyncio.get_running_loop().time() >= deadline:
+                    raise FatalError(
+                        f"gateway.node.id={self._me.node_id} is that of the gateway at {_where(double)}, which is alive; give this one another"
+                        " id, unlike that of any broker and any other gateway"
+                    )
+            await asyncio.sleep(LOOK_PAUSE_S)
+
+    async def run(self) -> None:
+        """Be a member. Ends by being cancelled. Raises `FatalError` for a group that this gateway may not join."""
+        while True:
+            try:
+                await self._join()
+                while await self._is_in_generation():
+                    await asyncio.sleep(self._heartbeat_s)
+            except (GroupTrouble, UpstreamLost, TimeoutError) as error:
+                if self.is_member or not self.has_joined.is_set():
+                    LOG.warning("group of gateways not reached reason=%r; the gateways known stay", str(error) or "no answer in time")
+                self.is_member = False
+                await self._drop(str(error))
+                await asyncio.sleep(RETRY_PAUSE_S)
+
+    async def leave(self) -> None:
+        """Tell the others that this gateway ends."""
+        if not self._member_id or self._coordinator is None:
+            return
+        member = leave_group_request.MemberIdentity(member_id=self._member_id, reason="the gateway stops")
+        try:
+            async with asyncio.timeout(LEAVE_TIMEOUT_S):
+                await self._ask(leave_group.LeaveGroupRequest(group_id=self._group_id, members=(member,)), leave_group.LeaveGroupResponse)
+        except (GroupTrouble, UpstreamLost, TimeoutError) as error:
+            LOG.warning("group of gateways not left reason=%r; the others miss this one after its session", str(error))
+        await self._drop("the gateway stops")
+
+    # ---- the protocol
+
+    async def _join(self) -> None:
+        protocol = join_group_request.JoinGroupRequestProtocol(name=PROTOCOL, metadata=self._me.encode())
+        while True:
+            request = join_group.JoinGroupRequest(
+                group_id=self._group_id,
+                session_timeout=_time(self._session_timeout_ms),
+                rebalance_timeout=_time(REBALANCE_TIMEOUT_MS),
+                member_id=self._member_id,
+                protocol_type=PROTOCOL_TYPE,
+                protocols=(protocol,),
+            )
+            joined = await self._ask(request, join_group.JoinGroupResponse, REBALANCE_TIMEOUT_MS / 1000)
+            if joined.error_code is ErrorCode.member_id_required:
+                self._member_id = joined.member_id
+                continue
+            if joined.error_code is ErrorCode.unknown_member_id:
+                self._member_id = ""
+                continue
+            self._check(joined.error_code, "joined")
+            break
+        self._member_id, self._generation = joined.member_id, joined.generation_id
+        assignments: tuple[sync_group_request.SyncGroupRequestAssignment, ...] = ()
+        if joined.leader == joined.member_id:
+            listed = make_list([one.metadata for one in joined.members])
+            assignments = tuple(
+                sync_group_request.SyncGroupRequestAssignment(member_id=one.member_id, assignment=listed) for one in joined.members
+            )
+        synced = await self._ask(
+            sync_group.SyncGroupRequest(
+                group_id=self._group_id,
+                generation_id=i32(self._generation),
+                member_id=self._member_id,
+                protocol_type=PROTOCOL_TYPE,
+                protocol_name=PROTOCOL,
+                assignments=assignments,
+            ),
+            sync_group.SyncGroupResponse,
+            REBALANCE_TIMEOUT_MS / 1000,
+        )
+        if synced.error_code is ErrorCode.rebalance_in_progress:
+            return await self._join()
+        self._check(synced.error_code, "synced")
+        self._take(read_list(synced.assignment))
+        return None
+
+    def _take(self, gateways: Sequence[Gateway]) -> None:
+        """Take the list of a generation."""
+        known = distinct(gateways)
+        mine = next((one for one in known if one.node_id == self._me.node_id), None)
+        if mine is not None and mine.incarnation > self._me.incarnation:
+            raise FatalError(
+                f"gateway.node.id={self._me.node_id} was taken by the gateway at {_where(mine)}, which began later: give each another id"
+            )
+        self.is_member = True
+        self.generations += 1
+        if known != self._listed or not self.has_joined.is_set():
+            LOG.info("gateways found generation=%d gateways=%s", self._generation, [f"{one.node_id}:{_where(one)}" for one in known])
+            self._listed = known
+            self._changed()
+        self.has_joined.set()
+
+    async def _is_in_generation(self) -> bool:
+        request = heartbeat.HeartbeatRequest(group_id=self._group_id, generation_id=i32(self._generation), member_id=self._member_id)
+        code = (await self._ask(request, heartbeat.HeartbeatResponse)).error_code
+        if code in (ErrorCode.rebalance_in_progress, ErrorCode.illegal_generation):
+            return False
+        if code is ErrorCode.unknown_member_id:
+            self._member_id = ""
+            return False
+        self._check(code, "heartbeat")
+        return True
+
+    def _check(self, code: ErrorCode, what: str) -> None:
+        """Raise `FatalError` for a group that cannot be joined as it is, `GroupTrouble` for any other error."""
+        if code is ErrorCode.none:
+            return
+        if code in _REFUSED:
+            raise FatalError(f"diskless.gateway.group.id={self._group_id}: {code.name}: {_REFUSED[code]}")
+        raise GroupTrouble(f"{what}: the broker answers {code.name}")
+
+    async def _double(self) -> Gateway | None:
+        """Return a member with this gateway's node id and other addresses. Raises `GroupTrouble`, `UpstreamLost`, `FatalError`."""
+        request = describe_groups.DescribeGroupsRequest(groups=(self._group_id,), include_authorized_operations=False)
+        [group] = (await self._ask(request, describe_groups.DescribeGroupsResponse)).groups
+        self._check(group.error_code, "described")
+        if group.group_state not in _SETTLED:
+            raise GroupTrouble(f"the group is {group.group_state}")
+        if group.members and group.protocol_type != PROTOCOL_TYPE:
+            raise FatalError(f"diskless.gateway.group.id={self._group_id}: {_REFUSED[ErrorCode.inconsistent_group_protocol]}")
+        for member in group.members:
+            one = Gateway.decode(member.member_metadata)
+            if one.node_id == self._me.node_id and dict(one.listeners) != dict(self._me.listeners):
+                return one
+        return None
+
+    async def _ask(self, request: Message, answer_type: type[Answer], longer_s: float = 0) -> Answer:
+        """Ask the coordinator of the group. Raises `GroupTrouble`, `UpstreamLost`."""
+        if self._coordinator is None or self._coordinator.is_lost:
+            self._coordinator = self._connect(self._find_coordinator)
+        return await _in_time(self._coordinator.ask(request, answer_type), ANSWER_TIMEOUT_S + longer_s)
+
+    async def _find_coordinator(self) -> tuple[str, int]:
+        """Find the coordinator of the group. Raises `UpstreamLost`."""
+        some = self._connect(self._any_place)
+        try:
+            request = find_coordinator.FindCoordinatorRequest(key_type=_KEY_TYPE_GROUP, coordinator_keys=(self._group_id,))  # type: ignore[arg-type]
+            [found] = (await some.ask(request, find_coordinator.FindCoordinatorResponse)).coordinators
+        finally:
+            some.close()
+        if found.error_code is not ErrorCode.none:
+            raise UpstreamLost(f"the coordinator of group {self._group_id} is not known: {found.error_code.name}")
+        return found.host, int(found.port)
+
+    async def _drop(self, why: str) -> None:
+        if self._coordinator is not None:
+            self._coordinator.close(why)
+            self._coordinator = None
+
+
+def make_list(told: Sequence[bytes]) -> bytes:
+    """Return the list of what members tell of themselves; what cannot be read is left out, and logged."""
+    rows = []
+    for one in told:
+        try:
+            Gateway.decode(one)
+        except BadMember as error:
+            LOG.error("gateway not known reason=%r", str(error))
+        else:
+            rows.append(json.loads(one))
+    return json.dumps(rows, separators=(",", ":")).encode()
+
+
+def read_list(assignment: bytes) -> tuple[Gateway, ...]:
+    """Read the list of a generation; entries that cannot be read are left out, and logged. Raises `GroupTrouble` for what is no list."""
+    try:
+        rows = json.loads(assignment)
+        told = [json.dumps(row).encode() for row in rows]
+    except (ValueError, TypeError) as error:
+        raise GroupTrouble(f"the list of gateways cannot be read: {error!r}") from error
+    found = []
+    for one in told:
+        try:
+            found.append(Gateway.decode(one))
+        except BadMember as error:
+            LOG.error("gateway not known reason=%r", str(error))
+    return tuple(found)
+
+
+def _where(gateway: Gateway) -> str:
+    return ",".join(f"{name}://{one.host}:{one.port}" for name, one in gateway.listeners.items())
+
+
+def _time(ms: int) -> i32Timedelta:
+    return i32Timedelta.parse(timedelta(milliseconds=ms))
+
+
+async def _in_time(asking: Awaitable[Answer], timeout_s: float) -> Answer:
+    """Wait for an answer. Raises `GroupTrouble` when there is none in time, and what asking raises."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await asking
+    except TimeoutError as error:
+        raise GroupTrouble(f"no answer in {timeout_s:g} s") from error

@@ -1,0 +1,1 @@
+"""Gateways on real brokers and nodes, with clients that nobody here wrote."""

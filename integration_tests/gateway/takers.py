@@ -1,0 +1,163 @@
+"""The gateway's takers for topics over a real broker and real coordinators, without sockets: what one client asks of one gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from coordinator.adapters.server.contract import IncomingRequest, Peer
+from coordinator.client.client import DisklessClient
+from coordinator.protocol.codec import decode, encode
+from coordinator.protocol.framing import read_request_header, request_frame
+from coordinator.security.client_security import ClientSecurity
+from coordinator.security.principal import ANONYMOUS
+from gateway.brokers.connection import BrokerConnection
+from gateway.topics.catalogue import TopicCatalogue
+from gateway.topics.coordinators import Coordinators
+from gateway.topics.rule import CreationRule
+from gateway.topics.takers import TopicRoom, topic_room
+from gateway.topics.wire import (
+    ALTER_CONFIGS,
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    DESCRIBE_CONFIGS,
+    INCREMENTAL_ALTER_CONFIGS,
+    TOPIC,
+    Api,
+)
+
+PEER = Peer(1, "PLAINTEXT", "127.0.0.1", ANONYMOUS)
+WITHIN = timedelta(seconds=20)
+
+
+class ClientSession:
+    """One connection of a client: implements `gateway.ports.Session`."""
+
+    connection_id = 1
+    address = "127.0.0.1"
+    listener = "PLAINTEXT"
+    relayed_broker_id: int | None = None
+    client_id: str | None = "test"
+    zone: str | None = None
+    produces_unanswered = 0
+
+    def __init__(self, upstream: BrokerConnection) -> None:
+        self.upstream = upstream
+
+
+class GatewayTopics:
+    """One gateway's room of topics with one client."""
+
+    def __init__(self, bootstrap: str, coordinators: Coordinators, rule: str = "requested") -> None:
+        host, _, port = bootstrap.split(",")[0].rpartition(":")
+
+        async def place() -> tuple[str, int]:
+            return host, int(port)
+
+        self.own = BrokerConnection(place, ClientSecurity({}), "gateway")
+        self.session = ClientSession(BrokerConnection(place, ClientSecurity({}), "client"))
+        self.catalogue = TopicCatalogue(coordinators)
+        self.room: TopicRoom = topic_room(CreationRule(rule), self.catalogue, coordinators, self.own)
+
+    def close(self) -> None:
+        """End both connections."""
+        self.own.close()
+        self.session.upstream.close()
+
+    async def ask(self, api: Api, request: Any) -> Any:
+        """Ask as a client does; the answer has the version of the request."""
+        version = int(request.__version__)
+        frame = request_frame(api.key, version, 7, "test", encode(request), flexible=request.__flexible__)[4:]
+        offset = read_request_header(frame, flexible=request.__flexible__).body_offset
+        incoming = IncomingRequest(api.key, version, 7, "test", frame, offset, api.key, 0.0, PEER)
+        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        taker = self.room.everywhere.get(api.key) or self.room.own[api.key]
+        taker.take(self.session, incoming, answered.set_result)
+        body = await asyncio.wait_for(answered, 60)
+        assert body is not None, "the connection would be closed"
+        return decode(api.answer_type(version), body)
+
+    # ---- short forms: the answer's rows as (code, message)
+
+    async def create(
+        self, *names: str, partitions: int = 3, version: int = 7, dry_run: bool = False, replicas: int = 1, **settings: str
+    ) -> list[Any]:
+        """Create topics with the same settings, whose dots are written as underscores."""
+        module = CREATE_TOPICS.requests(version)
+        configs = tuple(module.CreatableTopicConfig(name=name.replace("_", "."), value=value) for name, value in settings.items())
+        topics = tuple(
+            module.CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, assignments=(), configs=configs)
+            for name in names
+        )
+        return list(
+            (await self.ask(CREATE_TOPICS, module.CreateTopicsRequest(topics=topics, timeout=WITHIN, validate_only=dry_run))).topics
+        )
+
+    async def delete(self, *topics: str | bytes, version: int = 6) -> list[Any]:
+        """Delete topics by name or id."""
+        module = DELETE_TOPICS.requests(version)
+        if version < 6:
+            request = module.DeleteTopicsRequest(topic_names=tuple(topics), timeout=WITHIN)
+        else:
+            states = tuple(
+                module.DeleteTopicState(name=None, topic_id=uuid.UUID(bytes=one))
+                if isinstance(one, bytes)
+                else module.DeleteTopicState(name=one, topic_id=None)
+                for one in topics
+            )
+            request = module.DeleteTopicsRequest(topics=states, timeout=WITHIN)
+        return list((await self.ask(DELETE_TOPICS, request)).responses)
+
+    async def grow(self, name: str, count: int, *, dry_run: bool = False) -> Any:
+        """Give a topic partitions."""
+        module = CREATE_PARTITIONS.requests(3)
+        topic = module.CreatePartitionsTopic(name=name, count=count, assignments=None)
+        [row] = (
+            await self.ask(CREATE_PARTITIONS, module.CreatePartitionsRequest(topics=(topic,), timeout=WITHIN, validate_only=dry_run))
+        ).results
+        return row
+
+    async def describe(self, name: str, *keys: str, version: int = 4) -> dict[str, tuple[str, int]]:
+        """Settings of a topic: value and source by name."""
+        module = DESCRIBE_CONFIGS.requests(version)
+        resource = module.DescribeConfigsResource(resource_type=TOPIC, resource_name=name, configuration_keys=keys or None)
+        [row] = (await self.ask(DESCRIBE_CONFIGS, module.DescribeConfigsRequest(resources=(resource,), include_synonyms=True))).results
+        assert row.error_code is ErrorCode.none, row.error_message
+        return {one.name: (one.value, int(one.config_source)) for one in row.configs}
+
+    async def alter(self, name: str, *changes: tuple[str, int, str | None], dry_run: bool = False) -> Any:
+        """Change settings: name, operation, value."""
+        module = INCREMENTAL_ALTER_CONFIGS.requests(1)
+        configs = tuple(module.AlterableConfig(name=key, config_operation=operation, value=value) for key, operation, value in changes)
+        resource = module.AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=configs)
+        request = module.IncrementalAlterConfigsRequest(resources=(resource,), validate_only=dry_run)
+        [row] = (await self.ask(INCREMENTAL_ALTER_CONFIGS, request)).responses
+        return row
+
+    async def set_wholly(self, name: str, **settings: str) -> Any:
+        """Replace the settings of a topic."""
+        module = ALTER_CONFIGS.requests(2)
+        configs = tuple(module.AlterableConfig(name=key.replace("_", "."), value=value) for key, value in settings.items())
+        resource = module.AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=configs)
+        [row] = (await self.ask(ALTER_CONFIGS, module.AlterConfigsRequest(resources=(resource,), validate_only=False))).responses
+        return row
+
+
+@asynccontextmanager
+async def gateway_topics(
+    bootstrap: str, addresses: list[str], rule: str = "requested"
+) -> AsyncIterator[tuple[GatewayTopics, DisklessClient]]:
+    """One gateway's room of topics over real coordinators."""
+    async with DisklessClient(addresses, client_id="gateway", api_timeout_ms=30_000) as client:
+        topics = GatewayTopics(bootstrap, client.admin, rule)
+        try:
+            yield topics, client
+        finally:
+            topics.close()
