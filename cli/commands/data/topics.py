@@ -128,7 +128,7 @@ def _made_shadow(
     for fault in faults:
         if fault is not None:
             raise Failed(fault, Exit.USAGE)
-    listed = next((one for one in run(_list(bootstrap_server, timeout_s)) if one.name == name), None)
+    listed = next((one for one in run(_describe((), bootstrap_server, timeout_s)) if one.name == name), None)
     if listed is None:
         return shadows.create(name, partitions)
     there = shadows.find(name)
