@@ -27,6 +27,7 @@ from coordinator.app.process.timers import CoalescingLoop
 from coordinator.app.version import installed_version
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import ServiceError
+from coordinator.client.model import PartitionId
 from coordinator.client.records.ulid import new_ulid
 from coordinator.runtime.answers.gateway_plan import CoordinatorPlace
 from coordinator.runtime.failures import FatalError
@@ -83,7 +84,15 @@ class GatewayProcess:
         )
         self._security = self._access.cluster
         self._own = OwnConnection(self._connect, self._cluster.any_place)
-        self._rooms = Rooms(settings, self._client, self._catalogue, self._access.rights, self._own, pause_producers=self._pause_producers)
+        self._rooms = Rooms(
+            settings,
+            self._client,
+            self._catalogue,
+            self._access.rights,
+            self._own,
+            pause_producers=self._pause_producers,
+            leader_of=self._leader_of,
+        )
         self._group = GatewayGroup(
             self._me,
             group_id=settings.diskless_gateway_group_id,
@@ -230,6 +239,14 @@ class GatewayProcess:
             )
             for listener in self._settings.listeners
         ]
+
+    def _leader_of(self, partition: PartitionId) -> int:
+        """Return the node that leads the coordinator of a partition; -1 if that is not known."""
+        topic = self._catalogue.identified(partition.topic_id)
+        if topic is None or partition.partition >= len(topic.coordinators):
+            return -1
+        coordinator = topic.coordinators[partition.partition]
+        return next((one.node_id for one in self._places if one.coordinator_id == coordinator), -1)
 
     def _pause_producers(self, paused: bool) -> None:
         for ports in self._ports:
