@@ -107,6 +107,9 @@ class Rooms:
         self.relayed: Mapping[int, Taker] = self.topics.everywhere
         """By API key, of relay ports."""
 
+    def _committed(self, file: CommittedFile) -> None:
+        self.tails.committed(file.object_key, file.rows, file.base_offsets)
+
     async def check_store(self, timeout_ms: int) -> bool:
         """Return whether the store is known to be that of the service. Raises `FatalError` when it is another one."""
         try:
@@ -129,9 +132,6 @@ class Rooms:
             await taker.close()
         await self.tails.close()
         await self._reader.close()
-
-    def _committed(self, file: CommittedFile) -> None:
-        self.tails.committed(file.object_key, file.rows, file.base_offsets)
 
 
 def _open(settings: GatewaySettings) -> ObjectStore:
