@@ -87,9 +87,8 @@ class Pending:
 
     def settle(self, places: Int64s, results: Int64s, refusals: dict[int, PartitionRefusal]) -> None:
         """Partitions have their results: rows of code, base offset, append time and log start offset. `refusals` are by place."""
-        if not self.is_answered:
-            self.results[places] = results
-            self._refusals.update(refusals)
+        self.results[places] = results
+        self._refusals.update(refusals)
         self._open -= len(places)
         self.finish()
 

@@ -465,6 +465,18 @@ def test_a_file_that_is_never_stored_is_given_up_when_all_its_clients_are_gone()
     run(work())
 
 
+def test_a_file_is_tried_for_as_long_as_one_of_its_clients_waits() -> None:
+    async def work() -> None:
+        world = World()
+        world.fault_of = lambda _call: StoreFault.REFUSED if world.loop.time() < 8 else StoreFault.NONE
+        hurried = world.client().send(("orders", [(0, batch())]), timeout_ms=2_000)
+        patient = world.client().send(("orders", [(0, batch())]), timeout_ms=20_000)
+        assert [found.code for [found] in await every([hurried, patient])] == [ErrorCode.REQUEST_TIMED_OUT, 0]
+        assert 8 < world.loop.time() < 11
+
+    run(work())
+
+
 def test_a_store_that_denies_is_not_asked_again() -> None:
     async def work() -> None:
         world = World()
