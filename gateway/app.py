@@ -30,6 +30,7 @@ from coordinator.client.errors import ServiceError
 from coordinator.client.records.ulid import new_ulid
 from coordinator.runtime.answers.gateway_plan import CoordinatorPlace
 from coordinator.runtime.failures import FatalError
+from coordinator.security.client_security import ClientSecurity, SecurityUnsupported
 from gateway.access.access import Access
 from gateway.brokers.cluster import RealCluster
 from gateway.brokers.connection import BrokerConnection, FindPlace
@@ -73,7 +74,9 @@ class GatewayProcess:
         client_id = f"diskless-gateway-{settings.gateway_node_id}"
         properties = {"bootstrap.servers": ",".join(settings.bootstrap_servers), "client.id": client_id, **settings.kafka}
         self._cluster = RealCluster(properties, self._brokers_changed)
-        self._client = DisklessClient(",".join(settings.coordinator_bootstrap_servers), client_id=client_id)
+        self._client = DisklessClient(
+            ",".join(settings.coordinator_bootstrap_servers), client_id=client_id, security=_coordinator_security(settings)
+        )
         self._catalogue = TopicCatalogue(self._client.admin)
         self._access = Access(
             settings, self._catalogue, connections_max=connections_that_fit(settings.connections_max, len(settings.listeners))
@@ -299,6 +302,13 @@ class GatewayProcess:
         for ports in self._ports:
             yield Sample("brokers_relayed", (ports.name,), len(ports.relayed_brokers))
             yield from server_samples(ports.name, ports.servers)
+
+
+def _coordinator_security(settings: GatewaySettings) -> ClientSecurity:
+    try:
+        return ClientSecurity(settings.coordinator_client)
+    except (SecurityUnsupported, OSError) as error:
+        raise FatalError(f"coordinator.client.*: {error}") from error
 
 
 def _describe_me(settings: GatewaySettings) -> Gateway:

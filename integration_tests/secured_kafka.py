@@ -111,10 +111,10 @@ class SecuredKafka:
         for done in admin.alter_user_scram_credentials(wanted).values():
             done.result(WAIT_S)
 
-    def allow(self, user: str, rights: Sequence[Right]) -> None:
-        """Give rights to a user."""
+    def allow(self, user: str, rights: Sequence[Right], permission: AclPermissionType = AclPermissionType.ALLOW) -> None:
+        """Give rights to a user, or deny them."""
         bindings = [
-            AclBinding(kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
+            AclBinding(kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", operation, permission)
             for kind, name, operations in rights
             for operation in operations
         ]

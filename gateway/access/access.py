@@ -47,8 +47,8 @@ class Access:
             self._gates = ListenerGates(settings)
         except (ClusterUnfit, TlsFilesError) as error:
             raise FatalError(str(error)) from error
-        for fault in listener_faults(settings, self.cluster):
-            raise FatalError(fault)
+        if faults := list(listener_faults(settings, self.cluster)):
+            raise FatalError("; ".join(faults))
         self._settings = settings
         self.rights = TopicRights(catalogue, settings.gateway_rights_ttl_ms)
         self.limits: ServerLimits = replace(limits_of(settings, connections_max), login_failure_delay_ms=0)

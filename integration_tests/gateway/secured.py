@@ -9,17 +9,31 @@ The users are those of `PASSWORDS`, with the same password for SCRAM and PLAIN; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import io
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
+import kio.schema.fetch.v12 as fetch
+import kio.schema.produce.v9 as produce
 from confluent_kafka.admin import AclOperation, ResourceType
+from kio.schema.types import TopicName
+from kio.serial import entity_reader, entity_writer
+from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 
 from cli.dev.gateway import GatewayProcess
 from cli.dev.kafka import BrokerRuntime
+from coordinator.protocol.framing import reply_body, request_frame
+from coordinator.security.client_security import ClientSecurity
+from gateway.brokers.connection import BrokerConnection
 from integration_tests.secured_kafka import JAAS, LOGIN, Right, SecuredKafka
-from integration_tests.service import UNDISTURBED, Service
+from integration_tests.secured_service import SecuredService
+from integration_tests.service import UNDISTURBED
+from records.record_batch import Record, encode_batch
 from simulation.fakes.certificates import Authority
 
 PASSWORDS: Final = {name: f"the secret of {name}" for name in ("gateway", "alice", "reader", "writer", "nobody", "denied", "leaver")}
@@ -30,6 +44,8 @@ OWN_RIGHTS: Final = (
     Right(ResourceType.TOPIC, "*", (AclOperation.DESCRIBE_CONFIGS,)),
 )
 """All that docs/secure-gateways.md asks for the gateway's own principal at Kafka."""
+COORDINATOR_RIGHTS: Final = "CLUSTER_ACTION,DESCRIBE_CONFIGS,ALTER_CONFIGS"
+"""All that it asks for the gateway's own principal at the coordinator."""
 
 
 def broker_properties(passwords: Mapping[str, str], **more: str) -> dict[str, str]:
@@ -43,6 +59,48 @@ def broker_properties(passwords: Mapping[str, str], **more: str) -> dict[str, st
         "connection.failed.authentication.delay.ms": "10",
         **{key.replace("_", "."): value for key, value in more.items()},
     }
+
+
+class GatewayWire:
+    """Requests of Kafka as they are, without what a client library makes of them."""
+
+    def __init__(self, connection: BrokerConnection) -> None:
+        self.connection = connection
+
+    async def produce(self, topic: str, value: bytes) -> int:
+        """Write one record to partition 0; return the error code."""
+        records = encode_batch([Record(timestamp_ms=int(time.time() * 1000), value=value)])
+        partition = produce.request.PartitionProduceData(index=i32(0), records=records)
+        request = produce.ProduceRequest(
+            transactional_id=None,
+            acks=i16(-1),
+            timeout=i32Timedelta.parse(timedelta(seconds=30)),
+            topic_data=(produce.request.TopicProduceData(name=TopicName(topic), partition_data=(partition,)),),
+        )
+        answer = await self._ask(request, produce.ProduceResponse)
+        return int(answer.responses[0].partition_responses[0].error_code.value)
+
+    async def fetch(self, topic: str) -> tuple[int, bytes]:
+        """Read partition 0 from its beginning; return the error code and the bytes."""
+        partition = fetch.request.FetchPartition(partition=i32(0), fetch_offset=i64(0), partition_max_bytes=i32(1 << 20))
+        request = fetch.FetchRequest(
+            max_wait=i32Timedelta.parse(timedelta(0)),
+            min_bytes=i32(0),
+            isolation_level=i8(0),
+            topics=(fetch.request.FetchTopic(topic=TopicName(topic), partitions=(partition,)),),
+            forgotten_topics_data=(),
+        )
+        answer = await self._ask(request, fetch.FetchResponse)
+        [told] = answer.responses[0].partitions
+        return int(told.error_code.value), bytes(told.records or b"")
+
+    async def _ask(self, request: Any, answer_type: Any) -> Any:
+        body = io.BytesIO()
+        entity_writer(type(request))(body, request)
+        key, version = int(request.__api_key__), int(request.__version__)
+        frame = request_frame(key, version, 1, "wire", body.getvalue(), flexible=True)[4:]
+        answer = reply_body(await self.connection.forward(frame), tagged=True)
+        return entity_reader(answer_type)(answer, 0)[0]
 
 
 class SecuredGateway:
@@ -64,7 +122,10 @@ class SecuredGateway:
             self.kafka.add_users(**PASSWORDS)
             self.kafka.allow("gateway", OWN_RIGHTS)
             # Nodes come by the listener that stays open: what they need of Kafka is proven elsewhere.
-            self.service = Service(self.kafka.cluster.bootstrap, self._folder / "nodes", partitions=2, properties=UNDISTURBED)
+            nodes = self._folder / "nodes"
+            nodes.mkdir()
+            given = {**UNDISTURBED, "acls": f"User:broker:{COORDINATOR_RIGHTS}"}
+            self.service = SecuredService(self.kafka.cluster.bootstrap, nodes, partitions=2, properties=given)
             self.service.start(1)
             self.gateway = self.make()
             self.gateway.start()
@@ -83,6 +144,7 @@ class SecuredGateway:
             folder=self._folder / f"gateway-{node_id}",
             properties={
                 **{f"kafka.{key}": value for key, value in self.kafka.login("gateway", PASSWORDS["gateway"]).items()},
+                **{f"coordinator.client.{key}": value for key, value in self.service.login("broker").items()},
                 "ssl.keystore.location": str(self.certificate),
                 "object.store.url": self.service.properties["object.store.url"],
                 "diskless.gateway.group.id": GATEWAY_GROUP,
@@ -99,6 +161,22 @@ class SecuredGateway:
         if hasattr(self, "service"):
             self.service.stop()
         self.kafka.__exit__(kind, error, trace)
+
+    @asynccontextmanager
+    async def wire(self, user: str, mechanism: str = "SCRAM-SHA-512") -> AsyncIterator[GatewayWire]:
+        """Connect to the gateway's own node as a user."""
+        host, _, port = self.gateway.address.rpartition(":")
+
+        async def find() -> tuple[str, int]:
+            return host, int(port)
+
+        given = {**self.client(user, mechanism), "ssl.ca.location": str(self.ca.ca_file)}
+        security = ClientSecurity({key: value for key, value in given.items() if key != "bootstrap.servers"})
+        connection = BrokerConnection(find, security, "wire", logs_in=True)
+        try:
+            yield GatewayWire(connection)
+        finally:
+            connection.close()
 
     def client(self, user: str, mechanism: str = "SCRAM-SHA-512", **changed: str) -> dict[str, str]:
         """Return the properties of a user's client, librdkafka's; changes have underscores for dots."""

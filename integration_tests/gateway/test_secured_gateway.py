@@ -2,45 +2,102 @@
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, ResourceType
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AclOperation as Operation
+from confluent_kafka.admin import (
+    AclPermissionType,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
 
 from cli.dev.kafka import BrokerRuntime
 from integration_tests.gateway.secured import SecuredGateway
 from integration_tests.secured_kafka import Right
 from integration_tests.waiting import WAIT_S, wait_until
 
-EVERYTHING = (AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE, AclOperation.DELETE, AclOperation.DESCRIBE)
+EVERYTHING = (Operation.ALL,)
+FORBIDDEN = KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
 @pytest.fixture(scope="module")
 def world(broker_runtime: BrokerRuntime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredGateway]:
     """The gateway of all tests; each makes topics of its own."""
     with SecuredGateway(tmp_path_factory.mktemp("gateway"), broker_runtime) as made:
-        everything = [Right(ResourceType.TOPIC, "*", EVERYTHING), Right(ResourceType.GROUP, "*", (AclOperation.READ,))]
-        made.kafka.allow("alice", everything)
+        made.kafka.allow("alice", [Right(ResourceType.TOPIC, "*", EVERYTHING)])
+        made.kafka.allow("*", [Right(ResourceType.GROUP, "*", (Operation.READ,))])
         yield made
 
 
-def topic_name(kind: str) -> str:
+def new_name(kind: str) -> str:
     return f"{kind}-{uuid.uuid4().hex[:8]}"
 
 
+def topic(world: SecuredGateway, *, is_diskless: bool = True, partitions: int = 1) -> str:
+    """Make a topic as alice, through the gateway."""
+    name = new_name("diskless" if is_diskless else "classic")
+    config = {"diskless.enable": "true"} if is_diskless else {}
+    admin = AdminClient(world.client("alice"))
+    admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(WAIT_S)
+    return name
+
+
+def from_the_beginning(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    """Read partitions that are assigned from their first record on."""
+    consumer.assign([TopicPartition(one.topic, one.partition, 0) for one in partitions])
+
+
+def write(properties: dict[str, str], name: str, values: Iterable[str], **more: str) -> list[KafkaError | None]:
+    """Write records one after the other; return what became of each."""
+    producer = Producer({**properties, **{key.replace("_", "."): value for key, value in more.items()}})
+    ends: list[KafkaError | None] = []
+    for value in values:
+        producer.produce(name, value=value, on_delivery=lambda error, _message: ends.append(error))
+        producer.flush(WAIT_S)
+    return ends
+
+
+def read(properties: dict[str, str], name: str, count: int) -> list[str] | KafkaError:
+    """Read the first records of a topic's only partition, without a group; the first error ends it."""
+    consumer = Consumer({**properties, "group.id": new_name("nobody"), "enable.auto.commit": "false"})
+    consumer.assign([TopicPartition(name, 0, 0)])
+    found: list[str] = []
+    failed: list[KafkaError] = []
+
+    def is_over() -> bool:
+        message = consumer.poll(1.0)
+        if message is not None and message.error() is not None:
+            failed.append(message.error())
+        elif message is not None:
+            found.append((message.value() or b"").decode())
+        return len(found) == count or bool(failed)
+
+    wait_until(is_over, f"{count} records, or an error")
+    consumer.close()
+    return failed[0] if failed else found
+
+
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN", "OAUTHBEARER"])
-def test_a_login_passes_and_classic_topics_work(world: SecuredGateway, mechanism: str) -> None:
-    name, properties = topic_name("classic"), world.client("alice", mechanism)
+@pytest.mark.parametrize("is_diskless", [False, True])
+def test_a_login_passes_and_topics_work(world: SecuredGateway, mechanism: str, is_diskless: bool) -> None:
+    name, properties = topic(world, is_diskless=is_diskless, partitions=2), world.client("alice", mechanism)
     admin = AdminClient(properties)
-    admin.create_topics([NewTopic(name, 2, 1)])[name].result(WAIT_S)
     producer = Producer({**properties, "enable.idempotence": "true"})
     for number in range(100):
         producer.produce(name, key=str(number), value=f"record {number}")
     assert producer.flush(WAIT_S) == 0
-    consumer = Consumer({**properties, "group.id": topic_name("group"), "auto.offset.reset": "earliest"})
-    consumer.subscribe([name])
+    consumer = Consumer({**properties, "group.id": new_name("group")})
+    consumer.subscribe([name], on_assign=from_the_beginning)
     found: set[bytes | None] = set()
 
     def has_all() -> bool:
@@ -60,7 +117,8 @@ def test_a_login_passes_and_classic_topics_work(world: SecuredGateway, mechanism
 def refusal(properties: dict[str, str]) -> KafkaError:
     """Return why a client is not let in."""
     errors: list[KafkaError] = []
-    admin = AdminClient({**properties, "error_cb": errors.append})
+    given: dict[str, Any] = {**properties, "error_cb": errors.append}
+    admin = AdminClient(given)
     with pytest.raises(KafkaException):
         admin.list_topics(timeout=5)
     wait_until(lambda: bool(errors or admin.poll(0.1)) and bool(errors), "the reason")
@@ -72,3 +130,116 @@ def test_a_wrong_password_is_refused_by_the_cluster(world: SecuredGateway, mecha
     error = refusal(world.client("alice", mechanism, sasl_password="wrong"))
     assert error.code() == KafkaError._AUTHENTICATION
     assert "Authentication failed" in error.str()
+
+
+@pytest.mark.parametrize(
+    ("user", "rights", "may_write", "may_read"),
+    [
+        ("reader", (Operation.READ,), False, True),
+        ("writer", (Operation.WRITE,), True, False),
+        ("nobody", (), False, False),
+        ("nobody", (Operation.DESCRIBE,), False, False),
+    ],
+)
+async def test_clients_may_do_what_the_cluster_says(
+    world: SecuredGateway, user: str, rights: tuple[Operation, ...], may_write: bool, may_read: bool
+) -> None:
+    name = topic(world)
+    assert write(world.client("alice"), name, ["first"]) == [None]
+    if rights:
+        world.kafka.allow(user, [Right(ResourceType.TOPIC, name, rights)])
+    async with world.wire(user) as wire:
+        assert await wire.produce(name, b"second") == (0 if may_write else FORBIDDEN)
+        code, records = await wire.fetch(name)
+        assert code == (0 if may_read else FORBIDDEN)
+        assert (b"first" in records) == may_read
+    if may_write:
+        assert write(world.client(user), name, ["third"], enable_idempotence="true") == [None]
+    assert read(world.client("alice"), name, 3 if may_write else 1) == ["first", "second", "third"][: 3 if may_write else 1]
+
+
+def test_a_rule_that_denies_wins(world: SecuredGateway) -> None:
+    name = topic(world)
+    world.kafka.allow("denied", [Right(ResourceType.TOPIC, name, (Operation.ALL,))])
+    world.kafka.allow("denied", [Right(ResourceType.TOPIC, name, (Operation.WRITE,))], AclPermissionType.DENY)
+    [end] = write(world.client("denied"), name, ["refused"])
+    assert end is not None
+    assert end.code() == FORBIDDEN
+    assert write(world.client("alice"), name, ["written"]) == [None]
+    assert read(world.client("denied"), name, 1) == ["written"]
+
+
+def test_rights_that_are_taken_away_end_while_the_client_is_connected(world: SecuredGateway) -> None:
+    name = topic(world)
+    writing, reading = (Right(ResourceType.TOPIC, name, (one,)) for one in (Operation.WRITE, Operation.READ))
+    world.kafka.allow("leaver", [writing, reading])
+    errors: list[KafkaError] = []
+    producer = Producer({**world.client("leaver"), "linger.ms": "0"})
+    consumer = Consumer({**world.client("leaver"), "group.id": new_name("nobody"), "enable.auto.commit": "false"})
+    consumer.assign([TopicPartition(name, 0, 0)])
+    wait_until(lambda: is_written(producer, name, errors), "the first record to be written")
+    wait_until(lambda: is_read(consumer, errors), "the first record to be read")
+    assert errors == []
+    world.kafka.forbid("leaver", [writing])
+    taken_s = time.monotonic()
+    wait_until(lambda: not is_written(producer, name, errors), "a record to be refused")
+    assert time.monotonic() - taken_s < 10
+    assert [one.code() for one in errors] == [FORBIDDEN]
+    errors.clear()
+    world.kafka.forbid("leaver", [reading])
+    taken_s = time.monotonic()
+    others = Producer(world.client("alice"))
+
+    def is_reading_refused() -> bool:
+        others.produce(name, value=b"more")
+        others.flush(WAIT_S)
+        is_read(consumer, errors)
+        return bool(errors)
+
+    wait_until(is_reading_refused, "the reader to be refused")
+    assert time.monotonic() - taken_s < 10
+    assert errors[0].code() == FORBIDDEN
+    consumer.close()
+
+
+def is_written(producer: Producer, name: str, errors: list[KafkaError]) -> bool:
+    """Write one record; note why not."""
+    ends: list[KafkaError | None] = []
+    producer.produce(name, value=b"record", on_delivery=lambda error, _message: ends.append(error))
+    assert producer.flush(WAIT_S) == 0
+    refused = [one for one in ends if one is not None]  # a KafkaError cannot be compared with None
+    errors += refused
+    return not refused
+
+
+def is_read(consumer: Consumer, errors: list[KafkaError]) -> bool:
+    """Read one record, if there is one; note why not."""
+    message = consumer.poll(1.0)
+    if message is not None and message.error() is not None:
+        errors.append(message.error())
+    return message is not None and message.error() is None
+
+
+def test_topics_are_administered_with_the_rights_of_the_client(world: SecuredGateway) -> None:
+    name = topic(world)
+    world.kafka.allow("writer", [Right(ResourceType.TOPIC, name, (Operation.WRITE, Operation.READ))])
+    admin, resource = AdminClient(world.client("writer")), ConfigResource(ConfigResource.Type.TOPIC, name)
+    change = ConfigResource(ConfigResource.Type.TOPIC, name)
+    change.add_incremental_config(ConfigEntry("retention.ms", "60000", incremental_operation=AlterConfigOpType.SET))
+    made = new_name("made")
+    works = {
+        "create": admin.create_topics([NewTopic(made, 1, 1, config={"diskless.enable": "true"})])[made],
+        "delete": admin.delete_topics([name])[name],
+        "grow": admin.create_partitions([NewPartitions(name, 4)])[name],
+        "describe": admin.describe_configs([resource])[resource],
+        "alter": admin.incremental_alter_configs([change])[change],
+    }
+    for what, work in works.items():
+        with pytest.raises(KafkaException) as refused:
+            work.result(WAIT_S)
+        assert refused.value.args[0].code() == FORBIDDEN, what
+    assert set(AdminClient(world.client("alice")).list_topics(timeout=WAIT_S).topics) >= {name}
+    boss = AdminClient(world.client("alice"))
+    assert boss.incremental_alter_configs([change])[change].result(WAIT_S) is None
+    assert boss.describe_configs([resource])[resource].result(WAIT_S)["retention.ms"].value == "60000"
+    boss.delete_topics([name])[name].result(WAIT_S)
