@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -489,6 +491,26 @@ def test_a_store_that_denies_is_not_asked_again() -> None:
         assert found["orders"][0].code == ErrorCode.KAFKA_STORAGE_ERROR
         assert "no permission" in (found["orders"][0].message or "")
         assert world.stats.uploads_repeated == 0
+
+    run(work())
+
+
+def test_records_are_held_once_while_a_store_hangs() -> None:
+    async def work() -> None:
+        world = World(LIMITS)
+        world.fault_of = lambda _call: StoreFault.STALLED
+        client = world.client()
+        tracemalloc.start()
+        try:
+            sent = [client.send(("orders", [(number % 8, batch(size=99_000))]), ("others", [(0, batch())])) for number in range(50)]
+            await asyncio.sleep(0.5)
+            gc.collect()
+            held = tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+        assert world.budget.bytes_held < held < 1.2 * world.budget.bytes_held
+        world.fault_of = lambda _call: StoreFault.NONE
+        assert [[one.code for one in found] for found in await every(sent)] == [[0, 0]] * 50
 
     run(work())
 
