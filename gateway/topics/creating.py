@@ -55,7 +55,10 @@ class Creation:
     async def answer(self, session: Session, request: IncomingRequest) -> bytes:
         """Answer CreateTopics. Raises `UpstreamLost`, `MalformedMessage`."""
         asked = CREATE_TOPICS.read(request)
-        wanted = {str(one.name): self._rule.wanted(str(one.name), {each.name: each.value for each in one.configs}) for one in asked.topics}
+        wanted = {
+            str(one.name): self._rule.wanted(str(one.name), {each.name: each.value for each in one.configs}, request.client_id)
+            for one in asked.topics
+        }
         is_plain = all(not one.is_diskless and not one.error for one in wanted.values())
         if is_plain and not any(each.name == ENABLE for one in asked.topics for each in one.configs):
             return await relayed(session, request, CREATE_TOPICS)
