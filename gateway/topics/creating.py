@@ -131,7 +131,8 @@ class Creation:
     async def _known(self, name: str, topic_id: bytes) -> int | None:
         """The number of partitions that Kafka chose for a topic."""
         found = await self._shadows.known_topics([name], are_new=lambda found: name in found and found[name].topic_id == topic_id)
-        return found[name].partitions if name in found and found[name].topic_id == topic_id else None
+        topic = found.seen.get(name)
+        return topic.partitions if topic is not None and topic.topic_id == topic_id else None
 
     async def _finish(
         self, session: Session, row: Any, topic_id: bytes, partitions: int, settings: Mapping[str, str], deadline_s: float, *, is_new: bool
