@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
@@ -53,6 +53,12 @@ async def open_client(bootstrap_server: str, timeout_s: float, *, object_store: 
         yield client
 
 
+async def ask(bootstrap_server: str, timeout_s: float, question: Callable[[DisklessClient], Awaitable[T]]) -> T:
+    """Return the answer to one question to the service. Raises what `open_client` and the question raise."""
+    async with open_client(bootstrap_server, timeout_s) as client:
+        return await question(client)
+
+
 def milliseconds(seconds: float) -> int:
     """Seconds as the client's whole milliseconds."""
     return max(1, round(seconds * 1000))
@@ -88,20 +94,20 @@ def fail_for(what: str, refusals: Iterable[Refusal]) -> None:
     raise Failed(f"{what}: {first.code.name} ({int(first.code)}): {first.message}{more}", status)
 
 
-async def find_topic(client: DisklessClient, text: str, timeout_s: float) -> TopicDescription:
+async def find_topic(client: DisklessClient, text: str) -> TopicDescription:
     """Find a topic by its name, or by its id as text. Raises `Failed`."""
     from coordinator.client.errors import NotFound
     from coordinator.kafka.names import parse_topic_id
 
     try:
-        return await client.describe_topic(text, timeout_ms=milliseconds(timeout_s))
+        return await client.describe_topic(text)
     except NotFound as by_name:
         try:
             topic_id = parse_topic_id(text)
         except ValueError:
             raise Failed(f"topic {text} does not exist; `diskless topics list` shows those that do", Exit.NOT_FOUND) from by_name
     try:
-        return await client.describe_topic(topic_id, timeout_ms=milliseconds(timeout_s))
+        return await client.describe_topic(topic_id)
     except NotFound as error:
         raise Failed(f"no topic has the name or the id {text}", Exit.NOT_FOUND) from error
 

@@ -74,6 +74,7 @@ STATED: Mapping[str, str] = {
 """Python packages that name a family of licences, none, or are not installed everywhere."""
 
 ALIASES: Mapping[str, str] = {
+    "Apache 2": "Apache-2.0",
     "Apache 2.0": "Apache-2.0",
     "Apache Software License": "Apache-2.0",
     "ISC License (ISCL)": "ISC",

@@ -77,9 +77,6 @@ class ObjectStore(Protocol):
     async def get(self, key: str) -> bytes:
         """Read a whole object."""
 
-    async def get_range(self, key: str, start: int, size_bytes: int) -> bytes:
-        """Read exactly `size_bytes` from `start`; raises `StoreError` when the object ends before."""
-
     async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
         """Read ranges, each a start and a size, with as few requests as is sensible; raises `StoreError` when the object ends before."""
 

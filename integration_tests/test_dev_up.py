@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -24,6 +25,7 @@ from coordinator.client.client import DisklessClient
 from coordinator.client.model import PartitionId
 from coordinator.kafka.timestamps import LATEST
 from integration_tests.honest_client import RECORDS, Topic, commit_request
+from integration_tests.kafka_scripts import write_scripts
 from integration_tests.waiting import wait_until
 
 REPOSITORY = Path(__file__).parent.parent
@@ -78,12 +80,9 @@ def started(data_folder: Path, broker_runtime: BrokerRuntime) -> Iterator[list[U
 
 @pytest.fixture
 def shell(tmp_path: Path) -> dict[str, str]:
-    """An environment in which `diskless` is this repository's."""
-    script = tmp_path / "bin" / "diskless"
-    script.parent.mkdir()
-    script.write_text(f'#!/bin/sh\nPYTHONPATH={REPOSITORY} exec {sys.executable} -m cli.program "$@"\n')
-    script.chmod(0o755)
-    return {**os.environ, "PATH": f"{script.parent}:{os.environ['PATH']}"}
+    """An environment with Kafka's scripts, in which `diskless` is this repository's."""
+    write_scripts(tmp_path / "bin", REPOSITORY)
+    return {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
@@ -109,6 +108,21 @@ def assert_nothing_left(children: dict[int, str], ports: list[int], pid: int) ->
     assert [child for child in children if (cache_folder() / "running" / f"{child}.json").exists()] == []
 
 
+def assert_clients_work(commands: list[str], shell: dict[str, str]) -> None:
+    """One after the other, as printed: the records that were written are read in the group, which has no lag then."""
+    assert len(commands) == 8
+    if shutil.which("kcat") is None:
+        commands = [
+            line.replace("kcat -b", "kafka-console-producer.sh --bootstrap-server").replace("-P -t", "--topic") for line in commands[:-1]
+        ]
+    script = "set -e\n" + "\n".join(commands)
+    shown = subprocess.run(["bash", "-c", script], env=shell, capture_output=True, text=True, check=False, timeout=START_TIMEOUT_S)
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    assert {str(number) for number in range(1, 21)} <= set(shown.stdout.splitlines())
+    lags = re.findall(r"^readers +first +\d+ +\d+ +\d+ +(\d+)", shown.stdout, re.MULTILINE)
+    assert lags == ["0", "0", "0"], shown.stdout
+
+
 def test_the_printed_commands_work_a_killed_node_comes_back_and_down_ends_it_all(
     started: list[Up], data_folder: Path, shell: dict[str, str]
 ) -> None:
@@ -124,8 +138,9 @@ def test_the_printed_commands_work_a_killed_node_comes_back_and_down_ends_it_all
 
     # Every command as it stands, in one shell as a user's, side by side; those about a kill and endless ones apart.
     commands = [line.removeprefix("  $ ") for line in text.splitlines() if line.startswith("  $ ")]
-    harmless = [line for line in commands if "kill -9" not in line and "--watch" not in line]
-    assert len(harmless) == len(commands) - 2
+    of_clients = [line for line in commands if re.search("kafka-[a-z-]+[.]sh|kcat", line)]
+    harmless = [line for line in commands if line not in of_clients and "kill -9" not in line and "--watch" not in line]
+    assert len(harmless) + len(of_clients) == len(commands) - 2
     exports = [line for line in harmless if line.startswith("export ")]
     # Status 4 until the monitor has read for the first time: it says so, and so does the page.
     [status] = [line for line in harmless if "monitor status" in line]
@@ -141,11 +156,16 @@ def test_the_printed_commands_work_a_killed_node_comes_back_and_down_ends_it_all
     assert "FAILED" not in shown.stdout, shown.stdout + shown.stderr
     assert '"number":' in shown.stdout.replace("\\", ""), "records of the demo load, read back from the object store"
 
+    assert_clients_work(of_clients, shell)
+
     second = run("dev", "up", "--folder", str(folder))
     assert second.returncode == 1
     assert f"pid {up.process.pid}" in second.stderr
     assert "diskless dev down --folder" in second.stderr
 
+    gateway = re.search(r"gateway +127\.0\.0\.1:(\d+) +http://127\.0\.0\.1:(\d+) +pid", text)
+    assert gateway is not None
+    ports += [int(gateway[1]), int(gateway[2])]
     page = re.search(r"dashboard +(http://127\.0\.0\.1:(\d+)/) +pid", text)
     assert page is not None
     ports.append(int(page[2]))
@@ -158,7 +178,7 @@ def test_the_printed_commands_work_a_killed_node_comes_back_and_down_ends_it_all
     up.wait_said("node 2 is back")
 
     children = up.children()
-    assert len(children) == 5, f"not Kafka, two nodes, the monitor and its page\n{up.messages.read_text()}"
+    assert len(children) == 6, f"not Kafka, two nodes, the gateway, the monitor and its page\n{up.messages.read_text()}"
     stopped = run("dev", "down", "--folder", str(folder))
     assert stopped.returncode == 0, stopped.stderr
     assert up.process.wait(STOP_TIMEOUT_S) == 0, up.messages.read_text()

@@ -147,7 +147,7 @@ def test_writers_are_stopped_again_when_records_come_while_a_migration_is_taken_
             logs = await client.admin.describe_diskless_logs([PartitionId(topic.topic_id, 0)])
             await client.write({(name, 0): [Record(timestamp_ms=time.time_ns() // 1_000_000, value=b"diskless")]})
             with pytest.raises(Failed, match=r"its writers are stopped as before: .*records were committed from offset 5 to 5 already"):
-                await take_back(client, fence_of(open_kafka, name), topic, logs, 30_000)
+                await take_back(client, fence_of(open_kafka, name), topic, logs)
 
     asyncio.run(write_meanwhile())
     assert acls(open_kafka, name) == KEPT

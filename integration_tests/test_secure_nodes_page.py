@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import shlex
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -16,23 +14,19 @@ from typing import Final
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from cli.dev.kafka.prepare import LOCK_FILE
-from cli.dev.kafka.runtime import java_command
 from cli.dev.ports import PortLease, lease_ports
 from cli.dev.process import ChildProcess, start_child
-from cli.java.jars import resolve
-from cli.java.java import find_java
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import ServiceError
 from coordinator.config.sources import read_file
 from coordinator.security.client_security import PLAIN_TEXT, ClientSecurity
+from integration_tests.kafka_scripts import write_scripts
 from integration_tests.secured_kafka import LOGIN, Right, SecuredKafka, write_properties
 from integration_tests.waiting import WAIT_S, wait_until
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs/secure-nodes.md"
 BLOCK = re.compile(r"^( *)```(bash|properties)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
-TOOLS: Final = {"kafka-acls.sh": "org.apache.kafka.tools.AclCommand", "kafka-configs.sh": "kafka.admin.ConfigCommand"}
 ADMIN: Final = (
     AclOperation.ALTER,
     AclOperation.DESCRIBE,
@@ -50,7 +44,7 @@ class Page:
         self.folder.mkdir()
         self._ports: dict[str, PortLease] = {}
         self._kafka = kafka
-        self._tools(folder / "bin")
+        write_scripts(folder / "bin", ROOT)
         self.environment = {**os.environ, **ONE_BROKER, "PYTHONPATH": str(ROOT), "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
         self._outside = {"/var/lib/diskless": folder / "data", "s3://my-bucket/diskless": f"file://{folder / 'objects'}"}
         parts = PAGE.read_text(encoding="utf-8").split("\n## ")
@@ -61,19 +55,6 @@ class Page:
     @staticmethod
     def _dedent(text: str, count: int) -> str:
         return "".join(line[count:] for line in text.splitlines(keepends=True))
-
-    def _tools(self, folder: Path) -> None:
-        folder.mkdir()
-        jars = [*resolve(LOCK_FILE), *resolve(Path(__file__).with_name("kafka_tools.lock"))]
-        java = java_command(find_java(), jars, ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"))
-        for name, main in TOOLS.items():
-            (folder / name).write_text(f'#!/bin/sh\nexec {shlex.join([*java, main])} "$@"\n', encoding="utf-8")
-        (folder / "diskless").write_text(
-            f'#!/bin/sh\nexec {shlex.join([sys.executable, "-c", "import sys; from cli.program import main; sys.exit(main())"])} "$@"\n',
-            encoding="utf-8",
-        )
-        for file in folder.iterdir():
-            file.chmod(0o755)
 
     def address(self, node: int, port: int) -> str:
         """Where a port of the page's host `node-N` is."""

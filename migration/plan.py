@@ -73,7 +73,7 @@ class MigrationPlan:
                 raise MigrationRefused(f"{self.name}-{index}: {open_text(classic)}; then start again")
 
 
-async def make_plan(client: DisklessClient, topic: KafkaClassicTopic, metadata_topic: str, timeout_ms: int) -> MigrationPlan:
+async def make_plan(client: DisklessClient, topic: KafkaClassicTopic, metadata_topic: str) -> MigrationPlan:
     """Look at the topic in Kafka and at the service.
 
     Raises `ClassicTopicMissing`, `MigrationRefused` as `known_topic`, `ServiceError`, `KafkaException`.
@@ -85,20 +85,20 @@ async def make_plan(client: DisklessClient, topic: KafkaClassicTopic, metadata_t
         facts = await topic.describe()
     except ClassicTopicMissing as error:
         raise ClassicTopicMissing(f"{error}; only topics that Kafka has can be migrated") from error
-    found = await known_topic(client, topic.name, facts.topic_id, timeout_ms)
+    found = await known_topic(client, topic.name, facts.topic_id)
     return MigrationPlan(
         name=topic.name,
         topic=facts,
         classic=await look_at_all(topic, facts),
-        known=await known_logs(client, found, timeout_ms),
+        known=await known_logs(client, found),
         settings={} if found is None else found.settings,
     )
 
 
-async def known_topic(client: DisklessClient, name: str, topic_id: bytes | None, timeout_ms: int) -> TopicDescription | None:
+async def known_topic(client: DisklessClient, name: str, topic_id: bytes | None) -> TopicDescription | None:
     """Return the topic as the service knows it. Raises `MigrationRefused` when it has this name with another id than Kafka's."""
     try:
-        found = await client.describe_topic(name, timeout_ms=timeout_ms)
+        found = await client.describe_topic(name)
     except NotFound:
         return None
     if topic_id is not None and found.topic_id != topic_id:
@@ -109,12 +109,12 @@ async def known_topic(client: DisklessClient, name: str, topic_id: bytes | None,
     return found
 
 
-async def known_logs(client: DisklessClient, topic: TopicDescription | None, timeout_ms: int) -> tuple[DisklessLogState, ...]:
+async def known_logs(client: DisklessClient, topic: TopicDescription | None) -> tuple[DisklessLogState, ...]:
     """Return the states of all partitions that the service knows. Raises `ServiceError`."""
     if topic is None:
         return ()
     partitions = [PartitionId(topic.topic_id, one.partition) for one in topic.partitions]
-    found = await client.admin.describe_diskless_logs(partitions, timeout_ms=timeout_ms)
+    found = await client.admin.describe_diskless_logs(partitions)
     for one in found:
         one.raise_for_error()
     return tuple(found)

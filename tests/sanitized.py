@@ -26,6 +26,7 @@ COPIED = (
     "cli",
     "codegen",
     "coordinator",
+    "gateway",
     "migration",
     "records",
     "simulation",
@@ -42,11 +43,13 @@ TESTS = (
     "tests/records",
     "tests/protocol",
     "tests/core",
+    "tests/gateway/fetch",
+    "tests/gateway/produce",
     "tests/runtime/test_owner_loops.py",
     "tests/sqlite/test_joining.py",
     "tests/fuzz",
 )
-FUZZED = ("request", "commit_file", "entry", "entries")
+FUZZED = ("request", "commit_file", "entry", "entries", "fetch", "fetched_batch", "produce", "produce_batch")
 """Targets whose bytes get to compiled loops."""
 
 

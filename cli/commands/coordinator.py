@@ -182,9 +182,9 @@ def level(bootstrap_server: str, timeout_s: float, output: str) -> None:
 
     Example: `diskless coordinator level --bootstrap-server localhost:9192`
     """
-    from cli.service import run
+    from cli.service import ask, run
 
-    found = run(_level(bootstrap_server, timeout_s))
+    found = run(ask(bootstrap_server, timeout_s, lambda client: client.admin.schema_level()))
     print_rows(_level_rows(found), output, LEVEL_COLUMNS, empty=f"level {found.level} is in force; no node is registered")
 
 
@@ -219,11 +219,11 @@ def raise_level(level: int, gone_nodes: Sequence[int], dry_run: bool, yes: bool,
 async def _raise_level(level: int, gone_nodes: Sequence[int], dry_run: bool, yes: bool, bootstrap_server: str, timeout_s: float) -> None:
     from cli.looks.service import look
     from cli.outcome import Exit, Failed
-    from cli.service import milliseconds, open_client
+    from cli.service import open_client
     from records.levels import LEVEL_LATEST
 
     async with open_client(bootstrap_server, timeout_s) as client:
-        before = await client.admin.schema_level(timeout_ms=milliseconds(timeout_s))
+        before = await client.admin.schema_level()
         if before.level >= level:
             say(f"schema level {before.level} is in force already")
             return
@@ -240,7 +240,7 @@ async def _raise_level(level: int, gone_nodes: Sequence[int], dry_run: bool, yes
             say(f"schema level would be raised from {before.level} to {level} if no node is in the way")
             return
         confirm(f"Raise the schema level from {before.level} to {level} for good?", yes=yes)
-        after = await client.admin.raise_schema_level(level, gone_node_ids=gone_nodes, timeout_ms=milliseconds(timeout_s))
+        after = await client.admin.raise_schema_level(level, gone_node_ids=gone_nodes)
         say(f"schema level {after.level} is in force")
 
 
@@ -251,13 +251,6 @@ def _in_the_way(node_id: int, answering: Collection[int], gone_nodes: Sequence[i
     if node_id in answering:
         return "is in the way: upgrade it, and let it have the level (schema.level.max)"
     return "is in the way and does not answer: start it with a version that has the level, or name it with --gone-node if it is gone"
-
-
-async def _level(bootstrap_server: str, timeout_s: float) -> LevelDescription:
-    from cli.service import milliseconds, open_client
-
-    async with open_client(bootstrap_server, timeout_s) as client:
-        return await client.admin.schema_level(timeout_ms=milliseconds(timeout_s))
 
 
 def _level_rows(found: LevelDescription) -> Sequence[dict[str, object]]:

@@ -13,7 +13,7 @@ from cli.output import say
 
 @click.group()
 def dev() -> None:
-    """Run a whole service on this machine: Kafka, nodes, object store, load."""
+    """Run a whole service on this machine: Kafka, nodes, gateway, object store, load."""
 
 
 @dev.command()
@@ -29,6 +29,7 @@ def dev() -> None:
     help="Keep all data here, to go on with it next time. [default: a temporary folder, deleted at the end]",
 )
 @click.option("--no-demo", is_flag=True, help="Do not produce the demo load.")
+@click.option("--no-gateway", is_flag=True, help="Do not start the gateway, by which Kafka clients use the service.")
 @click.option("--no-monitor", is_flag=True, help="Do not start the monitor, which needs Spark and most of a gigabyte of memory.")
 @click.option("--no-dashboard", is_flag=True, help="Do not serve the monitor's page.")
 @click.option(
@@ -45,14 +46,15 @@ def up(
     partitions: int | None,
     folder: Path | None,
     no_demo: bool,
+    no_gateway: bool,
     no_monitor: bool,
     no_dashboard: bool,
     restart_after_s: float,
 ) -> None:
-    """Start a real Kafka and coordinator nodes, and stay until Ctrl-C.
+    """Start a real Kafka, coordinator nodes and a gateway, and stay until Ctrl-C.
 
-    Everything listens on 127.0.0.1 only: Kafka on 9092, nodes on 9192, 9194, ..., their HTTP one higher; other ports where
-    these are taken. Only Python is needed; the first start on a machine fetches Kafka. A node or broker that dies is reported
+    Everything listens on 127.0.0.1 only: Kafka on 9092, nodes on 9192, 9194, ..., their HTTP one higher, the gateway on 9292; other ports
+    where these are taken. Only Python is needed; the first start on a machine fetches Kafka. A node or broker that dies is reported
     and started again. Ctrl-C stops everything in some seconds, each node after it gave its work back, and leaves nothing running.
 
     Examples: `diskless dev up`, `diskless dev up --nodes 3 --folder ./service --no-demo`
@@ -65,6 +67,7 @@ def up(
             partitions=partitions,
             folder=folder,
             demo=not no_demo,
+            gateway=not no_gateway,
             monitor=not no_monitor,
             dashboard=not no_dashboard,
             restart_after_s=restart_after_s,

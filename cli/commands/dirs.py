@@ -64,10 +64,10 @@ def list_(by_replica: bool, coordinator_ids: Sequence[int], bootstrap_server: st
 async def _look(bootstrap_server: str, coordinator_ids: Sequence[int], timeout_s: float) -> list[DirsView]:
     from cli.looks.dirs import look_at_dirs
     from cli.looks.service import check_coordinators
-    from cli.service import milliseconds, open_client
+    from cli.service import open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
-        await check_coordinators(client, coordinator_ids, milliseconds(timeout_s))
+        await check_coordinators(client, coordinator_ids, timeout_s)
         return await look_at_dirs(client, timeout_s)
 
 
@@ -97,14 +97,14 @@ async def _move(
 ) -> None:
     from cli.looks.dirs import ask_dirs, begin_moves
     from cli.outcome import Exit, Failed
-    from cli.service import milliseconds, open_client
+    from cli.service import open_client
     from coordinator.client.routing.connection import ConnectionLost, RequestTimedOut
     from coordinator.operations.log_dirs import WantedPlace
     from coordinator.protocol.wire import MalformedMessage
 
     end_s = time.monotonic() + timeout_s
     async with open_client(bootstrap_server, timeout_s) as client:
-        nodes = await client.admin.nodes(timeout_ms=milliseconds(timeout_s))
+        nodes = await client.admin.nodes()
         node = next((one for one in nodes if one.node_id == node_id), None)
         if node is None:
             known = ", ".join(str(one.node_id) for one in nodes)

@@ -242,7 +242,7 @@ async def _report(bootstrap_server: str, store: ObjectStore, wal: str, snapshots
     from cli.outcome import Failed
     from cli.output import RowStream
     from cli.restore.report import MISSING, FoundObject, OutOfOrder, compare
-    from cli.service import milliseconds, open_client
+    from cli.service import open_client
     from coordinator.core.file_state import FileState
     from coordinator.kafka.errors import ErrorCode
 
@@ -268,12 +268,12 @@ async def _report(bootstrap_server: str, store: ObjectStore, wal: str, snapshots
                 if await store.head(key) is not None:
                     return False
                 # Retention may have deleted its last batch, and the node the object, since the file was listed.
-                (now,) = await client.admin.describe_files([key], timeout_ms=milliseconds(timeout_s))
+                (now,) = await client.admin.describe_files([key])
                 return now.has_live_batches or now.error not in (ErrorCode.NONE, ErrorCode.RESOURCE_NOT_FOUND)
 
-            _say_restore(await client.admin.restore(timeout_ms=milliseconds(timeout_s)))
+            _say_restore(await client.admin.restore())
             # In every state: an owner that only remembers the key of a file has lost nothing.
-            files = client.admin.list_files(states=tuple(FileState), timeout_ms=milliseconds(timeout_s))
+            files = client.admin.list_files(states=tuple(FileState))
             try:
                 async for one in compare(files, objects(), is_wanted=is_wanted, is_lost=is_lost):
                     if one.finding == MISSING:
@@ -346,10 +346,10 @@ def finish(bootstrap_server: str, timeout_s: float, output: str) -> None:
 
 
 async def _finish(bootstrap_server: str, timeout_s: float) -> RestoreDescription:
-    from cli.service import milliseconds, open_client
+    from cli.service import open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
-        restored = await client.admin.restore(timeout_ms=milliseconds(timeout_s))
+        restored = await client.admin.restore()
         if not restored.is_restored or restored.is_finished:
             return restored
-        return await client.admin.finish_restore(restored.restore_id, timeout_ms=milliseconds(timeout_s))
+        return await client.admin.finish_restore(restored.restore_id)

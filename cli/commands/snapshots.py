@@ -70,11 +70,11 @@ def take(coordinator_ids: Sequence[int], bootstrap_server: str, timeout_s: float
 
 async def _take(coordinator_ids: Sequence[int], bootstrap_server: str, timeout_s: float) -> list[TakenSnapshot]:
     from cli.looks.service import check_coordinators
-    from cli.service import milliseconds, open_client
+    from cli.service import open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
-        await check_coordinators(client, coordinator_ids, milliseconds(timeout_s))
-        return await client.admin.take_snapshots(coordinator_ids, timeout_ms=milliseconds(timeout_s))
+        await check_coordinators(client, coordinator_ids, timeout_s)
+        return await client.admin.take_snapshots(coordinator_ids)
 
 
 def _taken_row(one: TakenSnapshot) -> Row:
@@ -215,10 +215,10 @@ async def look(bootstrap_server: str, timeout_s: float, coordinator_ids: Sequenc
     """Ask every node of its snapshots. Raises `Failed`, also when one of these coordinators does not exist, and `Unavailable`."""
     from cli.looks.service import check_coordinators
     from cli.looks.snapshots import look_at_snapshots
-    from cli.service import milliseconds, open_client
+    from cli.service import open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
-        await check_coordinators(client, coordinator_ids, milliseconds(timeout_s))
+        await check_coordinators(client, coordinator_ids, timeout_s)
         return await look_at_snapshots(client, timeout_s)
 
 

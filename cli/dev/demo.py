@@ -19,6 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from cli.kafka.cluster import KafkaPlace
+from cli.kafka.shadows import ShadowTopics
+from cli.outcome import Failed
 from coordinator.adapters.objectstore import open_store
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import InvalidRequest, NotFound, SequenceRejected, ServiceError
@@ -26,6 +29,7 @@ from coordinator.client.records.ulid import RANDOM_BYTES, new_key
 from coordinator.client.records.wal_commit import commit_batch
 from coordinator.client.records.wal_file import WalFileBuilder, wal_batches
 from coordinator.client.records.wal_manifest import TopicPartition
+from coordinator.kafka.topic_configs import message_rules
 from coordinator.object_store import ObjectStore, StoreError
 from coordinator.protocol.messages import CommitBatch
 from records.compression import Compression
@@ -38,6 +42,9 @@ RECORDS_PER_PARTITION: Final = 5
 PRODUCERS: Final = 3
 SAY_FAILURE_EVERY_S: Final = 10.0
 STOP_TIMEOUT_S: Final = 10.0
+SHADOW_TIMEOUT_S: Final = 10.0
+RULES: Final = message_rules({})
+"""Those of the topics, which have no settings of their own."""
 COMMIT_TIMEOUT_MS: Final = 30_000
 
 
@@ -69,6 +76,8 @@ class DemoLoad:
 
     addresses: list[str]
     objects: Path
+    kafka: str
+    """`bootstrap.servers` of Kafka, which gets the shadows of the topics."""
     say: Callable[[str], None]
     files: int = 0
     _thread: threading.Thread | None = None
@@ -121,8 +130,8 @@ class DemoLoad:
         async with DisklessClient(self.addresses, client_id="demo-load") as client:
             while not self._topic_ids:
                 try:
-                    self._topic_ids = {name: await _topic_id(client, name, count) for name, count in TOPICS.items()}
-                except ServiceError as error:
+                    self._topic_ids = {name: await self._topic_id(client, name, count) for name, count in TOPICS.items()}
+                except (Failed, ServiceError) as error:
                     await self._fail(error)
             while True:
                 start_s = time.monotonic()
@@ -166,7 +175,7 @@ class DemoLoad:
                     builder.add(TopicPartition(topic, partition), _record(topic, now_ms + number), producer)
         data, manifest = builder.build(created_ms=now_ms)
         packed = wal_batches(manifest, parse_headers(data, verify=False))
-        batches = tuple(commit_batch(one, self._topic_ids[one.topic]) for one in packed)
+        batches = tuple(commit_batch(one, self._topic_ids[one.topic], RULES) for one in packed)
         return _File(key=new_key(now_ms, os.urandom(RANDOM_BYTES)), data=data, batches=batches, created_ms=now_ms)
 
     def _producers_of(self, partition: int) -> list[_Producer]:
@@ -174,12 +183,13 @@ class DemoLoad:
             self._producers[partition] = [_Producer(random.getrandbits(62)) for _ in range(PRODUCERS)]
         return self._producers[partition]
 
-
-async def _topic_id(client: DisklessClient, name: str, partitions: int) -> bytes:
-    try:
-        return (await client.describe_topic(name)).topic_id
-    except NotFound:
-        return (await client.admin.create_topic(name, partitions)).topic_id
+    async def _topic_id(self, client: DisklessClient, name: str, partitions: int) -> bytes:
+        try:
+            return (await client.describe_topic(name)).topic_id
+        except NotFound:
+            place = KafkaPlace(bootstrap_servers=self.kafka, topic=name, properties={}, settings=None)
+            topic_id = await asyncio.to_thread(lambda: ShadowTopics(place, SHADOW_TIMEOUT_S).create(name, partitions))
+            return (await client.admin.create_topic(name, partitions, topic_id=topic_id)).topic_id
 
 
 def _record(topic: str, timestamp_ms: int) -> Record:

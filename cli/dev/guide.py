@@ -10,15 +10,24 @@ from pathlib import Path
 
 from cli.dev.dashboard import DevDashboard
 from cli.dev.demo import ORDERS
+from cli.dev.dev_gateway import DevGateway
 from cli.dev.local_service import LocalService
 from cli.dev.monitor import DevMonitor
 
 COMMAND_MARK = "  $ "
+MINE = "first"
 SQL = "SELECT object_key, batch_count, live_batches FROM file ORDER BY object_key DESC LIMIT 5"
 
 
 def guide(
-    service: LocalService, monitor: DevMonitor | None, dashboard: DevDashboard | None, *, demo: bool, temporary: bool, took_s: float
+    service: LocalService,
+    gateway: DevGateway | None,
+    monitor: DevMonitor | None,
+    dashboard: DevDashboard | None,
+    *,
+    demo: bool,
+    temporary: bool,
+    took_s: float,
 ) -> str:
     """Write the whole text."""
     folder = f"{service.folder}" + (" (temporary: deleted at the end)" if temporary else "")
@@ -32,6 +41,8 @@ def guide(
         lines.append(
             f"  node {process.node_id}         {process.address}   {process.http}   pid {process.process.pid}   log {process.log_file}"
         )
+    if gateway is not None:
+        lines.append(f"  gateway        {gateway.address}   {gateway.http}   pid {gateway.pid}   log {gateway.log_file}")
     if monitor is not None:
         lines.append(f"  monitor        {monitor.metrics}   pid {monitor.pid}   log {monitor.log_file}")
     if dashboard is not None:
@@ -39,6 +50,10 @@ def guide(
     lines += [f"  object store   file://{service.objects}", f"  data folder    {folder}", "", "Try in another terminal:", ""]
     for comment, command in commands(service, monitor, demo=demo):
         lines += [f"  # {comment}", f"{COMMAND_MARK}{command}"]
+    if gateway is not None:
+        lines += ["", "Use Kafka's own tools, kcat or any Kafka client, in this order:", ""]
+        for comment, command in client_commands(gateway, demo=demo):
+            lines += [f"  # {comment}", f"{COMMAND_MARK}{command}"]
     victim = service.processes[-1]
     assert victim.process is not None
     if service.nodes > 1:
@@ -74,6 +89,27 @@ def commands(service: LocalService, monitor: DevMonitor | None, *, demo: bool) -
     if monitor is not None:
         listed.append(("what Spark makes of the log, audit included", f"diskless monitor status --dir {shlex.quote(str(monitor.folder))}"))
     listed.append(("what is wrong, if anything", "diskless doctor"))
+    return listed
+
+
+def client_commands(gateway: DevGateway, *, demo: bool) -> list[tuple[str, str]]:
+    """Commands of Kafka's own distribution and of kcat, each with its purpose; each needs those before it."""
+    server = f"--bootstrap-server {gateway.address}"
+    read = f"--topic {MINE} --group readers --from-beginning --max-messages 20 --timeout-ms 10000"
+    listed = [
+        ("a diskless topic", f"kafka-topics.sh {server} --create --topic {MINE} --partitions 3 --config diskless.enable=true"),
+        ("write records", f"seq 10 | kcat -b {gateway.address} -P -t {MINE}"),
+        ("and with Kafka's own tool", f"seq 11 20 | kafka-console-producer.sh {server} --topic {MINE}"),
+        (
+            "read them in a group",
+            f"kafka-console-consumer.sh {server} {read}",
+        ),
+        ("how far the group is", f"kafka-consumer-groups.sh {server} --describe --group readers"),
+        ("keep records for a day", f"kafka-configs.sh {server} --alter --topic {MINE} --add-config retention.ms=86400000"),
+        ("delete it", f"kafka-topics.sh {server} --delete --topic {MINE}"),
+    ]
+    if demo:
+        listed.append(("the demo load", f"kcat -b {gateway.address} -C -t {ORDERS} -o beginning -c 3"))
     return listed
 
 

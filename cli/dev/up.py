@@ -23,6 +23,7 @@ from types import FrameType
 from cli.dev.coordinator import CoordinatorFailedError
 from cli.dev.dashboard import DevDashboard
 from cli.dev.demo import DemoLoad
+from cli.dev.dev_gateway import DevGateway
 from cli.dev.guide import guide
 from cli.dev.kafka import KafkaStartError
 from cli.dev.kafka.prepare import RuntimeUnavailableError
@@ -38,6 +39,7 @@ from cli.outcome import Exit, Failed
 from coordinator.printable import indented
 
 FACTS_FILE = "dev.json"
+GATEWAY_FOLDER = "gateway"
 MONITOR_FOLDER = "monitor"
 DASHBOARD_FOLDER = "dashboard"
 DEFAULT_PARTITIONS = 8
@@ -63,6 +65,7 @@ class UpOptions:
     partitions: int | None
     folder: Path | None
     demo: bool
+    gateway: bool
     monitor: bool
     dashboard: bool
     restart_after_s: float
@@ -119,6 +122,10 @@ def run_up(options: UpOptions) -> None:
             )
             stack.callback(service.stop)
             service.start()
+            gateway = DevGateway(service, folder / GATEWAY_FOLDER, say) if options.gateway else None
+            if gateway is not None:
+                stack.callback(gateway.stop)
+                gateway = gateway if gateway.start() else None
             monitor = DevMonitor(service.kafka.bootstrap, folder / MONITOR_FOLDER, say) if options.monitor else None
             if monitor is not None:
                 stack.callback(monitor.stop)
@@ -127,17 +134,20 @@ def run_up(options: UpOptions) -> None:
             if page is not None:
                 stack.callback(page.stop)
                 page.start()
-            demo = DemoLoad(service.addresses, service.objects, say=say) if options.demo else None
+            demo = DemoLoad(service.addresses, service.objects, kafka=service.kafka.bootstrap, say=say) if options.demo else None
             if demo is not None:
                 stack.callback(demo.stop)
                 demo.start()
             page = page if page is None or page.wait_ready() else None
             took_s = time.monotonic() - start_s
-            print(guide(service, monitor, page, demo=demo is not None, temporary=options.folder is None, took_s=took_s), flush=True)
+            text = guide(service, gateway, monitor, page, demo=demo is not None, temporary=options.folder is None, took_s=took_s)
+            print(text, flush=True)
             while not signals.is_asked:
                 service.look()
                 if demo is not None:
                     demo.look()
+                if gateway is not None:
+                    gateway.look()
                 if monitor is not None:
                     monitor.look()
                 if page is not None:

@@ -276,18 +276,18 @@ def node_rows(views: Sequence[NodeView]) -> list[Row]:
     return rows
 
 
-async def check_coordinators(client: DisklessClient, wanted: Sequence[int], timeout_ms: int) -> None:
+async def check_coordinators(client: DisklessClient, wanted: Sequence[int], timeout_s: float) -> None:
     """Raise `Failed` when no node knows one of the coordinators that a command names.
 
     Asking for its leader would go on until the time is over, and of what nodes tell nothing would be left: both look like another trouble.
     """
     if not wanted:
         return
-    known = {one.coordinator_id for one in (await client.admin.describe_coordinators(timeout_ms=timeout_ms)).coordinators}
+    known = {one.coordinator_id for one in (await client.admin.describe_coordinators()).coordinators}
     if known.issuperset(wanted):
         return
     # One node may not have seen yet that the metadata topic has grown: a coordinator exists as soon as any node knows it.
-    for view in await look(client, timeout_ms / 1000):
+    for view in await look(client, timeout_s):
         known.update(one.coordinator_id for one in view.coordinators)
     unknown = sorted(set(wanted) - known)
     # Nodes that have just started know of no coordinator yet: then the command goes on and finds out for itself.

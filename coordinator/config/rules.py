@@ -6,7 +6,7 @@ right values, so that an operator sees everything at once and no slip twice. War
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from coordinator.config.problems import Problem
@@ -130,52 +130,41 @@ def problem_of(settings: ProcessSettings[Any], key: str, limit: str, remedy: str
     )
 
 
-def _at_least(settings: Settings, key: str, least: int, because: str, other: str) -> Iterator[Problem]:
-    if getattr(settings, key.replace(".", "_")) < least:
-        yield problem_of(settings, key, f"must be at least {least} ({because})", f"raise {key} to {least} or lower {other}")
+_AT_LEAST: Mapping[str, Sequence[Mapping[str, int]]] = {
+    "commit.results.retention.ms": [{"file.commit.max.age.ms": 1}],
+    "deleted.topic.retention.ms": [
+        {"file.commit.max.age.ms": 2, "clock.skew.max.ms": 1},
+        # A repeated commit is answered share by share, and shares are distinguished by the placement of topics.
+        {"commit.results.retention.ms": 1, "clock.skew.max.ms": 1},
+    ],
+    # Once a fence is forgotten only the age limit, by a clock that may be off, keeps a commit of its file out.
+    "file.fence.retention.ms": [{"file.commit.max.age.ms": 2, "clock.skew.max.ms": 1}],
+    "leader.load.timeout.ms": [
+        # A claim may wait for its acknowledgement as long as any entry, and a member must not leave the group before.
+        {"leader.term.timeout.ms": 1},
+        # The group gives a dead member's partitions away after its session: who has left is to stay away until then.
+        {"session.timeout.ms": 1},
+    ],
+    "producer.id.expiration.ms": [{"file.commit.max.age.ms": 1}],
+}
+"""Settings that must be at least sums of others, each with its factor."""
 
 
-@_rule("commit.results.retention.ms", "file.commit.max.age.ms")
-def _results_outlive_retries(settings: Settings) -> Iterator[Problem]:
-    age = settings.file_commit_max_age_ms
-    yield from _at_least(settings, "commit.results.retention.ms", age, "file.commit.max.age.ms", "file.commit.max.age.ms")
+def _at_least(key: str, others: Mapping[str, int]) -> Callable[[Settings], Iterable[Problem]]:
+    def check(settings: Settings) -> Iterator[Problem]:
+        least = sum(factor * getattr(settings, other.replace(".", "_")) for other, factor in others.items())
+        if getattr(settings, key.replace(".", "_")) < least:
+            because = " + ".join(other if factor == 1 else f"{factor} x {other}" for other, factor in others.items())
+            yield problem_of(
+                settings, key, f"must be at least {least} ({because})", f"raise {key} to {least} or lower {next(iter(others))}"
+            )
+
+    return check
 
 
-@_rule("deleted.topic.retention.ms", "file.commit.max.age.ms", "clock.skew.max.ms")
-def _memory_outlives_late_commits(settings: Settings) -> Iterator[Problem]:
-    least = 2 * settings.file_commit_max_age_ms + settings.clock_skew_max_ms
-    because = "2 x file.commit.max.age.ms + clock.skew.max.ms"
-    yield from _at_least(settings, "deleted.topic.retention.ms", least, because, "file.commit.max.age.ms")
-
-
-@_rule("file.fence.retention.ms", "file.commit.max.age.ms", "clock.skew.max.ms")
-def _fences_outlive_late_commits(settings: Settings) -> Iterator[Problem]:
-    """Once a fence is forgotten only the age limit, by a clock that may be off, keeps a commit of its file out."""
-    least = 2 * settings.file_commit_max_age_ms + settings.clock_skew_max_ms
-    because = "2 x file.commit.max.age.ms + clock.skew.max.ms"
-    yield from _at_least(settings, "file.fence.retention.ms", least, because, "file.commit.max.age.ms")
-
-
-@_rule("deleted.topic.retention.ms", "commit.results.retention.ms", "clock.skew.max.ms")
-def _placement_outlives_results(settings: Settings) -> Iterator[Problem]:
-    """A repeated commit is answered share by share, and shares are distinguished by the placement of topics."""
-    least = settings.commit_results_retention_ms + settings.clock_skew_max_ms
-    because = "commit.results.retention.ms + clock.skew.max.ms"
-    yield from _at_least(settings, "deleted.topic.retention.ms", least, because, "commit.results.retention.ms")
-
-
-@_rule("leader.load.timeout.ms", "leader.term.timeout.ms")
-def _loading_outlives_a_claim(settings: Settings) -> Iterator[Problem]:
-    """A claim may wait for its acknowledgement as long as any entry, and a member must not leave the group before."""
-    least = settings.leader_term_timeout_ms
-    yield from _at_least(settings, "leader.load.timeout.ms", least, "leader.term.timeout.ms", "leader.term.timeout.ms")
-
-
-@_rule("leader.load.timeout.ms", "session.timeout.ms")
-def _loading_outlives_a_session(settings: Settings) -> Iterator[Problem]:
-    """The group gives a dead member's partitions away after its session: who has left is to stay away until then."""
-    least = settings.session_timeout_ms
-    yield from _at_least(settings, "leader.load.timeout.ms", least, "session.timeout.ms", "session.timeout.ms")
+for _key, _sums in _AT_LEAST.items():
+    for _others in _sums:
+        _rule(_key, *_others)(_at_least(_key, _others))
 
 
 @_rule("file.commit.max.age.ms", "clock.skew.max.ms")
@@ -188,12 +177,6 @@ def _age_exceeds_skew(settings: Settings) -> Iterator[Problem]:
             f"must be above {settings.clock_skew_max_ms} (clock.skew.max.ms)",
             "raise file.commit.max.age.ms, or lower clock.skew.max.ms",
         )
-
-
-@_rule("producer.id.expiration.ms", "file.commit.max.age.ms")
-def _producers_outlive_retries(settings: Settings) -> Iterator[Problem]:
-    age = settings.file_commit_max_age_ms
-    yield from _at_least(settings, "producer.id.expiration.ms", age, "file.commit.max.age.ms", "file.commit.max.age.ms")
 
 
 @_rule("diskless.metadata.topic.replication.factor", "diskless.metadata.topic.min.insync.replicas")

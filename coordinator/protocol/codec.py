@@ -24,6 +24,8 @@ from coordinator.protocol.codec_fields import FIXED, Codec, Read, Source, Write,
 from coordinator.protocol.wire import MalformedMessage, UnencodableMessage, read_tagged_fields, varint
 
 ELEMENTS_MAX: Final = 1_000_000
+_NULL: Final = b"\xff"
+_PRESENT: Final = b"\x01"
 
 
 class Message(Protocol):
@@ -139,15 +141,31 @@ def _field_codec(entity: type[Message], item: Field[object]) -> Codec:
     array, inner, nullable = shape(item)
     if is_dataclass(inner):
         if not array:
-            if nullable:
-                raise TypeError(f"{where}: structures that can be null are not known")
-            return entity_codec(cast(type[Message], inner))
+            one = entity_codec(cast(type[Message], inner))
+            return _nullable_codec(where, one) if nullable else one
         return array_codec(where, entity_codec(cast(type[Message], inner)), entity.__flexible__, nullable)
     kind = str(item.metadata["kafka_type"])
     if array and kind in FIXED and kind != "uuid":
         return fixed_array_codec(where, FIXED[kind], entity.__flexible__, nullable)
     one = single_codec(where, kind, inner, entity.__flexible__, nullable and not array)
     return array_codec(where, one, entity.__flexible__, nullable) if array else one
+
+
+def _nullable_codec(where: str, one: Codec) -> Codec:
+    """The codec of a structure that may be null: a byte before it is below 0 then, and 1 else."""
+
+    def read(source: Source, position: int) -> tuple[object, int]:
+        if position >= source.end:
+            raise MalformedMessage(f"{where}: the bytes end before it")
+        is_null = source.data[position] >= 0x80
+        return (None, position + 1) if is_null else one.read(source, position + 1)
+
+    def write(out: bytearray, value: object) -> None:
+        out += _NULL if value is None else _PRESENT
+        if value is not None:
+            one.write(out, value)
+
+    return Codec(read, write, 1)
 
 
 # --- fields of fixed size, read and written together ---

@@ -138,7 +138,8 @@ class Commits:
 
     async def _commit(self, file: CutFile, coordinators: list[int]) -> None:
         """Commit shares until each has an outcome."""
-        rows = np.flatnonzero(np.isin(file.load.coordinators, coordinators))
+        is_whole = len(coordinators) == len(file.owner_ids)
+        rows = np.arange(len(file.load.rows)) if is_whole else np.flatnonzero(np.isin(file.load.coordinators, coordinators))
         pause_s = _PAUSE_S
         while True:
             outcome = await self._attempt(file, rows)
@@ -170,6 +171,11 @@ class Commits:
 
     def _take(self, file: CutFile, rows: Int64s, outcome: CommitOutcome) -> Int64s:
         """Settle what has an outcome; return the batches to commit again."""
+        if outcome.is_ok:
+            file.accepted += len(rows)
+            self._settle(file, rows, outcome)
+            self._decide(file, set(file.load.coordinators[rows].tolist()))
+            return rows[:0]
         codes = outcome.error_codes.astype(np.int64)
         coordinators = file.load.coordinators[rows]
         is_undecided = np.isin(codes, _UNDECIDED)

@@ -62,8 +62,8 @@ class Load(NamedTuple):
         """Yield the requests with the indexes of their batches, ascending."""
         order = np.argsort(self.of_part, kind="stable")
         numbers = self.of_part[order]
-        starts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
-        for first, stop in pairwise([*starts, len(order)]):
+        starts = (np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist()
+        for first, stop in pairwise([0, *starts, len(order)]):
             yield self.pendings[numbers[first]], order[first:stop]
 
 

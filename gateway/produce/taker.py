@@ -39,7 +39,7 @@ from gateway.produce.request import Int64s, Pending, ProduceRequest
 from gateway.produce.rules import RulesOfTopics, span_ms
 from gateway.produce.stats import ProduceStats
 from gateway.produce.uploads import upload
-from gateway.produce.wire_loops import TOPIC_IDS_FROM
+from gateway.produce.wire_loops import APPEND_TIME, BASE_OFFSET, CODE, LOG_START, RESULT_WIDTH, TOPIC_IDS_FROM
 
 LOG = logging.getLogger("gateway.produce")
 
@@ -66,7 +66,7 @@ class Client(CommitsFiles, Fences, Protocol):
 
 
 class CommittedFile(NamedTuple):
-    """A file of which a coordinator has accepted batches: `rows` (dtype BATCH) of those, with their base offsets."""
+    """A file of which a coordinator has accepted batches, duplicates aside: `rows` (dtype BATCH) of those, with their base offsets."""
 
     object_key: str
     rows: np.typing.NDArray[np.void]
@@ -361,28 +361,33 @@ class ProduceTaker:
         refusal = PartitionRefusal(ErrorCode.KAFKA_STORAGE_ERROR, f"the object store did not take the file: {complaint}")
         for pending, batches in file.load.by_request():
             places = file.load.places[batches]
-            results = np.full((len(places), 4), -1, np.int64)
-            results[:, 0] = refusal.code
+            results = np.full((len(places), RESULT_WIDTH), -1, np.int64)
+            results[:, CODE] = refusal.code
             pending.settle(places, results, dict.fromkeys(places.tolist(), refusal))
         self._look_idle()
 
     def _settle(self, file: CutFile, rows: Int64s, outcome: CommitOutcome) -> None:
         """Batches of a file have an outcome: give it to their requests."""
-        codes = outcome.error_codes.astype(np.int64)
-        columns = [codes, outcome.base_offsets, outcome.append_times_ms, outcome.log_start_offsets]
-        results = np.stack([column.astype(np.int64) for column in columns], axis=1)
-        accepted = codes == ErrorCode.NONE
-        refusals: dict[int, PartitionRefusal] = {}
-        for row in np.flatnonzero(~accepted).tolist():
-            refusals[row] = _passed_on(int(codes[row]), outcome.messages.get(row, ""))
-            results[row] = int(refusals[row].code), -1, -1, -1
-        self._stats.batches += int(accepted.sum())
-        self._stats.duplicates += int(outcome.duplicates.sum())
         load = file.load if len(rows) == len(file.load.rows) else file.load.only(rows)
-        self._stats.size_bytes += int(load.rows["size"][accepted].sum(dtype=np.int64))
-        if accepted.any():
+        results = np.empty((len(rows), RESULT_WIDTH), np.int64)
+        results[:, CODE] = outcome.error_codes
+        results[:, BASE_OFFSET] = outcome.base_offsets
+        results[:, APPEND_TIME] = outcome.append_times_ms
+        results[:, LOG_START] = outcome.log_start_offsets
+        refusals: dict[int, PartitionRefusal] = {}
+        if not outcome.is_ok:
+            for row in np.flatnonzero(outcome.error_codes).tolist():
+                refusals[row] = _passed_on(int(outcome.error_codes[row]), outcome.messages.get(row, ""))
+                results[row] = int(refusals[row].code), -1, -1, -1
+        # The log has a duplicate where it was first accepted, not here.
+        is_new = (outcome.error_codes == ErrorCode.NONE) & ~outcome.duplicates
+        accepted = load.rows[is_new]
+        self._stats.batches += len(accepted)
+        self._stats.duplicates += int(outcome.duplicates.sum())
+        self._stats.size_bytes += int(accepted["size"].sum(dtype=np.int64))
+        if len(accepted):
             # Readers first: what they find is theirs before the producer knows.
-            self._hooks.committed(CommittedFile(file.key, load.rows[accepted], results[accepted, 1]))
+            self._hooks.committed(CommittedFile(file.key, accepted, outcome.base_offsets[is_new]))
         for pending, batches in load.by_request():
             places = load.places[batches]
             mine = {int(load.places[row]): refusals[row] for row in batches.tolist() if row in refusals} if refusals else {}

@@ -87,16 +87,16 @@ class FakeObjectStore:
             raise ObjectMissing(f"{self.location}{key}: not found")
         return found.data
 
-    async def get_range(self, key: str, start: int, size_bytes: int) -> bytes:
-        if start < 0 or size_bytes < 1:
-            raise ValueError(f"range [{start}, {start + size_bytes}): start must not be negative and size positive")
-        data = await self.get(key)
-        if start + size_bytes > len(data):
-            raise StoreError(f"{self.location}{key}: bytes [{start}, {start + size_bytes}) are asked for, there are {len(data)}")
-        return data[start : start + size_bytes]
-
     async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
-        return [await self.get_range(key, start, size_bytes) for start, size_bytes in ranges]
+        found = []
+        for start, size_bytes in ranges:
+            if start < 0 or size_bytes < 1:
+                raise ValueError(f"range [{start}, {start + size_bytes}): start must not be negative and size positive")
+            data = await self.get(key)
+            if start + size_bytes > len(data):
+                raise StoreError(f"{self.location}{key}: bytes [{start}, {start + size_bytes}) are asked for, there are {len(data)}")
+            found.append(data[start : start + size_bytes])
+        return found
 
     async def get_up_to(self, key: str, start: int, size_bytes: int) -> bytes:
         if start < 0 or size_bytes < 1:

@@ -40,6 +40,7 @@ from tests.fuzz.connection_target import CONNECTION_TARGET
 from tests.fuzz.engine import Target
 from tests.fuzz.fetch_targets import FETCH_TARGETS
 from tests.fuzz.login_targets import LOGIN_TARGETS
+from tests.fuzz.produce_targets import PRODUCE_TARGETS
 from tests.records import plain_files
 from tests.snapshot.files import HEAD, SMALL
 
@@ -357,6 +358,7 @@ TARGETS: Final = {
         Target(name="record_lines", run=_record_lines, declared=(InputError, UnicodeDecodeError), seeds=_record_lines_seeds),
         *LOGIN_TARGETS,
         *FETCH_TARGETS,
+        *PRODUCE_TARGETS,
         CONNECTION_TARGET,
     )
 }

@@ -96,9 +96,6 @@ class FailingStore:
     async def get(self, key: str) -> bytes:
         return await self._store.get(key)
 
-    async def get_range(self, key: str, start: int, size_bytes: int) -> bytes:
-        return await self._store.get_range(key, start, size_bytes)
-
     async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
         return await self._store.get_ranges(key, ranges)
 

@@ -7,12 +7,15 @@ import io
 import tracemalloc
 import typing
 import uuid
+from datetime import timedelta
 from functools import cache
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from kio.schema.errors import ErrorCode as KioError
 from kio.serial import entity_reader, entity_writer
+from kio.static.primitive import i32
 
 from coordinator.operations.table import APIS
 from coordinator.protocol import messages
@@ -122,6 +125,24 @@ def test_every_proper_prefix_is_refused(name: str) -> None:
             decode(message_type, raw[:length])
     with pytest.raises(MalformedMessage, match="follow the end"):
         decode(message_type, raw + b"\0")
+
+
+@pytest.mark.parametrize("is_null", [True, False])
+def test_a_structure_that_may_be_null_has_kios_bytes(is_null: bool) -> None:
+    import kio.schema.share_group_heartbeat.v1.response as heartbeat
+
+    moved = heartbeat.TopicPartitions(topic_id=uuid.UUID(int=5), partitions=(i32(1), i32(2)))
+    message = heartbeat.ShareGroupHeartbeatResponse(
+        throttle_time=timedelta(0),  # type: ignore[arg-type]
+        error_code=KioError.none,
+        member_epoch=i32(3),
+        heartbeat_interval=timedelta(seconds=5),  # type: ignore[arg-type]
+        assignment=None if is_null else heartbeat.Assignment(topic_partitions=(moved,)),
+    )
+    out = io.BytesIO()
+    entity_writer(heartbeat.ShareGroupHeartbeatResponse)(out, message)
+    assert encode(message) == out.getvalue()
+    assert decode(heartbeat.ShareGroupHeartbeatResponse, out.getvalue()) == message
 
 
 def test_unknown_tagged_fields_are_skipped_and_known_ones_checked() -> None:

@@ -87,23 +87,21 @@ def find(
 
 async def _find(reading: Reading, bootstrap_server: str) -> tuple[str, Sequence[BatchLocation], int]:
     """The topic's name, the batches, and the first offset that is wanted of them."""
-    from cli.service import find_topic, milliseconds, open_client, partition_ids
+    from cli.service import find_topic, open_client, partition_ids
     from coordinator.client.model import FetchFrom
 
-    timeout_ms = milliseconds(reading.timeout_s)
     async with open_client(bootstrap_server, reading.timeout_s) as client:
-        topic = await find_topic(client, reading.topic, reading.timeout_s)
+        topic = await find_topic(client, reading.topic)
         [target] = partition_ids(topic, [reading.partition])
         offset = reading.offset
         if offset is None:
-            [start] = await client.list_offsets([(target, -4)], timeout_ms=timeout_ms)
+            [start] = await client.list_offsets([(target, -4)])
             start.raise_for_error()
             offset = start.offset
         [found] = await client.find_batches(
             [FetchFrom(target, offset, reading.max_bytes)],
             fetch_bytes_max=reading.max_bytes,
             batches_per_partition_max=reading.max_batches,
-            timeout_ms=timeout_ms,
         )
     found.raise_for_error()
     say(f"{topic.name}-{reading.partition}: log start {found.log_start_offset}, high watermark {found.high_watermark}")

@@ -182,7 +182,7 @@ def commit(
 
 async def _commit(wanted: Committing, wal: WalFile, store: ObjectStore, bootstrap_server: str) -> None:
     from cli.objects import store_errors
-    from cli.service import milliseconds, open_client
+    from cli.service import open_client
     from cli.upload import choose_key
     from coordinator.client.records.wal_commit import commit_batches
     from coordinator.client.records.wal_objects import upload
@@ -193,14 +193,13 @@ async def _commit(wanted: Committing, wal: WalFile, store: ObjectStore, bootstra
         batches, _ = commit_batches(str(wal.path), wal.batches, topics, _now_ms())
         record = choose_key(wal.path, now_ms=_now_ms(), prefix=wanted.prefix, renew=wanted.new_key)
         with store_errors():
-            await client.check_store(store, timeout_ms=milliseconds(wanted.timeout_s))
+            await client.check_store(store)
             uploaded = await upload(store, record.object_key, wal.path, wal.size_bytes)
         say(f"{store.location}: {record.object_key} {'uploaded' if uploaded else 'is there already'}")
         outcome = await client.commit_file(
             record.object_key,
             wal.size_bytes,
             batches,
-            timeout_ms=milliseconds(wanted.timeout_s),
         )
     rows = _result_rows(wal, outcome)
     print_rows(rows, wanted.output, COMMIT_COLUMNS if not outcome.is_ok else COMMIT_COLUMNS[:-2])
@@ -216,7 +215,7 @@ async def _topics(client: DisklessClient, wanted: Committing, wal: WalFile) -> d
     unused = sorted(set(wanted.topic_map) - set(names))
     if unused:
         raise Failed(f"--topic-map {unused[0]}=..: the manifest has no topic of that name; it has {', '.join(names)}", Exit.USAGE)
-    return {name: await find_topic(client, wanted.topic_map.get(name, name), wanted.timeout_s) for name in names}
+    return {name: await find_topic(client, wanted.topic_map.get(name, name)) for name in names}
 
 
 def _result_rows(wal: WalFile, outcome: CommitOutcome) -> list[Row]:
@@ -312,16 +311,13 @@ class Listing:
 
 async def _list(wanted: Listing, bootstrap_server: str) -> Sequence[ListedFile]:
     from cli.looks.service import check_coordinators
-    from cli.service import milliseconds, open_client
+    from cli.service import open_client
 
-    timeout_ms = milliseconds(wanted.timeout_s)
     # A page has the files that were looked at: few of them may be in the states that are wanted.
     page_size = PAGE_SIZE if wanted.states else min(wanted.max_files, PAGE_SIZE)
     async with open_client(bootstrap_server, wanted.timeout_s) as client:
-        await check_coordinators(client, wanted.coordinators, timeout_ms)
-        listing = client.admin.list_files(
-            wanted.coordinators, states=wanted.states, after_key=wanted.after, page_size=page_size, timeout_ms=timeout_ms
-        )
+        await check_coordinators(client, wanted.coordinators, wanted.timeout_s)
+        listing = client.admin.list_files(wanted.coordinators, states=wanted.states, after_key=wanted.after, page_size=page_size)
         found: list[ListedFile] = []
         async for file in listing:
             found.append(file)
@@ -353,12 +349,12 @@ async def _describe(keys: Sequence[str], bootstrap_server: str, timeout_s: float
     import asyncio
 
     from cli.looks.file_life import described_rows
-    from cli.service import fail_for, milliseconds, open_client
+    from cli.service import fail_for, open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
         described, found = await asyncio.gather(
-            client.admin.describe_files(keys, timeout_ms=milliseconds(timeout_s)),
-            client.admin.find_files(keys, timeout_ms=milliseconds(timeout_s)),
+            client.admin.describe_files(keys),
+            client.admin.find_files(keys),
         )
     rows: list[Row] = []
     for one in described:

@@ -33,21 +33,14 @@ def plan(bootstrap_server: str, timeout_s: float, output: str) -> None:
 
     Example: `diskless gateways plan --bootstrap-server localhost:9192 -o json`
     """
-    from cli.service import run
+    from cli.service import ask, run
 
-    described = run(_plan(bootstrap_server, timeout_s))
+    described = run(ask(bootstrap_server, timeout_s, lambda client: client.admin.describe_gateways()))
     print_rows(plan_rows(described), output, COLUMNS)
     say(
         f"{described.gateways_per_rack} of each coordinator in each rack, planned by node {described.node_id} from brokers that Kafka"
         f" named {described.brokers_age_ms / 1000:.1f} s ago"
     )
-
-
-async def _plan(bootstrap_server: str, timeout_s: float) -> GatewayDescription:
-    from cli.service import milliseconds, open_client
-
-    async with open_client(bootstrap_server, timeout_s) as client:
-        return await client.admin.describe_gateways(timeout_ms=milliseconds(timeout_s))
 
 
 def plan_rows(described: GatewayDescription) -> list[Row]:

@@ -74,19 +74,19 @@ def list_(topic: Sequence[str], partitions: Sequence[int], time: int, bootstrap_
 
 
 async def _list(wanted: Sequence[str], partitions: Sequence[int], time: int, bootstrap_server: str, timeout_s: float, output: str) -> None:
-    from cli.service import fail_for, find_topic, milliseconds, open_client, partition_ids
+    from cli.service import fail_for, find_topic, open_client, partition_ids
 
     partitions = list(dict.fromkeys(partitions))
     async with open_client(bootstrap_server, timeout_s) as client:
         if wanted:
-            named = [await find_topic(client, text, timeout_s) for text in dict.fromkeys(wanted)]
+            named = [await find_topic(client, text) for text in dict.fromkeys(wanted)]
             found = list({topic.topic_id: topic for topic in named}.values())  # one may be named by its name and by its id
             asked = [one for topic in found for one in partition_ids(topic, partitions)]
         else:
-            found = list(await client.describe_topics(timeout_ms=milliseconds(timeout_s)))
+            found = list(await client.describe_topics())
             asked = _those_there(found, partitions)
         names = {topic.topic_id: topic.name for topic in found}
-        answers = await client.list_offsets([(one, time) for one in asked], timeout_ms=milliseconds(timeout_s))
+        answers = await client.list_offsets([(one, time) for one in asked])
     rows: list[Row] = [
         {
             "topic": names[one.topic_id],

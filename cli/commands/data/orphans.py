@@ -42,12 +42,12 @@ def scan(dry_run: bool, force: bool, bootstrap_server: str, timeout_s: float, ou
     Examples: `diskless orphans scan --dry-run --bootstrap-server localhost:9192 -o jsonl`,
     `diskless orphans scan --timeout 3600 --bootstrap-server localhost:9192`
     """
-    from cli.service import run
+    from cli.service import ask, run
 
     if dry_run and force:
         raise Failed("--dry-run changes nothing, so there is nothing to force; leave one of the two out", Exit.USAGE)
     if dry_run:
-        run(_find(bootstrap_server, timeout_s, output))
+        run(ask(bootstrap_server, timeout_s, lambda client: _print_found(client, output)))
         return
     state, is_finished = run(_scan(bootstrap_server, timeout_s, force))
     print_fields(_fields(state), output)
@@ -66,36 +66,22 @@ def status(bootstrap_server: str, timeout_s: float, output: str) -> None:
 
     Example: `diskless orphans status --bootstrap-server localhost:9192 -o json`
     """
-    from cli.service import run
+    from cli.service import ask, run
 
-    print_fields(_fields(run(_state(bootstrap_server, timeout_s))), output)
-
-
-async def _state(bootstrap_server: str, timeout_s: float) -> OrphanScanState:
-    from cli.service import milliseconds, open_client
-
-    async with open_client(bootstrap_server, timeout_s) as client:
-        return await client.admin.orphan_scan(timeout_ms=milliseconds(timeout_s))
+    print_fields(_fields(run(ask(bootstrap_server, timeout_s, lambda client: client.admin.orphan_scan()))), output)
 
 
 async def _scan(bootstrap_server: str, timeout_s: float, force: bool) -> tuple[OrphanScanState, bool]:
     """Begin a scan and return its state at its end, or when time is over, and whether it has finished."""
-    from cli.service import milliseconds, open_client
-
-    async with open_client(bootstrap_server, timeout_s) as client:
-        until_s = asyncio.get_running_loop().time() + timeout_s
-        state = begun = await client.admin.begin_orphan_scan(is_forced=force, timeout_ms=milliseconds(timeout_s))
-        while state.is_running and (left_s := until_s - asyncio.get_running_loop().time()) > 0:
-            await asyncio.sleep(min(POLL_S, left_s))
-            state = await client.admin.orphan_scan(timeout_ms=milliseconds(timeout_s))
-        return state, not state.is_running and not state.last_error and state.finished_ms != begun.finished_ms
-
-
-async def _find(bootstrap_server: str, timeout_s: float, output: str) -> None:
     from cli.service import open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
-        await _print_found(client, output)
+        until_s = asyncio.get_running_loop().time() + timeout_s
+        state = begun = await client.admin.begin_orphan_scan(is_forced=force)
+        while state.is_running and (left_s := until_s - asyncio.get_running_loop().time()) > 0:
+            await asyncio.sleep(min(POLL_S, left_s))
+            state = await client.admin.orphan_scan()
+        return state, not state.is_running and not state.last_error and state.finished_ms != begun.finished_ms
 
 
 async def _print_found(client: DisklessClient, output: str) -> None:

@@ -49,12 +49,12 @@ async def _delete(
     topic: str, partition: int, offset: int, dry_run: bool, yes: bool, bootstrap_server: str, timeout_s: float, output: str
 ) -> None:
     from cli.outcome import Exit, Failed
-    from cli.service import find_topic, milliseconds, open_client, partition_ids
+    from cli.service import find_topic, open_client, partition_ids
 
     async with open_client(bootstrap_server, timeout_s) as client:
-        found = await find_topic(client, topic, timeout_s)
+        found = await find_topic(client, topic)
         [target] = partition_ids(found, [partition])
-        bounds = await client.list_offsets([(target, -4), (target, -1), (target, -2)], timeout_ms=milliseconds(timeout_s))
+        bounds = await client.list_offsets([(target, -4), (target, -1), (target, -2)])
         for bound in bounds:
             bound.raise_for_error()
         start, end, earliest = (bound.offset for bound in bounds)
@@ -69,6 +69,6 @@ async def _delete(
             return
         if gone:
             confirm("Delete them for good?", yes=yes)
-        [answer] = await client.admin.delete_records([(target, wanted)], timeout_ms=milliseconds(timeout_s))
+        [answer] = await client.admin.delete_records([(target, wanted)])
         answer.raise_for_error()
     print_fields({"topic": found.name, "partition": partition, "low_watermark": answer.low_watermark}, output)

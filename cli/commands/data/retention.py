@@ -54,15 +54,14 @@ def enforce(topic: Sequence[str], dry_run: bool, bootstrap_server: str, timeout_
 async def _enforce(
     wanted: Sequence[str], dry_run: bool, bootstrap_server: str, timeout_s: float
 ) -> tuple[list[EnforcedRetention], Mapping[bytes, str]]:
-    from cli.service import find_topic, milliseconds, open_client
+    from cli.service import find_topic, open_client
 
-    timeout_ms = milliseconds(timeout_s)
     async with open_client(bootstrap_server, timeout_s) as client:
-        topics = [await find_topic(client, text, timeout_s) for text in wanted]
+        topics = [await find_topic(client, text) for text in wanted]
         topic_ids = [one.topic_id for one in topics]
         coordinator_ids = sorted({each.coordinator_id for one in topics for each in one.partitions})
-        enforced = await client.admin.enforce_retention(coordinator_ids, topic_ids=topic_ids, is_dry_run=dry_run, timeout_ms=timeout_ms)
-        return enforced, {one.topic_id: one.name for one in await client.admin.list_topics(timeout_ms=timeout_ms)}
+        enforced = await client.admin.enforce_retention(coordinator_ids, topic_ids=topic_ids, is_dry_run=dry_run)
+        return enforced, {one.topic_id: one.name for one in await client.admin.list_topics()}
 
 
 def _rows(enforced: EnforcedRetention, names: Mapping[bytes, str]) -> list[Row]:

@@ -128,7 +128,7 @@ def _made_shadow(
     for fault in faults:
         if fault is not None:
             raise Failed(fault, Exit.USAGE)
-    listed = next((one for one in run(_list(bootstrap_server, timeout_s)) if one.name == name), None)
+    listed = next((one for one in run(_describe((), bootstrap_server, timeout_s)) if one.name == name), None)
     if listed is None:
         return shadows.create(name, partitions)
     there = shadows.find(name)
@@ -172,12 +172,12 @@ async def _create(
 
     async with open_client(bootstrap_server, timeout_s) as client:
         try:
-            await _place(client, name, partitions, topic_id, timeout_s, settings, classic_pending=classic_pending)
+            await _place(client, name, partitions, topic_id, settings, classic_pending=classic_pending)
         except AlreadyExists:
             if not if_not_exists:
                 raise
             say(f"topic {name} exists already")
-        return await find_topic(client, name, timeout_s)
+        return await find_topic(client, name)
 
 
 async def _place(
@@ -185,17 +185,13 @@ async def _place(
     name: str,
     partitions: int,
     topic_id: bytes,
-    timeout_s: float,
     settings: Mapping[str, str] | None = None,
     *,
     classic_pending: bool = False,
 ) -> None:
     """Create or grow a topic, and print the service's note on its placement."""
-    from cli.service import milliseconds
 
-    placed = await client.admin.create_topic(
-        name, partitions, topic_id=topic_id, settings=settings, classic_pending=classic_pending, timeout_ms=milliseconds(timeout_s)
-    )
+    placed = await client.admin.create_topic(name, partitions, topic_id=topic_id, settings=settings, classic_pending=classic_pending)
     if placed.note:
         say(f"topic {name}: {placed.note}")
 
@@ -253,17 +249,17 @@ async def _alter(
 ) -> TopicDescription:
     import asyncio
 
-    from cli.service import find_topic, milliseconds, open_client
+    from cli.service import find_topic, open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
-        found = await find_topic(client, topic, timeout_s)
+        found = await find_topic(client, topic)
         if changes:
-            await client.admin.alter_topic(found.name, changes, timeout_ms=milliseconds(timeout_s))
+            await client.admin.alter_topic(found.name, changes)
         if partitions is not None:
             if shadows is not None:  # first, so that no gateway shows partitions that Kafka does not have
                 await asyncio.to_thread(shadows.grow, found.name, found.topic_id, partitions)
-            await _place(client, found.name, partitions, found.topic_id, timeout_s)
-        return await find_topic(client, found.name, timeout_s)
+            await _place(client, found.name, partitions, found.topic_id)
+        return await find_topic(client, found.name)
 
 
 @topics.command()
@@ -303,10 +299,10 @@ async def _delete(
 ) -> None:
     import asyncio
 
-    from cli.service import find_topic, milliseconds, open_client
+    from cli.service import find_topic, open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
-        found = [await find_topic(client, text, timeout_s) for text in wanted]
+        found = [await find_topic(client, text) for text in wanted]
         for topic in found:
             records = sum(max(0, p.high_watermark - p.log_start_offset) for p in topic.partitions)
             verb = "would be deleted" if dry_run else "will be deleted"
@@ -315,7 +311,7 @@ async def _delete(
             return
         confirm("Delete for good?", yes=yes)
         for topic in found:
-            await client.admin.delete_topic(topic.topic_id, timeout_ms=milliseconds(timeout_s))
+            await client.admin.delete_topic(topic.topic_id)
             say(f"topic {topic.name} is deleted")
             if shadows is not None:
                 was_there = await asyncio.to_thread(shadows.delete, topic.name, topic.topic_id)
@@ -331,19 +327,12 @@ def list_(bootstrap_server: str, timeout_s: float, output: str) -> None:
 
     Example: `diskless topics list --bootstrap-server localhost:9192 -o json`
     """
-    from cli.service import run
+    from cli.service import ask, run
     from coordinator.kafka.names import topic_id_text
 
-    listed = run(_list(bootstrap_server, timeout_s))
-    rows = [{"topic": one.name, "topic_id": topic_id_text(one.topic_id), "partitions": len(one.partitions)} for one in listed]
+    listed = run(ask(bootstrap_server, timeout_s, lambda client: client.admin.list_topics()))
+    rows = [{"topic": one.name, "topic_id": topic_id_text(one.topic_id), "partitions": one.num_partitions} for one in listed]
     print_rows(rows, output, ("topic", "topic_id", "partitions"), empty="there are no topics")
-
-
-async def _list(bootstrap_server: str, timeout_s: float) -> Sequence[TopicDescription]:
-    from cli.service import milliseconds, open_client
-
-    async with open_client(bootstrap_server, timeout_s) as client:
-        return await client.describe_topics(timeout_ms=milliseconds(timeout_s))
 
 
 @topics.command()
@@ -367,12 +356,12 @@ def describe(topic: Sequence[str], bootstrap_server: str, timeout_s: float, outp
 
 
 async def _describe(wanted: Sequence[str], bootstrap_server: str, timeout_s: float) -> Sequence[TopicDescription]:
-    from cli.service import find_topic, milliseconds, open_client
+    from cli.service import find_topic, open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
         if not wanted:
-            return await client.describe_topics(timeout_ms=milliseconds(timeout_s))
-        return [await find_topic(client, text, timeout_s) for text in wanted]
+            return await client.describe_topics()
+        return [await find_topic(client, text) for text in wanted]
 
 
 def _partition_rows(topic: TopicDescription) -> list[dict[str, object]]:

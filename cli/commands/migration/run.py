@@ -118,13 +118,12 @@ async def _start(
     output: str,
 ) -> None:
     from cli.migration.plan import plan_rows, readers_text, summary
-    from cli.service import milliseconds
     from migration.driver import MigrationDriver
     from migration.plan import check_writers, make_plan, settings_of
 
     keep = readers == EVERYBODY
     async with open_both(name, place, bootstrap_server, timeout_s, is_confirmed=is_confirmed, keep_readers=keep) as (client, topic):
-        plan = await make_plan(client, topic, place.topic, milliseconds(timeout_s))
+        plan = await make_plan(client, topic, place.topic)
         plan.check()
         await check_writers(topic, plan, still_s, is_confirmed=is_confirmed)
         told = None if is_confirmed else readers_text(name, await topic.fence.acls(), readers)
@@ -142,7 +141,6 @@ async def _start(
                 topic_id=plan.topic.topic_id,
                 settings=None if plan.known else settings_of(plan),
                 classic_pending=True,
-                timeout_ms=milliseconds(timeout_s),
             )
         driver = MigrationDriver(client.admin, still_s=still_s, drain_timeout_s=drain_timeout_s)
         rows = await _migrate_all(driver, topic, plan)
@@ -246,23 +244,21 @@ async def _abort(
     name: str, place: KafkaPlace, bootstrap_server: str, timeout_s: float, is_confirmed: bool, dry_run: bool, yes: bool, output: str
 ) -> None:
     from cli.outcome import Exit, Failed
-    from cli.service import milliseconds
     from migration.plan import known_logs, known_topic
 
-    timeout_ms = milliseconds(timeout_s)
     async with open_both(name, place, bootstrap_server, timeout_s, is_confirmed=is_confirmed) as (client, topic):
-        known = await known_topic(client, name, None, timeout_ms)
+        known = await known_topic(client, name, None)
         if known is None:
             raise Failed(f"no migration of topic {name} was begun: the service does not know it", Exit.NOT_FOUND)
-        logs = await known_logs(client, known, timeout_ms)
+        logs = await known_logs(client, known)
         _check_empty(name, logs)
         to_reset = [index for index, log in enumerate(logs) if log.state == "initialised"]
         say(f"topic {name}: writers may write again, and {len(to_reset)} of {len(logs)} partitions lose the start of their diskless log")
         if not dry_run:
             confirm("Has every `start` of this topic ended, and is the migration to be aborted?", yes=yes)
-            logs = await known_logs(client, known, timeout_ms)
+            logs = await known_logs(client, known)
             _check_empty(name, logs)
-            await take_back(client, topic.fence, known, logs, timeout_ms)
+            await take_back(client, topic.fence, known, logs)
     rows = [
         {
             "partition": index,
@@ -279,9 +275,7 @@ async def _abort(
         say(f"topic {name} is classic; `diskless migration start` may begin again")
 
 
-async def take_back(
-    client: DisklessClient, fence: WriterFence, topic: TopicDescription, logs: Sequence[DisklessLogState], timeout_ms: int
-) -> None:
+async def take_back(client: DisklessClient, fence: WriterFence, topic: TopicDescription, logs: Sequence[DisklessLogState]) -> None:
     """Let the writers of a topic write, and make all its partitions pending, which were empty when their `logs` were read.
 
     Pending ones are reset too: a step that a driver has under way for one of them has a lower epoch, and is fenced then. When a partition
@@ -295,8 +289,8 @@ async def take_back(
     try:
         for index, log in enumerate(logs):
             epoch = max(0, log.leader_epoch) + EPOCHS_AHEAD
-            await client.admin.reset_diskless_log(topic.topic_id, index, leader_epoch=epoch, timeout_ms=timeout_ms)
-        _check_pending(topic.name, await known_logs(client, topic, timeout_ms))
+            await client.admin.reset_diskless_log(topic.topic_id, index, leader_epoch=epoch)
+        _check_pending(topic.name, await known_logs(client, topic))
     except (ServiceError, Failed) as error:
         await fence.close()
         raise Failed(f"topic {topic.name} is not taken back, and its writers are stopped as before: {error}") from error

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from coordinator.client.client import DisklessClient
     from coordinator.client.model import PartitionId
 
-    Step = Callable[[DisklessClient, PartitionId, DisklessLogState, str], Awaitable[DisklessLogState | None]]
-    """Takes the client, the partition, its state and its name; returns its state afterwards, None for a dry run."""
+    Step = Callable[[DisklessClient, PartitionId, DisklessLogState, str], Awaitable[bool]]
+    """Takes the client, the partition, its state and its name; returns whether the step was taken: a dry run takes none."""
 
 STATE_COLUMNS = ("topic", "partition", "state", "start_offset", "prefix_start", "suffix_start", "high_watermark", "leader_epoch")
 STATES = ("pending", "initialised", "born")
@@ -47,17 +47,16 @@ def state(topic: Sequence[str], wanted: Sequence[str], bootstrap_server: str, ti
 
 
 async def _states(wanted: Sequence[str], bootstrap_server: str, timeout_s: float) -> list[tuple[Row, DisklessLogState]]:
-    from cli.service import find_topic, milliseconds, open_client
+    from cli.service import find_topic, open_client
     from coordinator.client.model import PartitionId
 
-    timeout_ms = milliseconds(timeout_s)
     async with open_client(bootstrap_server, timeout_s) as client:
         if wanted:
-            topics = [await find_topic(client, text, timeout_s) for text in wanted]
+            topics = [await find_topic(client, text) for text in wanted]
         else:
-            topics = await client.describe_topics(timeout_ms=timeout_ms)
+            topics = await client.describe_topics()
         named = [(one.name, PartitionId(one.topic_id, each.partition)) for one in topics for each in one.partitions]
-        states = await client.admin.describe_diskless_logs([partition for _, partition in named], timeout_ms=timeout_ms)
+        states = await client.admin.describe_diskless_logs([partition for _, partition in named])
     return [(_row(name, partition.partition, one), one) for (name, partition), one in zip(named, states, strict=True)]
 
 
@@ -65,16 +64,20 @@ def _row(topic: str, partition: int, state: DisklessLogState) -> Row:
     return {"topic": topic, "partition": partition, **{name: getattr(state, name) for name in STATE_COLUMNS[2:]}}
 
 
-async def _with_partition(topic: str, partition: int, bootstrap_server: str, timeout_s: float, step: Step) -> Row | None:
-    """Take a step with one partition; returns where it stands afterwards. Raises Failed and `ServiceError`."""
-    from cli.service import find_topic, milliseconds, open_client, partition_ids
+def _take(step: Step, topic: str, partition: int, bootstrap_server: str, timeout_s: float, output: str) -> None:
+    """Take a step with one partition, and print where it stands afterwards. Raises `Failed`."""
+    from cli.service import ask, find_topic, partition_ids, run
 
-    async with open_client(bootstrap_server, timeout_s) as client:
-        found = await find_topic(client, topic, timeout_s)
+    async def take(client: DisklessClient) -> Row | None:
+        found = await find_topic(client, topic)
         [target] = partition_ids(found, [partition])
-        before = await client.admin.describe_diskless_log(*target, timeout_ms=milliseconds(timeout_s))
-        after = await step(client, target, before, f"{found.name}-{partition}")
-    return None if after is None else _row(found.name, partition, after)
+        if not await step(client, target, await client.admin.describe_diskless_log(*target), f"{found.name}-{partition}"):
+            return None
+        return _row(found.name, partition, await client.admin.describe_diskless_log(*target))
+
+    row = run(ask(bootstrap_server, timeout_s, take))
+    if row is not None:
+        print_fields(row, output)
 
 
 def _refuse(message: str) -> NoReturn:
@@ -122,9 +125,8 @@ def init(
     Examples: `diskless migration init orders 0 --start-offset 1000 --prefix-start 0 --dry-run --bootstrap-server localhost:9192`,
     `diskless migration init orders 0 --start-offset 1000 --prefix-start 0 --leader-epoch 7 --yes --bootstrap-server localhost:9192`
     """
-    from cli.service import milliseconds, run
 
-    async def begin(client: DisklessClient, target: PartitionId, before: DisklessLogState, name: str) -> DisklessLogState | None:
+    async def begin(client: DisklessClient, target: PartitionId, before: DisklessLogState, name: str) -> bool:
         if before.state == "initialised" and before.start_offset == start_offset:
             say(f"{name} begins at offset {start_offset} already")
         elif before.state != "pending":
@@ -134,17 +136,14 @@ def init(
         epoch = max(0, before.leader_epoch) if leader_epoch is None else leader_epoch
         say(f"{name} {'would begin' if dry_run else 'begins'} at offset {start_offset}, in leader epoch {epoch}; no producer is remembered")
         if dry_run:
-            return None
+            return False
         confirm("Is the classic partition written to by nobody, and does its log end there?", yes=yes)
         await client.admin.init_diskless_log(
-            *target, start_offset=start_offset, prefix_start=prefix_start, leader_epoch=epoch, producers=(), timeout_ms=timeout_ms
+            *target, start_offset=start_offset, prefix_start=prefix_start, leader_epoch=epoch, producers=()
         )
-        return await client.admin.describe_diskless_log(*target, timeout_ms=timeout_ms)
+        return True
 
-    timeout_ms = milliseconds(timeout_s)
-    row = run(_with_partition(topic, partition, bootstrap_server, timeout_s, begin))
-    if row is not None:
-        print_fields(row, output)
+    _take(begin, topic, partition, bootstrap_server, timeout_s, output)
 
 
 @click.command()
@@ -167,9 +166,8 @@ def reset(
     Examples: `diskless migration reset orders 0 --dry-run --bootstrap-server localhost:9192`,
     `diskless migration reset orders 0 --leader-epoch 8 --yes --bootstrap-server localhost:9192`
     """
-    from cli.service import milliseconds, run
 
-    async def unset(client: DisklessClient, target: PartitionId, before: DisklessLogState, name: str) -> DisklessLogState | None:
+    async def unset(client: DisklessClient, target: PartitionId, before: DisklessLogState, name: str) -> bool:
         if before.state == "born":
             _refuse(f"{name} was born diskless: there is nothing to reset")
         if before.high_watermark > before.start_offset:
@@ -177,15 +175,12 @@ def reset(
         epoch = before.leader_epoch + 1 if leader_epoch is None else leader_epoch
         say(f"{name} {'would be' if dry_run else 'will be'} pending again, in leader epoch {epoch}")
         if dry_run:
-            return None
+            return False
         confirm("Unset its start offset?", yes=yes)
-        await client.admin.reset_diskless_log(*target, leader_epoch=epoch, timeout_ms=timeout_ms)
-        return await client.admin.describe_diskless_log(*target, timeout_ms=timeout_ms)
+        await client.admin.reset_diskless_log(*target, leader_epoch=epoch)
+        return True
 
-    timeout_ms = milliseconds(timeout_s)
-    row = run(_with_partition(topic, partition, bootstrap_server, timeout_s, unset))
-    if row is not None:
-        print_fields(row, output)
+    _take(unset, topic, partition, bootstrap_server, timeout_s, output)
 
 
 @click.command()
@@ -217,25 +212,19 @@ def repair(
     Examples: `diskless migration repair orders 0 --start-offset 990 --dry-run --bootstrap-server localhost:9192`,
     `diskless migration repair orders 0 --start-offset 990 --yes --bootstrap-server localhost:9192`
     """
-    from cli.service import milliseconds, run
 
-    async def lower(client: DisklessClient, target: PartitionId, before: DisklessLogState, name: str) -> DisklessLogState | None:
+    async def lower(client: DisklessClient, target: PartitionId, before: DisklessLogState, name: str) -> bool:
         epoch = max(0, before.leader_epoch) if leader_epoch is None else leader_epoch
-        planned = await client.admin.repair_diskless_log(
-            *target, start_offset=start_offset, leader_epoch=epoch, dry_run=True, timeout_ms=timeout_ms
-        )
+        planned = await client.admin.repair_diskless_log(*target, start_offset=start_offset, leader_epoch=epoch, dry_run=True)
         will = "would begin" if dry_run else "will begin"
         say(
             f"{name} {will} at offset {planned.start_offset} instead of {planned.previous_start_offset};"
             f" {planned.lost_offsets} offsets before {planned.suffix_start}, where the diskless records begin, have no record"
         )
         if dry_run:
-            return None
+            return False
         confirm("Lower its start offset for good?", yes=yes)
-        await client.admin.repair_diskless_log(*target, start_offset=start_offset, leader_epoch=epoch, dry_run=False, timeout_ms=timeout_ms)
-        return await client.admin.describe_diskless_log(*target, timeout_ms=timeout_ms)
+        await client.admin.repair_diskless_log(*target, start_offset=start_offset, leader_epoch=epoch, dry_run=False)
+        return True
 
-    timeout_ms = milliseconds(timeout_s)
-    row = run(_with_partition(topic, partition, bootstrap_server, timeout_s, lower))
-    if row is not None:
-        print_fields(row, output)
+    _take(lower, topic, partition, bootstrap_server, timeout_s, output)

@@ -65,7 +65,6 @@ async def _verify(name: str, place: KafkaPlace, bootstrap_server: str, store: Ob
     from confluent_kafka import KafkaException
 
     from cli.outcome import Exit, Failed
-    from cli.service import milliseconds
     from coordinator.client.errors import ServiceError
     from coordinator.object_store import StoreError
     from coordinator.printable import plain
@@ -77,8 +76,8 @@ async def _verify(name: str, place: KafkaPlace, bootstrap_server: str, store: Ob
 
     async with open_both(name, place, bootstrap_server, timeout_s, is_confirmed=True, store=store) as (client, topic):
         facts = await topic.describe()
-        known = await known_topic(client, name, facts.topic_id, milliseconds(timeout_s))
-        logs = await known_logs(client, known, milliseconds(timeout_s))
+        known = await known_topic(client, name, facts.topic_id)
+        logs = await known_logs(client, known)
         if left := unmigrated(logs, facts.partitions):
             raise Failed(f"topic {name} is not migrated: {left}; `diskless migration start` migrates it", Exit.NOT_FOUND)
         records = KafkaClassicRecords(

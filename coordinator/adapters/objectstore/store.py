@@ -78,10 +78,6 @@ class ObstoreStore:
                 answer = await obstore.get_async(self._raw, self._base + key)
                 return bytes(await answer.buffer_async())
 
-    async def get_range(self, key: str, start: int, size_bytes: int) -> bytes:
-        [found] = await self.get_ranges(key, [(start, size_bytes)])
-        return found
-
     async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
         for start, size_bytes in ranges:
             _check_range(key, start, size_bytes)

@@ -1,63 +1,24 @@
-"""Descriptions of the service: topics, coordinators and nodes, from this node's replicas (may be stale)."""
+"""Descriptions of the service as parts of answers: topics, coordinators and nodes, from this node's replicas (may be stale)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 from coordinator.core.directory.directory import Deletion, Placement
 from coordinator.core.directory.topic_settings import settings_of
 from coordinator.core.leadership.states import State
+from coordinator.protocol.messages import (
+    DescribeCoordinatorsCoordinator,
+    DescribeTopicsConfig,
+    DescribeTopicsPartitionResult,
+    DescribeTopicsTopicResult,
+)
 from coordinator.runtime.directories.reporting import log_dirs
-from coordinator.runtime.loading.progress import LoadStatus
 from coordinator.runtime.node.node import Node
 from coordinator.runtime.replica.replica import Replica
-from coordinator.runtime.routing.cluster_view import KnownLeader
 from records.model import NodeRegistered
 
 NO_DIRECTORY = bytes(16)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalPartition:
-    partition: int
-    coordinator_id: int
-    leader_id: int
-    log_start: int
-    high_watermark: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalTopic:
-    topic_id: bytes
-    name: str
-    partitions: list[LocalPartition]
-    settings: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalCoordinator:
-    """A coordinator as this node sees it; `digest` is that of the state at `digest_offset`, the last one written.
-
-    Failures, evidence and contradictions are those of this node since its process started.
-    """
-
-    coordinator_id: int
-    state: str
-    leader: KnownLeader | None
-    digest_offset: int
-    log_end: int
-    live_partitions: int
-    digest: bytes
-    failures: int
-    last_failure: str
-    evidence: str
-    state_locked_since_ms: int
-    contradictions: int
-    last_contradiction: str
-    verified_end_offset: int
-    directory_id: bytes
-    load: LoadStatus | None
 
 
 class Descriptions:
@@ -73,30 +34,34 @@ class Descriptions:
         facts = self._node.topic.facts
         return None if facts is None else facts.cluster_id
 
-    def topic(self, placement: Placement | Deletion) -> LocalTopic:
+    def topic(self, placement: Placement | Deletion) -> DescribeTopicsTopicResult:
         """A topic with what is known of its partitions; -1 where this node knows nothing.
 
         A deleted topic has the coordinators that its partitions had: who repeats a commit of then must find them.
         """
-        partitions = [
+        partitions = tuple(
             self._partition(placement, partition, placed.coordinator_id)
             for placed in placement.ranges
             for partition in range(placed.first_partition, placed.first_partition + placed.num_partitions)
-        ]
+        )
         directory = self._node.view.directory
         settings = {} if directory is None else settings_of(directory, placement.topic_id)
-        return LocalTopic(topic_id=placement.topic_id, name=placement.name, partitions=partitions, settings=settings)
+        configs = tuple(DescribeTopicsConfig(name=name, value=value) for name, value in sorted(settings.items()))
+        return DescribeTopicsTopicResult(
+            error_code=0, topic_id=placement.topic_id, name=placement.name, partitions=partitions, configs=configs
+        )
 
-    def _partition(self, placement: Placement | Deletion, partition: int, coordinator_id: int) -> LocalPartition:
+    def _partition(self, placement: Placement | Deletion, partition: int, coordinator_id: int) -> DescribeTopicsPartitionResult:
         leader = self._node.view.leader(coordinator_id)
         shard = self._node.replicas.shard(coordinator_id)
         bounds = None if shard is None else shard.bounds(placement.topic_id, partition)
         log_start, high_watermark = (-1, -1) if bounds is None else bounds
-        return LocalPartition(
-            partition=partition,
+        return DescribeTopicsPartitionResult(
+            error_code=0,
+            partition_index=partition,
             coordinator_id=coordinator_id,
             leader_id=-1 if leader is None else leader.node_id,
-            log_start=log_start,
+            log_start_offset=log_start,
             high_watermark=high_watermark,
         )
 
@@ -113,34 +78,47 @@ class Descriptions:
         ids = [directory.names.get(name or "") if not any(topic_id) else topic_id for topic_id, name in wanted]
         return [None if topic_id is None else directory.placements.get(topic_id) for topic_id in ids]
 
-    def coordinators(self, wanted: Iterable[int]) -> list[LocalCoordinator]:
+    def coordinators(self, wanted: Iterable[int]) -> list[DescribeCoordinatorsCoordinator]:
         """Those of the coordinators with these ids, or of all, that are followed here."""
         replicas = self._node.replicas
         return [self._coordinator(replica) for one in list(wanted) or replicas.ids() if (replica := replicas.get(one)) is not None]
 
-    def _coordinator(self, replica: Replica) -> LocalCoordinator:
-        coordinator_id = replica.partition
-        shard, failures = replica.view, replica.failures
+    def _coordinator(self, replica: Replica) -> DescribeCoordinatorsCoordinator:
+        """Failures, evidence and contradictions are those of this node since its process started."""
+        coordinator_id, node = replica.partition, self._node
+        shard, failures, load = replica.view, replica.failures, replica.load_status()
         state = State.FAILED.value if replica.unloadable else "loading"
         if shard is not None:
             state = shard.phase.value
-        return LocalCoordinator(
+        leader = node.view.leader(coordinator_id, self._listener)
+        return DescribeCoordinatorsCoordinator(
+            error_code=0,
             coordinator_id=coordinator_id,
             state=state,
-            leader=self._node.view.leader(coordinator_id, self._listener),
-            digest_offset=replica.writer.written_offset,
-            log_end=-1 if shard is None else shard.applied_offset + 1,
+            leader_id=-1 if leader is None else leader.node_id,
+            leader_epoch=-1 if leader is None else leader.epoch,
+            term=0 if leader is None else leader.term,
+            host="" if leader is None else leader.host,
+            port=-1 if leader is None else leader.port,
+            applied_offset=replica.writer.written_offset,  # that of the digest
+            log_end_offset=-1 if shard is None else shard.applied_offset + 1,
             live_partitions=0 if shard is None else shard.live_partitions,
             digest=replica.writer.digest.to_bytes(),
+            is_local=leader is not None and leader.node_id == node.config.node_id,
             failures=failures.count,
-            last_failure=failures.last_reason,
-            evidence=failures.evidence,
+            last_failure=failures.last_reason or None,
+            evidence=failures.evidence or None,
             state_locked_since_ms=replica.state_lock.since_ms,
-            contradictions=self._node.accusations.count(coordinator_id),
-            last_contradiction=self._node.accusations.newest(coordinator_id),
-            verified_end_offset=self._node.workers.snapshots.verified_end(coordinator_id),
+            contradictions=node.accusations.count(coordinator_id),
+            last_contradiction=node.accusations.newest(coordinator_id) or None,
+            verified_end_offset=node.workers.snapshots.verified_end(coordinator_id),
             directory_id=self._homes.get(coordinator_id, NO_DIRECTORY),
-            load=replica.load_status(),
+            load_step=None if load is None else load.step.value,
+            load_snapshot=None if load is None else load.snapshot,
+            loaded_bytes=-1 if load is None else load.loaded_bytes,
+            load_bytes=-1 if load is None else load.total_bytes,
+            loaded_entries=-1 if load is None else load.loaded_entries,
+            load_entries=-1 if load is None else load.total_entries,
         )
 
     def nodes(self) -> list[NodeRegistered]:

@@ -21,13 +21,11 @@ from coordinator.operations.discovery import (
 )
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import (
-    DescribeTopicsConfig,
-    DescribeTopicsPartitionResult,
     DescribeTopicsRequest,
     DescribeTopicsResponse,
     DescribeTopicsTopicResult,
 )
-from coordinator.runtime.answers.descriptions import Descriptions, LocalTopic
+from coordinator.runtime.answers.descriptions import Descriptions
 from coordinator.runtime.node.node import Node
 
 LOG = logging.getLogger("coordinator.dispatch")
@@ -89,13 +87,13 @@ async def describe_topics(node: Node, _: int, request: DescribeTopicsRequest) ->
     if not await node.router.directory_is_current(min(max(1, request.timeout_ms), DIRECTORY_TIMEOUT_MS)):
         LOG.info("topics are described from a directory that may be stale")
     if not request.topics:
-        described = [_topic(describe.topic(placement)) for placement in describe.all_placements()]
+        described = [describe.topic(placement) for placement in describe.all_placements()]
         return DescribeTopicsResponse(topics=tuple(described))
     wanted = [(topic.topic_id, topic.name) for topic in request.topics]
     results = []
     for (topic_id, name), placement in zip(wanted, describe.placements(wanted), strict=True):
         if placement is not None:
-            results.append(_topic(describe.topic(placement)))
+            results.append(describe.topic(placement))
             continue
         results.append(_unknown_topic(node, topic_id, name))
     return DescribeTopicsResponse(topics=tuple(results))
@@ -108,7 +106,7 @@ def _unknown_topic(node: Node, topic_id: bytes, name: str | None) -> DescribeTop
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return DescribeTopicsTopicResult(error_code=error, error_message=message, topic_id=topic_id, name=name, partitions=(), configs=())
     deletion = node.view.deletion(topic_id)
-    former = None if deletion is None else _topic(Descriptions(node).topic(deletion))
+    former = None if deletion is None else Descriptions(node).topic(deletion)
     return DescribeTopicsTopicResult(
         error_code=ErrorCode.UNKNOWN_TOPIC_ID,
         error_message=node.view.why_unknown(topic_id),
@@ -121,19 +119,3 @@ def _unknown_topic(node: Node, topic_id: bytes, name: str | None) -> DescribeTop
 
 def _not_found(key: str, error: ErrorCode, message: str) -> FoundCoordinator:
     return FoundCoordinator(key, -1, "", -1, Outcome(error=error, message=message))
-
-
-def _topic(topic: LocalTopic) -> DescribeTopicsTopicResult:
-    partitions = tuple(
-        DescribeTopicsPartitionResult(
-            error_code=0,
-            partition_index=p.partition,
-            coordinator_id=p.coordinator_id,
-            leader_id=p.leader_id,
-            log_start_offset=p.log_start,
-            high_watermark=p.high_watermark,
-        )
-        for p in topic.partitions
-    )
-    configs = tuple(DescribeTopicsConfig(name=name, value=value) for name, value in sorted(topic.settings.items()))
-    return DescribeTopicsTopicResult(error_code=0, topic_id=topic.topic_id, name=topic.name, partitions=partitions, configs=configs)

@@ -21,7 +21,6 @@ from coordinator.operations.declaration import bad_timeout
 from coordinator.operations.nodes import update_schema_level_response
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import (
-    DescribeCoordinatorsCoordinator,
     DescribeCoordinatorsDirectory,
     DescribeCoordinatorsNode,
     DescribeCoordinatorsRecordedDirectory,
@@ -35,7 +34,7 @@ from coordinator.protocol.messages import (
     ReportContradictionResponse,
     UpdateSchemaLevelRequest,
 )
-from coordinator.runtime.answers.descriptions import Descriptions, LocalCoordinator
+from coordinator.runtime.answers.descriptions import Descriptions
 from coordinator.runtime.answers.file_listing import FILE_STATES, FileListing, FilePage, LocalFile
 from coordinator.runtime.failures import NotReadable
 from coordinator.runtime.node.node import Node
@@ -68,7 +67,7 @@ async def describe_coordinators(node: Node, _: int, request: DescribeCoordinator
         for n in describe.nodes()
         if n.endpoints
     ]
-    described, service = describe.coordinators(request.coordinator_ids), node.topic.service()
+    service = node.topic.service()
     return DescribeCoordinatorsResponse(
         error_code=0,
         cluster_id=None if service is None else service.cluster_id,
@@ -91,7 +90,7 @@ async def describe_coordinators(node: Node, _: int, request: DescribeCoordinator
         ),
         queued_assignments=len(node.reports.queued()),
         assignment_wait_ms=round(node.reports.longest_wait_s() * 1000),
-        coordinators=tuple(_coordinator(one, node.config.node_id) for one in described),
+        coordinators=tuple(describe.coordinators(request.coordinator_ids)),
         nodes=tuple(nodes),
     )
 
@@ -151,39 +150,6 @@ async def report_contradiction(node: Node, _: int, request: ReportContradictionR
     entry = ContradictoryEntry(request.offset, request.epoch, request.term, request.reason)
     outcome = node.accusations.accused(request.coordinator_id, entry, request.node_id)
     return ReportContradictionResponse(error_code=outcome.error, error_message=outcome.message)
-
-
-def _coordinator(one: LocalCoordinator, node_id: int) -> DescribeCoordinatorsCoordinator:
-    leader, load = one.leader, one.load
-    return DescribeCoordinatorsCoordinator(
-        error_code=0,
-        coordinator_id=one.coordinator_id,
-        state=one.state,
-        leader_id=-1 if leader is None else leader.node_id,
-        leader_epoch=-1 if leader is None else leader.epoch,
-        term=0 if leader is None else leader.term,
-        host="" if leader is None else leader.host,
-        port=-1 if leader is None else leader.port,
-        applied_offset=one.digest_offset,
-        log_end_offset=one.log_end,
-        live_partitions=one.live_partitions,
-        digest=one.digest,
-        is_local=leader is not None and leader.node_id == node_id,
-        failures=one.failures,
-        last_failure=one.last_failure or None,
-        evidence=one.evidence or None,
-        state_locked_since_ms=one.state_locked_since_ms,
-        contradictions=one.contradictions,
-        last_contradiction=one.last_contradiction or None,
-        verified_end_offset=one.verified_end_offset,
-        directory_id=one.directory_id,
-        load_step=None if load is None else load.step.value,
-        load_snapshot=None if load is None else load.snapshot,
-        loaded_bytes=-1 if load is None else load.loaded_bytes,
-        load_bytes=-1 if load is None else load.total_bytes,
-        loaded_entries=-1 if load is None else load.loaded_entries,
-        load_entries=-1 if load is None else load.total_entries,
-    )
 
 
 def _no_files(outcome: Outcome) -> ListFilesResponse:

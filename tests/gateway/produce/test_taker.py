@@ -519,6 +519,26 @@ def test_batch_sizes_are_counted_by_client_id() -> None:
     run(work())
 
 
+def test_others_are_told_of_the_batches_that_are_new() -> None:
+    async def work() -> None:
+        world = World()
+        client = world.client()
+        await client.ask(("orders", [(0, sequenced(0, 3)), (1, batch())]))
+        # A client that got no answer repeats a batch, beside new ones.
+        found = await client.ask(("orders", [(0, sequenced(0, 3)), (1, batch()), (0, sequenced(3))]))
+        assert [one.base_offset for one in found["orders"]] == [0, 1, 3]
+        told = [
+            (one.object_key, int(row["partition"]), int(base))
+            for one in world.committed
+            for row, base in zip(one.rows, one.base_offsets, strict=True)
+        ]
+        first, second = (name for name, _ in world.stored)
+        assert told == [(first, 0, 0), (first, 1, 0), (second, 0, 3), (second, 1, 1)]
+        assert (world.stats.batches, world.stats.duplicates) == (4, 1)
+
+    run(work())
+
+
 @pytest.mark.parametrize("seed", range(25))
 def test_whatever_fails_each_acknowledged_batch_is_there_once_and_in_order(seed: int) -> None:
     """Idempotent producers with retries, as clients do them, over a store and coordinators that fail."""
