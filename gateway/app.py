@@ -2,8 +2,8 @@
 
     status = run_gateway(settings)
 
-Prints `serving gateway=<id> listeners=<NAME://host:port,...> http=<url>` to standard output once clients are served. The status is 0 after a
-clean stop and 1 when something stopped it; the reason is then the last line on standard error.
+Prints `serving gateway=<id> listeners=<NAME://host:port,...> http=<url>` to standard output once clients are served. The status is 0 after
+a clean stop and 1 when something stopped it; the reason is then the last line on standard error.
 """
 
 from __future__ import annotations
