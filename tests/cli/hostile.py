@@ -47,6 +47,8 @@ BASES: dict[Path_, tuple[str, ...]] = {
     ("files", "describe"): ("wal/01JD0000000000000000000000", *NODE),
     ("files", "list"): NODE,
     ("files", "pack"): ("--out", "new.wal"),
+    ("gateways", "describe"): ("1001", *KAFKA, *WAIT),
+    ("gateways", "list"): (*KAFKA, *WAIT),
     ("gateways", "plan"): NODE,
     ("offsets", "list"): ("orders", *NODE),
     ("batches", "find"): ("orders", "0", "--offset", "0", *NODE),
