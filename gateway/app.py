@@ -27,7 +27,6 @@ from coordinator.app.process.timers import CoalescingLoop
 from coordinator.app.version import installed_version
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import ServiceError
-from coordinator.client.model import PartitionId
 from coordinator.client.records.ulid import new_ulid
 from coordinator.runtime.answers.gateway_plan import CoordinatorPlace
 from coordinator.runtime.failures import FatalError
@@ -67,6 +66,7 @@ class GatewayProcess:
         self._stop = asyncio.Event()
         self._is_serving = False
         self._places: tuple[CoordinatorPlace, ...] = ()
+        self._leaders: dict[int, int] = {}
         self._stale: Counter[int] = Counter()
         self._metrics = Metrics(FRONT, PREFIX)
         self._tasks: list[asyncio.Task[None]] = []
@@ -91,7 +91,7 @@ class GatewayProcess:
             self._access.rights,
             self._own,
             pause_producers=self._pause_producers,
-            leader_of=self._leader_of,
+            leader_of=lambda coordinator_id: self._leaders.get(coordinator_id),
         )
         self._group = GatewayGroup(
             self._me,
@@ -240,14 +240,6 @@ class GatewayProcess:
             for listener in self._settings.listeners
         ]
 
-    def _leader_of(self, partition: PartitionId) -> int:
-        """Return the node that leads the coordinator of a partition; -1 if that is not known."""
-        topic = self._catalogue.identified(partition.topic_id)
-        if topic is None or partition.partition >= len(topic.coordinators):
-            return -1
-        coordinator = topic.coordinators[partition.partition]
-        return next((one.node_id for one in self._places if one.coordinator_id == coordinator), -1)
-
     def _pause_producers(self, paused: bool) -> None:
         for ports in self._ports:
             ports.pause_producers(paused)
@@ -284,6 +276,7 @@ class GatewayProcess:
                 places = tuple(CoordinatorPlace(coordinator_id=one.coordinator_id, node_id=one.leader_id) for one in found.coordinators)
                 if places != self._places:
                     self._places = places
+                    self._leaders = {one.coordinator_id: one.node_id for one in places}
                     self._sights.changed()
             await asyncio.sleep(LOOK_AT_LEADERS_S)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from coordinator.adapters.objectstore import StoreOptionError, open_store
@@ -18,6 +18,7 @@ from gateway.fetch.limits import FetchLimits, FetchStats
 from gateway.fetch.reads import BatchReader
 from gateway.fetch.taker import FetchTaker
 from gateway.front.apis import Key
+from gateway.offsets.takers import offsets_takers
 from gateway.ports import Rights, Taker
 from gateway.produce.buffer import BufferLimits
 from gateway.produce.memory import MemoryBudget
@@ -56,11 +57,10 @@ class Rooms:
         brokers: Asks,
         *,
         pause_producers: Callable[[bool], None],
-        leader_of: Callable[[PartitionId], Hashable],
+        leader_of: Callable[[int], int | None],
     ) -> None:
-        """`brokers` asks with the gateway's own login; `pause_producers` has connections of producers read no more, or again.
-
-        `leader_of` returns the node that leads the coordinator of a partition, as far as that is known.
+        """`brokers` asks with the gateway's own login; `pause_producers` has connections of producers read no more, or again; `leader_of`
+        names the node that leads a coordinator, as far as it is known.
         """
         self._client = client
         self.store = _open(settings)
@@ -69,9 +69,16 @@ class Rooms:
         self.fetch_stats = FetchStats()
         self.memory = MemoryBudget(int(memory * PRODUCE_SHARE), changed=pause_producers)
         limits = fetch_limits(int(memory * (1 - PRODUCE_SHARE)))
-        self.tails = Tails(client, leader_of)
         self._reader = BatchReader(self.store, limits, self.fetch_stats, now_ms=lambda: time.time_ns() // 1_000_000)
+
+        def node_of(partition: PartitionId) -> int | None:
+            topic = catalogue.identified(partition.topic_id)
+            known = topic is not None and partition.partition < len(topic.coordinators)
+            return leader_of(topic.coordinators[partition.partition]) if topic is not None and known else None
+
+        self.tails = Tails(client, node_of)
         self._fetch = FetchTaker(catalogue, rights, self.tails, self._reader, limits, self.fetch_stats)
+        self._offsets = offsets_takers(catalogue, rights, client, client.admin)
         self._produce = ProduceTaker(
             catalogue,
             rights,
@@ -92,6 +99,7 @@ class Rooms:
         self.own: Mapping[int, Taker] = {
             **self.topics.everywhere,
             **self.topics.own,
+            **self._offsets,
             Key.PRODUCE: self._produce,
             Key.FETCH: self._fetch,
         }
@@ -120,6 +128,8 @@ class Rooms:
         """End all work."""
         await self._produce.close()
         await self._fetch.close()
+        for taker in self._offsets.values():
+            await taker.close()
         await self.tails.close()
         await self._reader.close()
 

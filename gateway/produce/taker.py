@@ -123,7 +123,8 @@ class ProduceTaker:
         self._buffer: Buffer[Part] = Buffer(self._limits)
         self._commits = Commits(client, stats, settle=self._settle, ended=self._ended, failed=self._failed)
         self._connections: WeakKeyDictionary[Session, _Connection] = WeakKeyDictionary()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_s = 0.0
         self._files: set[CutFile] = set()
         self._committing_s: dict[CutFile, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -225,6 +226,7 @@ class ProduceTaker:
         else:
             pending.answer_unawaited()
         for piece in part.cut(self._limits.buffer_bytes, self._limits.batches_max):
+            pending.parts += 1
             self._buffer.add(piece, piece.size_bytes, len(piece.rows), window, now_s)
         self._idle.clear()
         self._look(now_s)
@@ -309,14 +311,14 @@ class ProduceTaker:
         """Cut the files that are due, and look again when the next one is."""
         due_s = self._buffer.due_s(now_s)
         if self._timer is not None:
-            if due_s is not None and self._timer.when() == due_s:
+            if due_s is not None and self._timer_s == due_s:  # uvloop's handles of what is due now do not tell when
                 return
             self._timer.cancel()
             self._timer = None
         if due_s is None:
             return
         # Even what is due now waits until the requests that were read together have all been taken.
-        self._timer = asyncio.get_running_loop().call_at(due_s, self._cut)
+        self._timer, self._timer_s = asyncio.get_running_loop().call_at(due_s, self._cut), due_s
 
     def _cut(self) -> None:
         self._timer = None
@@ -328,7 +330,8 @@ class ProduceTaker:
         self._look(now_s)
 
     def _cut_file(self, now_s: float) -> None:
-        for load in by_owners(load_of(self._buffer.take(now_s))):
+        parts = self._buffer.take(now_s)
+        for load in by_owners(load_of(parts)):
             placed = sorted_load(load)
             data = file_bytes(placed)
             key = new_key(self._now_ms(), os.urandom(RANDOM_BYTES), prefix=self._wal_prefix)
@@ -336,6 +339,8 @@ class ProduceTaker:
             self._files.add(file)
             self._commits.enter(file)
             self._spawn(self._upload(file))
+        for part in parts:
+            part.pending.part_is_filed()
 
     async def _upload(self, file: CutFile) -> None:
         loop = asyncio.get_running_loop()
