@@ -409,8 +409,11 @@ def test_a_deleted_partition_does_not_hold_up_the_others_of_its_share() -> None:
     async def work() -> None:
         world = World()
         world.service.gone = {key(ORDERS, 4)}
-        found = await world.client().ask(("orders", [(0, batch()), (4, batch()), (1, batch())]))
-        assert [one.code for one in found["orders"]] == [0, ErrorCode.UNKNOWN_TOPIC_ID, 0]
+        partitions = [(0, batch()), (4, batch()), (1, batch())]
+        by_name = await world.client().ask(("orders", partitions))
+        assert [one.code for one in by_name["orders"]] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]
+        by_id = await world.client().ask((ORDERS, partitions), version=ID_VERSIONS)
+        assert [one.code for one in by_id[ORDERS]] == [0, ErrorCode.UNKNOWN_TOPIC_ID, 0]
 
     run(work())
 
