@@ -143,8 +143,10 @@ class BlockReader:
         began_s = now_s()
         stats.store_reads += 1
         try:
-            read = self._store.get_up_to if is_block else self._store.get_range
-            data = await read(object_key, wanted.start, size)
+            if is_block:
+                data = await self._store.get_up_to(object_key, wanted.start, size)
+            else:
+                [data] = await self._store.get_ranges(object_key, [(wanted.start, size)])
         except DisklessError as error:
             stats.store_read_failures += 1
             log.warning("object not read key=%s start=%d bytes=%d error=%r", object_key, wanted.start, size, str(error))

@@ -119,7 +119,8 @@ class ProduceTaker:
         self._buffer: Buffer[Part] = Buffer(self._limits)
         self._commits = Commits(client, stats, settle=self._settle, ended=self._ended, failed=self._failed)
         self._connections: WeakKeyDictionary[Session, _Connection] = WeakKeyDictionary()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_s = 0.0
         self._files: set[CutFile] = set()
         self._committing_s: dict[CutFile, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -248,14 +249,14 @@ class ProduceTaker:
         """Cut the files that are due, and look again when the next one is."""
         due_s = self._buffer.due_s(now_s)
         if self._timer is not None:
-            if due_s is not None and self._timer.when() == due_s:
+            if due_s is not None and self._timer_s == due_s:  # uvloop's handles of what is due now do not tell when
                 return
             self._timer.cancel()
             self._timer = None
         if due_s is None:
             return
         # Even what is due now waits until the requests that were read together have all been taken.
-        self._timer = asyncio.get_running_loop().call_at(due_s, self._cut)
+        self._timer, self._timer_s = asyncio.get_running_loop().call_at(due_s, self._cut), due_s
 
     def _cut(self) -> None:
         self._timer = None

@@ -157,9 +157,10 @@ class CountingStore(FakeObjectStore):
         self.is_open.set()
         self.faults: dict[str, StoreError] = {}
 
-    async def get_range(self, key: str, start: int, size_bytes: int) -> bytes:
-        await self._note(key, start, size_bytes)
-        return await super().get_range(key, start, size_bytes)
+    async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
+        for start, size_bytes in ranges:
+            await self._note(key, start, size_bytes)
+        return await super().get_ranges(key, ranges)
 
     async def get_up_to(self, key: str, start: int, size_bytes: int) -> bytes:
         await self._note(key, start, size_bytes)
