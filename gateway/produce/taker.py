@@ -44,6 +44,8 @@ LOG = logging.getLogger("gateway.produce")
 UNANSWERED_PATIENCE_S: Final = 30.0
 """How long the upload of a request is tried for that nobody waits for (acks=0): the usual request.timeout.ms."""
 PATIENCE_S_MAX: Final = 300.0
+TIMER_S_MAX: Final = 0.2
+"""Longer timers of a process may come late (`coordinator.app.process.timers.LONG_S`)."""
 _PASSED_ON: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -248,15 +250,14 @@ class ProduceTaker:
     def _look(self, now_s: float) -> None:
         """Cut the files that are due, and look again when the next one is."""
         due_s = self._buffer.due_s(now_s)
-        if self._timer is not None:
-            if due_s is not None and self._timer_s == due_s:  # uvloop's handles of what is due now do not tell when
-                return
-            self._timer.cancel()
-            self._timer = None
-        if due_s is None:
+        # A timer that comes earlier looks again itself.
+        if due_s is None or (self._timer is not None and self._timer_s <= due_s):
             return
+        if self._timer is not None:
+            self._timer.cancel()
         # Even what is due now waits until the requests that were read together have all been taken.
-        self._timer, self._timer_s = asyncio.get_running_loop().call_at(due_s, self._cut), due_s
+        self._timer_s = min(due_s, now_s + TIMER_S_MAX)
+        self._timer = asyncio.get_running_loop().call_at(self._timer_s, self._cut)
 
     def _cut(self) -> None:
         self._timer = None
