@@ -90,9 +90,10 @@ class _Rows:
         count = self.count
         if count == 0:
             return None
-        rows = np.frombuffer(self.rows, BATCH, count)
-        size_bytes = int(rows["size"].sum(dtype=np.int64))
-        return Part(pending, rows, self.starts[:count], self.places[:count], self.coordinators[:count], size_bytes)
+        rows, places, spans = np.frombuffer(self.rows, BATCH, count), self.places[:count], pending.request.spans
+        # A lawful batch fills the records of its partition.
+        size_bytes = sum([spans[3 * place + 2] for place in places.tolist()])
+        return Part(pending, rows, self.starts[:count], places, self.coordinators[:count], size_bytes)
 
 
 def _refusal_of_all(read: ProduceRequest) -> PartitionRefusal | None:
