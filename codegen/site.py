@@ -42,6 +42,7 @@ NAV: Mapping[str, tuple[str, ...]] = {
         "operating.md",
         "sizing.md",
         "secure-nodes.md",
+        "secure-gateways.md",
         "secured-kafka.md",
         "systemd.md",
         "chart.md",

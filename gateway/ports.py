@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from coordinator.adapters.server.contract import NO_REPLY, IncomingRequest, Respond
@@ -43,6 +43,12 @@ class Upstream(Protocol):
 
     def forward(self, frame: bytes) -> Awaitable[bytes]:
         """Send a request of the client unread (without its length); return the answer, correlation id first. Raises `UpstreamLost`."""
+
+    def send(self, frame: bytes, answered: Callable[[bytes | None], None]) -> None:
+        """Send a request as `forward`; `answered` gets the answer, or None when the connection is lost, perhaps before this returns."""
+
+    def tell(self, frame: bytes) -> None:
+        """Send a request that the broker gives no answer to."""
 
     async def ask(self, request: Message, answer_type: type[Answer]) -> Answer:
         """Ask a question of the gateway's own with the client's rights. Raises `UpstreamLost`."""

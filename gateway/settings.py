@@ -33,9 +33,9 @@ FAMILIES: Final = (
     KeyFamily(
         prefix="kafka.",
         attribute="kafka",
-        why="How the gateway connects to brokers, with librdkafka's names: security.protocol, sasl.*, ssl.*. TLS counts for the connections of "
-        "clients too, the login only for the gateway's own questions. Known are PLAINTEXT, SSL, SASL_PLAINTEXT and SASL_SSL with certificates "
-        "in PEM files, and the mechanisms PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER with a token in a file.",
+        why="How the gateway connects to brokers, with librdkafka's names: security.protocol, sasl.*, ssl.*. TLS counts for connections of "
+        "clients too, the login only for the gateway's own questions. Known are PLAINTEXT, SSL, SASL_PLAINTEXT and SASL_SSL with "
+        "certificates in PEM files, and the mechanisms PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER with a token in a file.",
     ),
     KeyFamily(
         prefix="coordinator.client.",

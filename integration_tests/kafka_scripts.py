@@ -28,7 +28,7 @@ SCRIPTS: Final = {
 
 def write_scripts(folder: Path, repository: Path) -> None:
     """Fill a folder for PATH with Kafka's scripts, and with `diskless` of a repository. Raises what finding Java and jars raises."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     java = java_command(find_java(), [*resolve(LOCK_FILE), *resolve(TOOLS_LOCK)], JVM_OPTIONS)
     commands = {name: shlex.join([*java, main]) for name, main in SCRIPTS.items()}
     commands["diskless"] = f"env PYTHONPATH={shlex.quote(str(repository))} {shlex.quote(sys.executable)} -m cli.program"

@@ -39,15 +39,15 @@ ONE_BROKER: Final = {"DISKLESS_METADATA_TOPIC_REPLICATION_FACTOR": "1", "DISKLES
 class Page:
     """The page on this machine: its folders are below one of the test, its hosts are ports of localhost, its parts run as printed."""
 
-    def __init__(self, folder: Path, kafka: str) -> None:
+    def __init__(self, folder: Path, kafka: str, *, file: Path = PAGE) -> None:
         self.folder = folder / "etc"
-        self.folder.mkdir()
+        self.folder.mkdir(exist_ok=True)
         self._ports: dict[str, PortLease] = {}
         self._kafka = kafka
         write_scripts(folder / "bin", ROOT)
         self.environment = {**os.environ, **ONE_BROKER, "PYTHONPATH": str(ROOT), "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
         self._outside = {"/var/lib/diskless": folder / "data", "s3://my-bucket/diskless": f"file://{folder / 'objects'}"}
-        parts = PAGE.read_text(encoding="utf-8").split("\n## ")
+        parts = file.read_text(encoding="utf-8").split("\n## ")
         self.parts = {
             part.partition("\n")[0]: [(kind, self._dedent(text, len(space))) for space, kind, text in BLOCK.findall(part)] for part in parts
         }
@@ -93,10 +93,9 @@ class Page:
         return done.stdout + done.stderr
 
 
-@pytest.fixture(scope="module")
-def page(secured_kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+def prepared_page(secured_kafka: SecuredKafka, folder: Path) -> Page:
     """The page after its step 5, which makes files of node 1 and node 2; before it are the files that one must have."""
-    page = Page(tmp_path_factory.mktemp("page"), secured_kafka.address(LOGIN))
+    page = Page(folder, secured_kafka.address(LOGIN))
     secured_kafka.add_users(admin="the secret")
     secured_kafka.allow("admin", (Right(ResourceType.BROKER, "kafka-cluster", ADMIN),))
     (page.folder / "kafka-ca.crt").write_bytes(secured_kafka.ca.ca_file.read_bytes())
@@ -116,6 +115,13 @@ def page(secured_kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) 
                     page.write(text)
                 else:
                     page.run(text)
+    return page
+
+
+@pytest.fixture(scope="module")
+def page(secured_kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """See `prepared_page`."""
+    page = prepared_page(secured_kafka, tmp_path_factory.mktemp("page"))
     yield page
     page.close()
 

@@ -1,7 +1,8 @@
 """Passes the login of one connection to its upstream connection: SaslHandshake and SaslAuthenticate, again and again (KIP-368).
 
-The cluster answers, and judges. Of its answers only the mechanisms of SaslHandshake are changed: those that cannot pass are left out. The
-client is served as soon as the cluster has accepted its login, and nothing but a login when the session is over that the cluster told.
+The cluster answers, and judges. Of its answers only the mechanisms of SaslHandshake are changed: those that cannot pass are left out. A
+client of SaslAuthenticate version 0 is asked for by version 1, whose answer tells the end of the session. The client is served as soon as
+the cluster has accepted its login, and nothing but a login when the session is over that the cluster told.
 A login that the cluster refuses ends the connection; the cluster has delayed that answer already.
 """
 
@@ -34,6 +35,8 @@ LOGIN_APIS: Final = {int(ApiKey.SASL_HANDSHAKE): SASL_HANDSHAKE.versions, int(Ap
 """The requests of a login with the versions that can pass. After version 0 of SaslHandshake the messages of a login have no header."""
 DETAIL_CHARACTERS_MAX: Final = 300
 SESSION_MS_MAX: Final = 2**31 - 1
+_SESSION_BYTES: Final = 8
+"""The session's time is the last field of an answer to SaslAuthenticate of version 1."""
 
 Forward = Callable[[bytes], Awaitable[bytes]]
 
@@ -113,12 +116,16 @@ class PassThroughDesk:
         login = self._login
         if login is not None:
             login.send(message)
-        module = schema_module("sasl_authenticate", version, "response")
-        reply = await self._forward(frame)
-        body = reply_body(reply, tagged=module.SaslAuthenticateResponse.__flexible__)
-        answer = decode(module.SaslAuthenticateResponse, body)
+        # Version 0 has the same fields, and its answer does not tell how long the session holds: the cluster is asked by version 1.
+        asked = max(version, 1)
+        response = schema_module("sasl_authenticate", asked, "response").SaslAuthenticateResponse
+        reply = await self._forward(frame[:2] + asked.to_bytes(2, "big") + frame[4:])
+        body = reply_body(reply, tagged=response.__flexible__)
+        answer = decode(response, body)
         if not pending.tagged:
             body = reply[4:]  # with the tagged fields of the cluster's header, if there are any
+        if version == 0:
+            body = body[:-_SESSION_BYTES]
         if login is None:
             # The cluster refuses it. Whatever it says, nobody has logged in by it.
             self._host.respond(pending, body)
@@ -131,7 +138,7 @@ class PassThroughDesk:
             self._host.close(CloseReason.LOGIN_FAILED, detail[:DETAIL_CHARACTERS_MAX])
             return
         if passed is Passed.ACCEPTED:
-            self._accept(login, int(answer.session_lifetime.total_seconds() * 1000) if version else 0)
+            self._accept(login, int(answer.session_lifetime.total_seconds() * 1000))
         self._host.respond(pending, body)
         self._host.resume()
 
@@ -145,9 +152,7 @@ class PassThroughDesk:
             delay_s = min(session_ms, SESSION_MS_MAX) / 1000
             self._session = asyncio.get_running_loop().call_later(delay_s, self._host.end_session)
         # The cluster lets no connection go on as another user. Whoever the name says, rights are asked on the connection.
-        principal = Principal(login.name)
-        if principal != self._principal:
-            self._principal = principal
+        self._principal = Principal(login.name)
         self._host.serve_as(self._principal)
 
 

@@ -82,7 +82,7 @@ class ListenerPorts:
                 elif broker_id not in self._unrelayed:
                     self._unrelayed.add(broker_id)
                     LOG.error(
-                        "broker not relayed broker=%d listener=%s reason='its id is not in gateway.relay.brokers=%s': clients do not see it",
+                        "broker not relayed broker=%d listener=%s reason='not in gateway.relay.brokers=%s': clients do not see it",
                         broker_id, self.name, self._relays.text,
                     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The session of one connection of a client: its upstream connection, and what is known of the client. Implements `gateway.ports.Session`."""
+"""The session of one connection of a client: its upstream connection, and what is known of the client."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 from coordinator.adapters.server.contract import IncomingRequest, Peer, Respond
 from gateway.brokers.connection import BrokerConnection
+from gateway.ports import Session
 
 ZoneOf = Callable[[str | None, str, str], str | None]
 """Returns the zone of a client by its client id, its address and its listener; None when nothing says it."""
 
 
 class FrontSession:
-    """See the module."""
+    """Implements `gateway.ports.Session`."""
 
     def __init__(self, peer: Peer, relayed_broker_id: int | None, upstream: BrokerConnection, zone_of: ZoneOf) -> None:
         self.connection_id = peer.connection_id
@@ -32,7 +33,7 @@ class FrontSession:
             self.zone = self._zone_of(client_id, self.address, self.listener)
 
 
-def pass_on(session: FrontSession, request: IncomingRequest, respond: Respond) -> None:
+def pass_on(session: Session, request: IncomingRequest, respond: Respond) -> None:
     """Send a request to the broker unread; the answer goes to the client unread, with the tagged fields of its header."""
 
     def answered(frame: bytes | None) -> None:

@@ -1,12 +1,13 @@
 """Requests on relay ports for partitions of diskless topics: answered NOT_LEADER_OR_FOLLOWER, so that the client looks anew who leads them.
 
-They come from clients whose metadata is older than a topic's migration. Whoever sends one of them has old metadata of all its partitions, so
-no partition of the request is served. All other requests go to the broker unread; of Produce it is looked at whether it wants an answer.
+They come from clients whose metadata is older than a topic's migration. Whoever sends one of them has old metadata of all its partitions,
+so no partition of the request is served. All other requests go to the broker unread; of Produce it is looked at whether it wants an answer.
 Invariant: no record for a diskless topic reaches a broker, and no reader gets a shadow's emptiness for the topic's records.
 """
 
 from __future__ import annotations
 
+import io
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
@@ -14,6 +15,7 @@ from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
+from kio.serial import entity_writer
 
 from coordinator.adapters.server.contract import NO_REPLY, IncomingRequest, Respond
 from coordinator.operations.kafka_versions import schema_module
@@ -21,10 +23,9 @@ from coordinator.protocol.codec import decode
 from coordinator.protocol.codec_fields import shape
 from coordinator.protocol.wire import MalformedMessage
 from gateway.front.apis import APIS, Key
-from gateway.front.messages import write_answer
-from gateway.front.session import FrontSession, pass_on
+from gateway.front.session import pass_on
 from gateway.front.topics_loops import named_topics
-from gateway.ports import Catalogue
+from gateway.ports import Catalogue, Session
 
 _ACKS: Final = struct.Struct(">h")
 
@@ -96,7 +97,7 @@ class StaleTaker:
         self._catalogue = catalogue
         self._refused = refused
 
-    def take(self, session: FrontSession, request: IncomingRequest, respond: Respond) -> None:
+    def take(self, session: Session, request: IncomingRequest, respond: Respond) -> None:
         """See `gateway.ports.Taker`."""
         wants_answer, names, has_id = read_names(self._key, request)
         find = self._catalogue.identified if has_id else self._named
@@ -165,7 +166,11 @@ def refusal(key: Key, request: IncomingRequest) -> bytes:
         )
         named = {how.topic: getattr(topic, how.topic, None), "topic_id": getattr(topic, "topic_id", None)}
         topics.append(_blank(topic_type, **{how.told_rows: rows}, **named))
-    return write_answer(key, version, _blank(answer_type, **{how.told: tuple(topics)}))
+    out = io.BytesIO(b"\0" if APIS[key].is_answer_tagged(version) else b"")
+    out.seek(0, io.SEEK_END)
+    # kio's own encoder knows times that may be null, as Produce has them; it happens once for a client with old metadata.
+    entity_writer(answer_type)(out, _blank(answer_type, **{how.told: tuple(topics)}))
+    return out.getvalue()
 
 
 def _inner(entity: Any, name: str) -> Any:

@@ -226,6 +226,7 @@ class ProduceTaker:
         else:
             pending.answer_unawaited()
         for piece in part.cut(self._limits.buffer_bytes, self._limits.batches_max):
+            pending.parts += 1
             self._buffer.add(piece, piece.size_bytes, len(piece.rows), window, now_s)
         self._idle.clear()
         self._look(now_s)
@@ -329,7 +330,8 @@ class ProduceTaker:
         self._look(now_s)
 
     def _cut_file(self, now_s: float) -> None:
-        for load in by_owners(load_of(self._buffer.take(now_s))):
+        parts = self._buffer.take(now_s)
+        for load in by_owners(load_of(parts)):
             placed = sorted_load(load)
             data = file_bytes(placed)
             key = new_key(self._now_ms(), os.urandom(RANDOM_BYTES), prefix=self._wal_prefix)
@@ -337,6 +339,8 @@ class ProduceTaker:
             self._files.add(file)
             self._commits.enter(file)
             self._spawn(self._upload(file))
+        for part in parts:
+            part.pending.part_is_filed()
 
     async def _upload(self, file: CutFile) -> None:
         loop = asyncio.get_running_loop()

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from coordinator.config.keys import integer, text
 from coordinator.config.sections.essential import TOPIC_NAME
 from coordinator.kafka.names import METADATA_TOPIC
-from gateway.topics.rule import ALL, REQUESTED, CreationRule
 
 MIB = 1024 * 1024
 
 
 def _is_rule(value: str) -> bool:
     try:
-        CreationRule(value)
-    except ValueError:
+        re.compile(value)
+    except re.error:
         return False
-    return True
+    return bool(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,9 +26,9 @@ class GatewayTopicSettings:
 
     gateway_create_diskless: str = text(
         "gateway.create.diskless",
-        REQUESTED,
+        "requested",
         allowed=_is_rule,
-        bounds=f"{REQUESTED}, {ALL}, or a regular expression of whole names",
+        bounds="requested, all, or a regular expression of whole names",
         why="""Which topics become diskless when clients create them: those that ask for it (diskless.enable=true), all that can, or also
         those with such a name. Compacted topics and those of Kafka's own are always classic.""",
     )
@@ -50,7 +50,7 @@ class GatewayDataSettings:
         8 * MIB,
         low=64 * 1024,
         high=256 * MIB,
-        why="""Bytes of records after which a WAL file is written. Larger files cost fewer requests at the object store and fewer commits.""",
+        why="""Bytes of records after which a WAL file is written. Larger files cost fewer requests at the store, and fewer commits.""",
     )
     gateway_buffer_ms: int = integer(
         "gateway.buffer.ms",
@@ -78,8 +78,8 @@ class GatewayDataSettings:
         1024 * MIB,
         low=128 * MIB,
         high=1 << 40,
-        why="""Memory for records: those that are written and not acknowledged, those that are read, and the cache. Where the first have used
-        their part, connections of producers are not read until some were acknowledged.""",
+        why="""Memory for records: those that are written and not acknowledged, those that are read, and the cache. Where the first have
+        used their part, connections of producers are not read until some were acknowledged.""",
     )
     object_store_wal_prefix: str = text(
         "object.store.wal.prefix",

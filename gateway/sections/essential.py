@@ -1,4 +1,4 @@
-"""Settings of a gateway that every deployment gives or thinks about: identity, addresses, Kafka, the coordinator service, the object store."""
+"""Settings that every deployment of a gateway gives or thinks about: identity, addresses, Kafka, the service, the object store."""
 
 # ruff: noqa: RUF009 - the calls make dataclass fields, as dataclasses.field() does
 
@@ -85,8 +85,8 @@ class GatewayEssentialSettings:
         "0-63",
         allowed=_are_relays,
         bounds="ranges of broker ids, such as 0-63 or 0-9,101-109",
-        why="""Ids of the brokers that may have relay ports, one port each, which is opened when the broker is first seen. Clients do not see
-        a broker with another id. Give all gateways the same ranges, and let the network pass as many ports.""",
+        why="""Ids of the brokers that may have relay ports, one port each, which is opened when the broker is first seen. Clients do not
+        see a broker with another id. Give all gateways the same ranges, and let the network pass as many ports.""",
     )
     http_listener: HttpAddress | None = http_address(
         "http.listener",
@@ -109,8 +109,8 @@ class GatewayGroupSettings:
         "diskless-gateways",
         allowed=bool,
         bounds="not empty",
-        why="""Consumer group of Kafka by which gateways know each other; all gateways of a service name the same one. The gateway's own login
-        needs READ and DESCRIBE on it.""",
+        why="""Consumer group of Kafka by which gateways know each other; all gateways of a service name the same one. The gateway's own
+        login needs READ and DESCRIBE on it.""",
     )
     gateway_session_timeout_ms: int = integer(
         "gateway.session.timeout.ms",

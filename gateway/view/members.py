@@ -1,8 +1,8 @@
 """Gateways know each other as members of a group of Kafka: what each tells of itself goes to all of them.
 
-The group has Kafka's classic protocol with a protocol type of its own. Each member joins with what others shall know of it; the leader of a
-generation hands the list of all members to each of them as its assignment. So all gateways know the same list as soon as the brokers have it,
-and a gateway that died is out after its session.
+The group has Kafka's classic protocol with a protocol type of its own. Each member joins with what others shall know of it; the leader of
+a generation hands the list of all members to each of them as its assignment. So all gateways know the same list as soon as the brokers have
+it, and a gateway that died is out after its session.
 Invariants: the list changes only by a whole generation, and the last one stays while the group cannot be reached: a list that is old serves
 clients better than none. Two live gateways never share a node id: the later one is refused at its start.
 """
@@ -117,8 +117,8 @@ class GatewayGroup:
                     return
                 if asyncio.get_running_loop().time() >= deadline:
                     raise FatalError(
-                        f"gateway.node.id={self._me.node_id} is that of the gateway at {_where(double)}, which is alive; give this one another"
-                        " id, unlike that of any broker and any other gateway"
+                        f"gateway.node.id={self._me.node_id} is that of the gateway at {_where(double)}, which is alive; "
+                        "give this one an id that no broker and no other gateway has"
                     )
             await asyncio.sleep(LOOK_PAUSE_S)
 
@@ -127,8 +127,7 @@ class GatewayGroup:
         while True:
             try:
                 await self._join()
-                while await self._is_in_generation():
-                    await asyncio.sleep(self._heartbeat_s)
+                await self._stay()
             except (GroupTrouble, UpstreamLost, TimeoutError) as error:
                 if self.is_member or not self.has_joined.is_set():
                     LOG.warning("group of gateways not reached reason=%r; the gateways known stay", str(error) or "no answer in time")
@@ -210,6 +209,11 @@ class GatewayGroup:
             self._listed = known
             self._changed()
         self.has_joined.set()
+
+    async def _stay(self) -> None:
+        """Send heartbeats until the generation has ended. Raises `GroupTrouble`, `UpstreamLost`, `FatalError`."""
+        while await self._is_in_generation():  # noqa: ASYNC110 - the broker says it, and only when asked
+            await asyncio.sleep(self._heartbeat_s)
 
     async def _is_in_generation(self) -> bool:
         request = heartbeat.HeartbeatRequest(group_id=self._group_id, generation_id=i32(self._generation), member_id=self._member_id)

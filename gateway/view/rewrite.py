@@ -1,7 +1,7 @@
 """Answers of real brokers as clients may see them: addresses and leaders are those of a view. Pure functions over kio's messages.
 
-Invariant: no address in an answer that leaves here comes from a broker. A node that the view does not have is left out, and what it leads or
-coordinates has no leader for the moment.
+Invariant: no address in an answer that leaves here comes from a broker. A node that the view does not have is left out, and what it leads
+or coordinates has no leader for the moment.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The cluster that clients of one listener and one zone see, as a pure function of the real cluster and the live gateways.
 
-Every gateway is a node, with an id of its own. A diskless partition is led by a gateway of the zone: the gateways of its coordinator by the
-plan of KIP-1164 (decision 022), within them by rendezvous. A real broker is relayed by one gateway of the zone by rendezvous. Where the zone
-has no gateway, all gateways serve it: availability comes before the zone.
+Every gateway is a node, with an id of its own. A diskless partition is led by a gateway of the zone: the gateways of its coordinator by
+the plan of KIP-1164 (decision 022), within them by rendezvous. A real broker is relayed by one gateway of the zone by rendezvous. Where the
+zone has no gateway, all gateways serve it: availability comes before the zone.
 Invariants: equal inputs give equal views, so gateways that know of the same brokers and gateways give the same answers; no address in a
 view is a broker's.
 """

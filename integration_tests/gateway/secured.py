@@ -41,7 +41,8 @@ SUBJECT: Final = 'unsecuredLoginStringClaim_sub="broker"'
 GATEWAY_GROUP: Final = "diskless-gateways"
 OWN_RIGHTS: Final = (
     Right(ResourceType.GROUP, GATEWAY_GROUP, (AclOperation.READ, AclOperation.DESCRIBE)),
-    Right(ResourceType.TOPIC, "*", (AclOperation.DESCRIBE_CONFIGS,)),
+    Right(ResourceType.TOPIC, "*", (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)),
+    Right(ResourceType.BROKER, "kafka-cluster", (AclOperation.DESCRIBE_CONFIGS,)),
 )
 """All that docs/secure-gateways.md asks for the gateway's own principal at Kafka."""
 COORDINATOR_RIGHTS: Final = "CLUSTER_ACTION,DESCRIBE_CONFIGS,ALTER_CONFIGS"

@@ -1,4 +1,4 @@
-"""Gateways are one cluster: they know each other, answer alike, miss who dies, and refuse ids that are taken; brokers come and go behind them."""
+"""Gateways are one cluster: they know each other, answer alike, miss who dies, refuse ids that are taken; brokers come and go."""
 
 from __future__ import annotations
 

@@ -283,6 +283,18 @@ def test_a_cluster_that_says_yes_without_a_handshake_is_not_believed() -> None:
     lived(main())
 
 
+def test_a_session_ends_for_a_client_that_is_not_told_so() -> None:
+    async def main() -> None:
+        wire = Wire(Cluster("PLAIN", session_ms=10_000))
+        await wire.shake("PLAIN")
+        await wire.authenticate(b"\0alice\0secret", version=0)
+        assert wire.is_served
+        await asyncio.sleep(10.1)
+        assert not wire.is_served
+
+    lived(main())
+
+
 def test_a_session_ends_when_the_cluster_said_and_goes_on_after_a_new_login() -> None:
     async def main() -> None:
         wire = Wire(Cluster("PLAIN", session_ms=10_000))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -465,6 +467,18 @@ def test_a_file_that_is_never_stored_is_given_up_when_all_its_clients_are_gone()
     run(work())
 
 
+def test_a_file_is_tried_for_as_long_as_one_of_its_clients_waits() -> None:
+    async def work() -> None:
+        world = World()
+        world.fault_of = lambda _call: StoreFault.REFUSED if world.loop.time() < 8 else StoreFault.NONE
+        hurried = world.client().send(("orders", [(0, batch())]), timeout_ms=2_000)
+        patient = world.client().send(("orders", [(0, batch())]), timeout_ms=20_000)
+        assert [found.code for [found] in await every([hurried, patient])] == [ErrorCode.REQUEST_TIMED_OUT, 0]
+        assert 8 < world.loop.time() < 11
+
+    run(work())
+
+
 def test_a_store_that_denies_is_not_asked_again() -> None:
     async def work() -> None:
         world = World()
@@ -477,6 +491,26 @@ def test_a_store_that_denies_is_not_asked_again() -> None:
         assert found["orders"][0].code == ErrorCode.KAFKA_STORAGE_ERROR
         assert "no permission" in (found["orders"][0].message or "")
         assert world.stats.uploads_repeated == 0
+
+    run(work())
+
+
+def test_records_are_held_once_while_a_store_hangs() -> None:
+    async def work() -> None:
+        world = World(LIMITS)
+        world.fault_of = lambda _call: StoreFault.STALLED
+        client = world.client()
+        tracemalloc.start()
+        try:
+            sent = [client.send(("orders", [(number % 8, batch(size=99_000))]), ("others", [(0, batch())])) for number in range(50)]
+            await asyncio.sleep(0.5)
+            gc.collect()
+            held = tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+        assert world.budget.bytes_held < held < 1.2 * world.budget.bytes_held
+        world.fault_of = lambda _call: StoreFault.NONE
+        assert [[one.code for one in found] for found in await every(sent)] == [[0, 0]] * 50
 
     run(work())
 

@@ -1,4 +1,4 @@
-"""The view: the same for everybody who knows the same, complete, in the client's zone where that has a gateway, and without brokers' addresses."""
+"""The view: the same for all who know the same, complete, in the client's zone where that has a gateway, without addresses of brokers."""
 
 from __future__ import annotations
 
