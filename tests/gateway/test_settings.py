@@ -24,7 +24,7 @@ def test_the_defaults_have_room_for_all_relay_ports() -> None:
 
 @pytest.mark.parametrize("http", ["http://0.0.0.0:9293", "http://0.0.0.0:9356", "http://0.0.0.0:9292"])
 def test_an_http_port_among_relay_ports_is_refused(http: str) -> None:
-    with pytest.raises(ConfigError, match="http.listener"):
+    with pytest.raises(ConfigError, match=r"http\.listener"):
         load_gateway_settings(overrides={**NEEDED, "http.listener": http}, env={})
 
 
