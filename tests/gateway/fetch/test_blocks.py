@@ -81,6 +81,13 @@ def test_old_data_is_read_in_ranges_until_a_block_is_worth_it(live: Story) -> No
         await world.partitions((3, 0))
         assert len(world.store.reads) == 3
         assert world.stats.store_read_bytes == sizes[0] + sizes[2] + len(data)
+        # A block that the cache has lost is not read whole for each small part of it.
+        lost = World(block_worth_bytes=3_000, block_worth_reads=100, cache_bytes=0)
+        lost.write("wal/1", parts, append_ms=HOUR_AGO_MS)
+        for _ in range(3):
+            for partition in range(3):
+                await lost.partitions((partition, 0))
+        assert [size for _, _, size in lost.store.reads] == [sizes[0], sizes[1], lost.limits.block_bytes] * 3
         often = World(block_worth_bytes=10**9, block_worth_reads=3)
         often.write("wal/1", parts, append_ms=HOUR_AGO_MS)
         for partition in range(4):
