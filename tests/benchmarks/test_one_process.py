@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from benchmarks import read_path, request_path
+from benchmarks import gateway_fetch, read_path, request_path
 from benchmarks.reads import FIND_ONE
 
 
@@ -22,3 +22,10 @@ def test_read_path_prints_the_cost_of_a_read(capsys: pytest.CaptureFixture[str])
     title, figures = capsys.readouterr().out.splitlines()
     assert "us/request" in title
     assert float(figures.split()[-1]) > 0
+
+
+def test_gateway_fetch_prints_what_a_megabyte_costs() -> None:
+    row = asyncio.run(gateway_fetch.measure(16_384, kind=0, store=None, seconds=0.05))
+    taker_ms, whole_ms, rate, reads = map(float, row.split())
+    assert min(taker_ms, whole_ms, rate) > 0
+    assert reads == 0

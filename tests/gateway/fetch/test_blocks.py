@@ -11,6 +11,7 @@ import pytest
 from tests.gateway.fetch.test_taker import HOUR_AGO_MS, offsets
 from tests.gateway.fetch.world import World, batch_of, fetch_request, unavailable
 from tests.virtual_loop import VirtualLoop
+from tests.waiting import virtual_time
 
 Story = Callable[[Coroutine[Any, Any, None]], None]
 
@@ -32,7 +33,7 @@ def test_readers_of_one_block_make_one_read(live: Story) -> None:
         data = world.write("wal/1", [(n, batch_of(1_000, seed=n)) for n in range(4)])
         world.store.is_open.clear()
         readers = [world.send(fetch_request((n % 4, 0))) for n in range(40)]
-        await asyncio.sleep(1)
+        await virtual_time(1)
         assert world.store.reads == [("wal/1", 0, world.limits.block_bytes)]
         world.store.is_open.set()
         await asyncio.gather(*readers)
@@ -138,12 +139,12 @@ def test_old_reads_wait_for_places_of_their_own_and_the_tail_does_not(live: Stor
         write_many(world, 20, append_ms=HOUR_AGO_MS)
         world.store.is_open.clear()
         old = [world.send(fetch_request((0, 4 * n), partition_max_bytes=4_500)) for n in range(5)]
-        await asyncio.sleep(1)
+        await virtual_time(1)
         assert world.store.under_way == 2
         assert world.stats.old_waiting > 10
         world.write("wal/new", [(1, batch_of(100))])
         tail = world.send(fetch_request((1, 20)))
-        await asyncio.sleep(1)
+        await virtual_time(1)
         assert (world.store.under_way, world.stats.tail_waiting) == (3, 0)
         assert world.store.reads[-1][0] == "wal/new"
         world.store.is_open.set()
