@@ -19,6 +19,7 @@ from gateway.fetch.limits import FetchLimits, FetchStats
 from gateway.fetch.reads import BatchReader
 from gateway.fetch.taker import FetchTaker
 from gateway.front.apis import Key
+from gateway.offsets.exact import ExactOffsets
 from gateway.offsets.takers import offsets_takers
 from gateway.ports import Rights, Taker
 from gateway.produce.buffer import BufferLimits
@@ -69,7 +70,7 @@ class Rooms:
 
         self.tails = Tails(client, node_of)
         self._fetch = FetchTaker(catalogue, rights, self.tails, self._reader, limits, self.fetch_stats)
-        self._offsets = offsets_takers(catalogue, rights, client, client.admin)
+        self._offsets = offsets_takers(catalogue, rights, client, client.admin, ExactOffsets(client, self.store))
         self._produce = ProduceTaker(
             catalogue,
             rights,
