@@ -117,6 +117,18 @@ async def test_several_topics_of_one_request_succeed_and_fail_alone(kafka: Kafka
         assert kafka_settings(kafka.bootstrap, compacted) == {"cleanup.policy": "compact"}
 
 
+@pytest.mark.parametrize("version", range(2, 8))
+async def test_every_version_creates_and_deletes(kafka: Kafka, service: Service, unique_name: NameFactory, version: int) -> None:
+    async with gateway_topics(kafka.bootstrap, service.addresses) as (gateway, client):
+        name = unique_name("topic")
+        assert codes(await gateway.create(name, diskless_enable="true", version=version)) == [ErrorCode.none]
+        assert len((await client.describe_topic(name)).partitions) == 3
+        assert codes(await gateway.delete(name, name, version=version - 1)) == [ErrorCode.invalid_request] * 2
+        assert codes(await gateway.delete(name, version=version - 1)) == [ErrorCode.none]
+        with pytest.raises(NotFound):
+            await client.describe_topic(name)
+
+
 async def test_a_dry_run_changes_nothing(kafka: Kafka, service: Service, unique_name: NameFactory) -> None:
     async with gateway_topics(kafka.bootstrap, service.addresses) as (gateway, client):
         name = unique_name("topic")
