@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -155,6 +155,18 @@ class SecuredGateway:
         made.properties["listeners"] = f"SASL_SSL://{made.address}"
         made.properties |= {key.replace("_", "."): value for key, value in changed.items()}
         return made
+
+    @contextmanager
+    def running(self, node_id: int, **changed: str) -> Iterator[GatewayProcess]:
+        """Run one gateway more, which leaves the others in the end."""
+        made = self.make(node_id, **changed)
+        try:
+            made.start()
+            made.wait_serving()
+            yield made
+            assert made.terminate() == 0
+        finally:
+            made.close()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if hasattr(self, "gateway"):

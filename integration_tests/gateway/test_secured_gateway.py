@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, ThrottleEvent, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AclOperation as Operation
 from confluent_kafka.admin import (
     AclPermissionType,
@@ -272,64 +272,20 @@ def test_a_gateway_does_not_start_less_secure_than_it_says(world: SecuredGateway
 
 
 def test_a_certificate_of_a_client_is_a_gate_beside_its_login(world: SecuredGateway) -> None:
-    gateway = world.make(1_010, ssl_client_auth="required", ssl_truststore_location=str(world.ca.ca_file))
-    gateway.start()
-    gateway.wait_serving()
-    try:
+    with world.running(1_010, ssl_client_auth="required", ssl_truststore_location=str(world.ca.ca_file)) as gateway:
         mine = str(world.ca.issue("a stranger to Kafka"))
-        with_it = {
-            **world.client("alice"),
-            "bootstrap.servers": gateway.address,
-            "ssl.certificate.location": mine,
-            "ssl.key.location": mine,
-        }
         without = {**world.client("alice"), "bootstrap.servers": gateway.address}
+        with_it = {**without, "ssl.certificate.location": mine, "ssl.key.location": mine}
         assert AdminClient(with_it).list_topics(timeout=WAIT_S).brokers
         assert refusal(without).code() in (KafkaError._SSL, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
         assert refusal({**with_it, "sasl.password": "wrong"}).code() == KafkaError._AUTHENTICATION
-    finally:
-        gateway.terminate()
 
 
 def test_a_certificate_that_is_replaced_counts_for_new_connections(world: SecuredGateway) -> None:
-    gateway = world.make(1_011, ssl_keystore_location=str(world.ca.issue("replaced")))
-    gateway.start()
-    gateway.wait_serving()
     other = Authority(world.ca.ca_file.parent, "other-ca")
-    try:
-        assert AdminClient({**world.client("alice"), "bootstrap.servers": gateway.address}).list_topics(timeout=WAIT_S).brokers
+    with world.running(1_011, ssl_keystore_location=str(world.ca.issue("replaced"))) as gateway:
+        client = {**world.client("alice"), "bootstrap.servers": gateway.address}
+        assert AdminClient(client).list_topics(timeout=WAIT_S).brokers
         other.issue("replaced")
         wait_until(lambda: "certificate reloaded" in gateway.log_text(), "the new certificate")
-        renewed = {**world.client("alice"), "bootstrap.servers": gateway.address, "ssl.ca.location": str(other.ca_file)}
-        assert AdminClient(renewed).list_topics(timeout=WAIT_S).brokers
-    finally:
-        gateway.terminate()
-
-
-def test_byte_rates_are_of_a_principal(world: SecuredGateway) -> None:
-    """A producer above its rate is told to wait, and made to; another principal is not."""
-    name, size, rate = topic(world), 100_000, 50_000
-    gateway = world.make(1_012, gateway_produce_byte_rate=str(rate))
-    gateway.start()
-    gateway.wait_serving()
-    world.kafka.allow("writer", [Right(ResourceType.TOPIC, name, (Operation.WRITE,))])
-    told: list[int] = []
-
-    def throttled(event: ThrottleEvent) -> None:
-        told.append(event.throttle_time)
-
-    try:
-        given: dict[str, Any] = {**world.client("alice"), "bootstrap.servers": gateway.address, "throttle_cb": throttled}
-        producer = Producer({**given, "batch.size": str(size), "linger.ms": "0"})
-        began_s = time.monotonic()
-        for _ in range(8):
-            producer.produce(name, value=bytes(size))
-            assert producer.flush(WAIT_S) == 0
-        assert time.monotonic() - began_s > (8 * size - 10 * rate) / rate - 2 * size / rate
-        assert told
-        began_s = time.monotonic()
-        others = {**world.client("writer"), "bootstrap.servers": gateway.address}
-        assert write(others, name, ["small"]) == [None]
-        assert time.monotonic() - began_s < 5
-    finally:
-        gateway.terminate()
+        assert AdminClient({**client, "ssl.ca.location": str(other.ca_file)}).list_topics(timeout=WAIT_S).brokers
