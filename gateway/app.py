@@ -66,6 +66,7 @@ class GatewayProcess:
         self._stop = asyncio.Event()
         self._is_serving = False
         self._places: tuple[CoordinatorPlace, ...] = ()
+        self._leaders: dict[int, int] = {}
         self._stale: Counter[int] = Counter()
         self._metrics = Metrics(FRONT, PREFIX)
         self._tasks: list[asyncio.Task[None]] = []
@@ -83,7 +84,15 @@ class GatewayProcess:
         )
         self._security = self._access.cluster
         self._own = OwnConnection(self._connect, self._cluster.any_place)
-        self._rooms = Rooms(settings, self._client, self._catalogue, self._access.rights, self._own, pause_producers=self._pause_producers)
+        self._rooms = Rooms(
+            settings,
+            self._client,
+            self._catalogue,
+            self._access.rights,
+            self._own,
+            pause_producers=self._pause_producers,
+            leader_of=lambda coordinator_id: self._leaders.get(coordinator_id),
+        )
         self._group = GatewayGroup(
             self._me,
             group_id=settings.diskless_gateway_group_id,
@@ -267,6 +276,7 @@ class GatewayProcess:
                 places = tuple(CoordinatorPlace(coordinator_id=one.coordinator_id, node_id=one.leader_id) for one in found.coordinators)
                 if places != self._places:
                     self._places = places
+                    self._leaders = {one.coordinator_id: one.node_id for one in places}
                     self._sights.changed()
             await asyncio.sleep(LOOK_AT_LEADERS_S)
 

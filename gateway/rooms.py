@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from coordinator.adapters.objectstore import StoreOptionError, open_store
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import ServiceError
-from coordinator.client.model import FetchFrom, PartitionBatches
+from coordinator.client.model import PartitionId
 from coordinator.errors import DisklessError
 from coordinator.object_store import ObjectStore
 from coordinator.runtime.failures import FatalError
@@ -18,12 +18,14 @@ from gateway.fetch.limits import FetchLimits, FetchStats
 from gateway.fetch.reads import BatchReader
 from gateway.fetch.taker import FetchTaker
 from gateway.front.apis import Key
+from gateway.offsets.takers import offsets_takers
 from gateway.ports import Rights, Taker
 from gateway.produce.buffer import BufferLimits
 from gateway.produce.memory import MemoryBudget
 from gateway.produce.stats import ProduceStats
-from gateway.produce.taker import ProduceHooks, ProduceTaker
+from gateway.produce.taker import CommittedFile, ProduceHooks, ProduceTaker
 from gateway.settings import GatewaySettings
+from gateway.tails.finder import Tails
 from gateway.topics.catalogue import TopicCatalogue
 from gateway.topics.rule import CreationRule
 from gateway.topics.shadows import Asks
@@ -31,20 +33,6 @@ from gateway.topics.takers import topic_room
 
 PRODUCE_SHARE: Final = 0.4
 """Of `gateway.memory.bytes`; the rest is Fetch's, as `fetch_limits` divides it."""
-FIND_TIMEOUT_MS: Final = 10_000
-
-
-class Finder:
-    """Finds batches by the client. Implements `gateway.fetch.ports.Finder`."""
-
-    def __init__(self, client: DisklessClient) -> None:
-        self._client = client
-
-    async def find(self, fetches: Sequence[FetchFrom], *, min_bytes: int, max_bytes: int, max_wait_ms: int) -> Sequence[PartitionBatches]:
-        """See `gateway.fetch.ports.Finder`."""
-        return await self._client.find_batches(
-            fetches, fetch_bytes_max=max_bytes, min_bytes=min_bytes, max_wait_ms=max_wait_ms, timeout_ms=FIND_TIMEOUT_MS
-        )
 
 
 def fetch_limits(memory_bytes: int) -> FetchLimits:
@@ -69,8 +57,11 @@ class Rooms:
         brokers: Asks,
         *,
         pause_producers: Callable[[bool], None],
+        leader_of: Callable[[int], int | None],
     ) -> None:
-        """`brokers` asks with the gateway's own login; `pause_producers` has connections of producers read no more, or again."""
+        """`brokers` asks with the gateway's own login; `pause_producers` has connections of producers read no more, or again; `leader_of`
+        names the node that leads a coordinator, as far as it is known.
+        """
         self._client = client
         self.store = _open(settings)
         memory = settings.gateway_memory_bytes
@@ -79,7 +70,15 @@ class Rooms:
         self.memory = MemoryBudget(int(memory * PRODUCE_SHARE), changed=pause_producers)
         limits = fetch_limits(int(memory * (1 - PRODUCE_SHARE)))
         self._reader = BatchReader(self.store, limits, self.fetch_stats, now_ms=lambda: time.time_ns() // 1_000_000)
-        self._fetch = FetchTaker(catalogue, rights, Finder(client), self._reader, limits, self.fetch_stats)
+
+        def node_of(partition: PartitionId) -> int | None:
+            topic = catalogue.identified(partition.topic_id)
+            known = topic is not None and partition.partition < len(topic.coordinators)
+            return leader_of(topic.coordinators[partition.partition]) if topic is not None and known else None
+
+        self.tails = Tails(client, node_of)
+        self._fetch = FetchTaker(catalogue, rights, self.tails, self._reader, limits, self.fetch_stats)
+        self._offsets = offsets_takers(catalogue, rights, client, client.admin)
         self._produce = ProduceTaker(
             catalogue,
             rights,
@@ -93,19 +92,23 @@ class Rooms:
                 file_gap_ms=settings.gateway_file_gap_ms,
                 files_per_second_max=settings.gateway_files_per_second_max,
             ),
-            hooks=ProduceHooks(stored=self._reader.cache.keep_own),
+            hooks=ProduceHooks(stored=self._reader.cache.keep_own, committed=self._committed),
             wal_prefix=settings.object_store_wal_prefix,
         )
         self.topics = topic_room(CreationRule(settings.gateway_create_diskless, settings.metadata_topic), catalogue, client.admin, brokers)
         self.own: Mapping[int, Taker] = {
             **self.topics.everywhere,
             **self.topics.own,
+            **self._offsets,
             Key.PRODUCE: self._produce,
             Key.FETCH: self._fetch,
         }
         """By API key, of the gateway's own node."""
         self.relayed: Mapping[int, Taker] = self.topics.everywhere
         """By API key, of relay ports."""
+
+    def _committed(self, file: CommittedFile) -> None:
+        self.tails.committed(file.object_key, file.rows, file.base_offsets)
 
     async def check_store(self, timeout_ms: int) -> bool:
         """Return whether the store is known to be that of the service. Raises `FatalError` when it is another one."""
@@ -125,6 +128,9 @@ class Rooms:
         """End all work."""
         await self._produce.close()
         await self._fetch.close()
+        for taker in self._offsets.values():
+            await taker.close()
+        await self.tails.close()
         await self._reader.close()
 
 

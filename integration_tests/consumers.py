@@ -20,20 +20,7 @@ from coordinator.client.client import DisklessClient
 from coordinator.client.errors import Unavailable
 from coordinator.client.routing.connection import ConnectionLost, RequestTimedOut
 from coordinator.client.routing.pool import ConnectionPool
-from coordinator.protocol.messages import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopic,
-    FindBatchesPartition,
-    FindBatchesRequest,
-    FindBatchesResponse,
-    FindBatchesTopic,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
+from coordinator.protocol import messages as m
 from integration_tests.history import (
     RETRIABLE_CODES,
     UNKNOWN_CODES,
@@ -92,11 +79,11 @@ class Consumer:
 
     async def _find(self, where: UserPartition, node_id: int, history: History) -> Find | None:
         asked = self._next_offset[where]
-        partition = FindBatchesPartition(partition_index=where.partition, offset=asked, max_partition_fetch_bytes=NO_LIMIT_BYTES)
-        request = FindBatchesRequest(
+        partition = m.FindBatchesPartition(partition_index=where.partition, offset=asked, max_partition_fetch_bytes=NO_LIMIT_BYTES)
+        request = m.FindBatchesRequest(
             fetch_max_bytes=NO_LIMIT_BYTES,
             max_batches_per_partition=BATCHES_MAX,
-            topics=(FindBatchesTopic(topic_id=where.topic_id, partitions=(partition,)),),
+            topics=(m.FindBatchesTopic(topic_id=where.topic_id, partitions=(partition,)),),
             timeout_ms=TIMEOUT_MS,
         )
         invoked_s = time.monotonic()
@@ -104,7 +91,7 @@ class Consumer:
             reply = await self._pool.call(self._nodes[node_id].lane(self._name), request, REPLY_TIMEOUT_S)
         except (ConnectionLost, RequestTimedOut):
             return None
-        answer = expect(reply, FindBatchesResponse).topics[0].partitions[0]
+        answer = expect(reply, m.FindBatchesResponse).topics[0].partitions[0]
         if answer.error_code in UNKNOWN_CODES:
             history.unknowns.append(Unknown("FindBatches", where, node_id, invoked_s, time.monotonic(), answer.error_code))
             return None
@@ -152,15 +139,15 @@ class Deleter:
                 await self._routes.refresh()
 
     async def _delete(self, history: History, where: UserPartition, leader: Leader, offset: int) -> bool:
-        topic = DeleteRecordsTopic(
-            topic_id=where.topic_id, partitions=(DeleteRecordsPartition(partition_index=where.partition, offset=offset),)
+        topic = m.DeleteRecordsTopic(
+            topic_id=where.topic_id, partitions=(m.DeleteRecordsPartition(partition_index=where.partition, offset=offset),)
         )
         invoked_s = time.monotonic()
         error_code, low_watermark = None, -1
         try:
-            request = DeleteRecordsRequest(topics=(topic,), timeout_ms=TIMEOUT_MS)
+            request = m.DeleteRecordsRequest(topics=(topic,), timeout_ms=TIMEOUT_MS)
             reply = await self._pool.call(leader.address.lane(self._name), request, REPLY_TIMEOUT_S)
-            answer = expect(reply, DeleteRecordsResponse).topics[0].partitions[0]
+            answer = expect(reply, m.DeleteRecordsResponse).topics[0].partitions[0]
             error_code, low_watermark = answer.error_code, answer.low_watermark
         except (ConnectionLost, RequestTimedOut):
             pass  # recorded without an answer: it may have taken effect
@@ -178,14 +165,14 @@ class Deleter:
         return error_code == 0
 
     async def _read_start(self, history: History, where: UserPartition, leader: Leader) -> bool:
-        asked = ListOffsetsPartition(partition_index=where.partition, timestamp=EARLIEST)
-        request = ListOffsetsRequest(topics=(ListOffsetsTopic(topic_id=where.topic_id, partitions=(asked,)),), timeout_ms=TIMEOUT_MS)
+        asked = m.ListOffsetsPartition(partition_index=where.partition, timestamp=EARLIEST)
+        request = m.ListOffsetsRequest(topics=(m.ListOffsetsTopic(topic_id=where.topic_id, partitions=(asked,)),), timeout_ms=TIMEOUT_MS)
         invoked_s = time.monotonic()
         try:
             reply = await self._pool.call(leader.address.lane(self._name), request, REPLY_TIMEOUT_S)
         except (ConnectionLost, RequestTimedOut):
             return False
-        answer = expect(reply, ListOffsetsResponse).topics[0].partitions[0]
+        answer = expect(reply, m.ListOffsetsResponse).topics[0].partitions[0]
         if answer.error_code in UNKNOWN_CODES:
             history.unknowns.append(Unknown("ListOffsets", where, leader.node_id, invoked_s, time.monotonic(), answer.error_code))
             return False

@@ -12,23 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from coordinator.client.routing.connection import ConnectionLost, RequestTimedOut
 from coordinator.client.routing.pool import ConnectionPool
-from coordinator.protocol.messages import (
-    CreatablePartitions,
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    DescribeTopicsRequest,
-    DescribeTopicsResponse,
-    DescribeTopicsTopic,
-    FindBatchesPartition,
-    FindBatchesPartitionResponse,
-    FindBatchesRequest,
-    FindBatchesResponse,
-    FindBatchesTopic,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
+from coordinator.protocol import messages as m
 from integration_tests.history import FinalPartition, FinalState, FoundBatch, LogMessage, ReplicaDigest, UserPartition
 from integration_tests.metadata_log import LogReader
 from integration_tests.routes import Address, Routes, describe_coordinators, expect
@@ -77,19 +61,19 @@ class Observer:
     async def create_topic(self, name: str, partitions: int) -> dict[UserPartition, int]:
         """Create a diskless topic, in all coordinators; returns the coordinator of each partition."""
         topic_id = os.urandom(16)
-        creating = CreatePartitionsRequest(
-            topics=(CreatablePartitions(topic_id=topic_id, name=name, num_partitions=partitions),), timeout_ms=5_000
+        creating = m.CreatePartitionsRequest(
+            topics=(m.CreatablePartitions(topic_id=topic_id, name=name, num_partitions=partitions),), timeout_ms=5_000
         )
-        describing = DescribeTopicsRequest(topics=(DescribeTopicsTopic(topic_id=topic_id, name=None),), timeout_ms=5_000)
+        describing = m.DescribeTopicsRequest(topics=(m.DescribeTopicsTopic(topic_id=topic_id, name=None),), timeout_ms=5_000)
         end_s = time.monotonic() + DEADLINE_S
         while True:
             problem = "nobody leads the directory"
             try:
                 lane = (await self._informed_directory()).lane("topics")
-                created = expect(await self._pool.call(lane, creating, REPLY_TIMEOUT_S), CreatePartitionsResponse).topics[0]
+                created = expect(await self._pool.call(lane, creating, REPLY_TIMEOUT_S), m.CreatePartitionsResponse).topics[0]
                 problem = f"error {created.error_code}: {created.error_message}"
                 if created.error_code == 0:
-                    described = expect(await self._pool.call(lane, describing, REPLY_TIMEOUT_S), DescribeTopicsResponse).topics[0]
+                    described = expect(await self._pool.call(lane, describing, REPLY_TIMEOUT_S), m.DescribeTopicsResponse).topics[0]
                     return {UserPartition(topic_id, one.partition_index): one.coordinator_id for one in described.partitions}
             except (ConnectionLost, RequestTimedOut) as lost:
                 problem = str(lost)
@@ -127,15 +111,15 @@ class Observer:
                     raise
                 await asyncio.sleep(RETRY_PAUSE_S)
 
-    async def _find(self, where: UserPartition, node: Address, offset: int = 0) -> FindBatchesPartitionResponse:
-        asked = FindBatchesPartition(partition_index=where.partition, offset=offset, max_partition_fetch_bytes=NO_LIMIT_BYTES)
-        request = FindBatchesRequest(
+    async def _find(self, where: UserPartition, node: Address, offset: int = 0) -> m.FindBatchesPartitionResponse:
+        asked = m.FindBatchesPartition(partition_index=where.partition, offset=offset, max_partition_fetch_bytes=NO_LIMIT_BYTES)
+        request = m.FindBatchesRequest(
             fetch_max_bytes=NO_LIMIT_BYTES,
             max_batches_per_partition=0,
-            topics=(FindBatchesTopic(topic_id=where.topic_id, partitions=(asked,)),),
+            topics=(m.FindBatchesTopic(topic_id=where.topic_id, partitions=(asked,)),),
             timeout_ms=5_000,
         )
-        answer = expect(await self._pool.call(node.lane("reads"), request, REPLY_TIMEOUT_S), FindBatchesResponse).topics[0].partitions[0]
+        answer = expect(await self._pool.call(node.lane("reads"), request, REPLY_TIMEOUT_S), m.FindBatchesResponse).topics[0].partitions[0]
         if answer.error_code == OFFSET_OUT_OF_RANGE and offset < answer.log_start_offset:
             return await self._find(where, node, answer.log_start_offset)
         if answer.error_code != 0:
@@ -143,10 +127,10 @@ class Observer:
         return answer
 
     async def _latest(self, where: UserPartition, coordinator_id: int) -> int:
-        asked = ListOffsetsPartition(partition_index=where.partition, timestamp=-1)
-        request = ListOffsetsRequest(topics=(ListOffsetsTopic(topic_id=where.topic_id, partitions=(asked,)),), timeout_ms=5_000)
+        asked = m.ListOffsetsPartition(partition_index=where.partition, timestamp=-1)
+        request = m.ListOffsetsRequest(topics=(m.ListOffsetsTopic(topic_id=where.topic_id, partitions=(asked,)),), timeout_ms=5_000)
         lane = (await self._leader(coordinator_id)).lane("reads")
-        answer = expect(await self._pool.call(lane, request, REPLY_TIMEOUT_S), ListOffsetsResponse).topics[0].partitions[0]
+        answer = expect(await self._pool.call(lane, request, REPLY_TIMEOUT_S), m.ListOffsetsResponse).topics[0].partitions[0]
         if answer.error_code != 0:
             raise ConnectionLost(f"ListOffsets answered {answer.error_code}: {answer.error_message}")
         return answer.offset
@@ -172,7 +156,7 @@ class Observer:
         return tuple(digests)
 
 
-def _batches(found: FindBatchesPartitionResponse) -> tuple[FoundBatch, ...]:
+def _batches(found: m.FindBatchesPartitionResponse) -> tuple[FoundBatch, ...]:
     return tuple(FoundBatch(one.object_key, one.byte_offset, one.byte_size, one.base_offset, one.last_offset) for one in found.batches)
 
 

@@ -18,25 +18,8 @@ from pathlib import Path
 
 from coordinator.client.records.ulid import new_key
 from coordinator.client.routing.connection import ClientConnection
+from coordinator.protocol import messages as m
 from coordinator.protocol.codec import Message
-from coordinator.protocol.messages import (
-    CommitBatch,
-    CommitFileRequest,
-    CommitFileResponse,
-    CreatablePartitions,
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    DescribeTopicsRequest,
-    DescribeTopicsResponse,
-    FindBatchesPartition,
-    FindBatchesRequest,
-    FindBatchesResponse,
-    FindBatchesTopic,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
 from coordinator.security.client_security import ClientSecurity
 
 TIMEOUT_MS = 10_000
@@ -53,10 +36,10 @@ class Topic:
     owner_id: int
 
 
-def commit_request(topic: Topic, *, batches: int) -> CommitFileRequest:
+def commit_request(topic: Topic, *, batches: int) -> m.CommitFileRequest:
     """A file of some batches of partition 0."""
     rows = tuple(
-        CommitBatch(
+        m.CommitBatch(
             magic=2,
             request_id=0,
             topic_id=topic.topic_id,
@@ -75,33 +58,33 @@ def commit_request(topic: Topic, *, batches: int) -> CommitFileRequest:
         for index in range(batches)
     )
     key = new_key(time.time_ns() // 1_000_000, os.urandom(10))
-    return CommitFileRequest(
+    return m.CommitFileRequest(
         object_key=key, object_format=1, file_size=batches * SIZE_BYTES, owner_ids=(topic.owner_id,), batches=rows, timeout_ms=TIMEOUT_MS
     )
 
 
-def find_request(topic_id: bytes, offset: int) -> FindBatchesRequest:
+def find_request(topic_id: bytes, offset: int) -> m.FindBatchesRequest:
     """Everything of partition 0 from an offset on."""
-    wanted = FindBatchesPartition(partition_index=0, offset=offset, max_partition_fetch_bytes=2**31 - 1)
-    topic = FindBatchesTopic(topic_id=topic_id, partitions=(wanted,))
-    return FindBatchesRequest(fetch_max_bytes=2**31 - 1, max_batches_per_partition=0, topics=(topic,), timeout_ms=TIMEOUT_MS)
+    wanted = m.FindBatchesPartition(partition_index=0, offset=offset, max_partition_fetch_bytes=2**31 - 1)
+    topic = m.FindBatchesTopic(topic_id=topic_id, partitions=(wanted,))
+    return m.FindBatchesRequest(fetch_max_bytes=2**31 - 1, max_batches_per_partition=0, topics=(topic,), timeout_ms=TIMEOUT_MS)
 
 
-def latest_request(topic_id: bytes) -> ListOffsetsRequest:
+def latest_request(topic_id: bytes) -> m.ListOffsetsRequest:
     """The high watermark of partition 0."""
-    topic = ListOffsetsTopic(topic_id=topic_id, partitions=(ListOffsetsPartition(partition_index=0, timestamp=-1),))
-    return ListOffsetsRequest(topics=(topic,), timeout_ms=TIMEOUT_MS)
+    topic = m.ListOffsetsTopic(topic_id=topic_id, partitions=(m.ListOffsetsPartition(partition_index=0, timestamp=-1),))
+    return m.ListOffsetsRequest(topics=(topic,), timeout_ms=TIMEOUT_MS)
 
 
 async def create_topic(connection: ClientConnection, name: str) -> Topic:
     """Create a topic of one partition."""
     topic_id = os.urandom(16)
-    topic = CreatablePartitions(topic_id=topic_id, name=name, num_partitions=1)
-    response = await connection.call(CreatePartitionsRequest(topics=(topic,), timeout_ms=TIMEOUT_MS), TIMEOUT_MS / 1000)
-    assert isinstance(response, CreatePartitionsResponse)
+    topic = m.CreatablePartitions(topic_id=topic_id, name=name, num_partitions=1)
+    response = await connection.call(m.CreatePartitionsRequest(topics=(topic,), timeout_ms=TIMEOUT_MS), TIMEOUT_MS / 1000)
+    assert isinstance(response, m.CreatePartitionsResponse)
     assert response.topics[0].error_code == 0, response
-    described = await connection.call(DescribeTopicsRequest(topics=(), timeout_ms=TIMEOUT_MS), TIMEOUT_MS / 1000)
-    assert isinstance(described, DescribeTopicsResponse)
+    described = await connection.call(m.DescribeTopicsRequest(topics=(), timeout_ms=TIMEOUT_MS), TIMEOUT_MS / 1000)
+    assert isinstance(described, m.DescribeTopicsResponse)
     (owner_id,) = (one.partitions[0].coordinator_id for one in described.topics if one.topic_id == topic_id)
     return Topic(topic_id=topic_id, owner_id=owner_id)
 
@@ -119,17 +102,17 @@ class Honest:
     async def round(self) -> None:
         """One round."""
         committed = await self._timed(commit_request(self._topic, batches=3))
-        assert isinstance(committed, CommitFileResponse)
+        assert isinstance(committed, m.CommitFileResponse)
         offsets = [(batch.error_code, batch.assigned_base_offset) for batch in committed.batches]
         expected = [(0, self._next_offset + index * RECORDS) for index in range(3)]
         self._expect("commit", offsets, expected)
         found = await self._timed(find_request(self._topic.topic_id, self._next_offset))
-        assert isinstance(found, FindBatchesResponse)
+        assert isinstance(found, m.FindBatchesResponse)
         partition = found.topics[0].partitions[0]
         self._expect("find", [(partition.error_code, batch.base_offset) for batch in partition.batches], expected)
         self._next_offset += 3 * RECORDS
         listed = await self._timed(latest_request(self._topic.topic_id))
-        assert isinstance(listed, ListOffsetsResponse)
+        assert isinstance(listed, m.ListOffsetsResponse)
         answer = listed.topics[0].partitions[0]
         self._expect("list", (answer.error_code, answer.offset), (0, self._next_offset))
 

@@ -14,26 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from records import model
 from records.committed_files.codec import FileCommitted
-from records.model import (
-    DisklessLogInitialized,
-    DisklessLogRepaired,
-    DisklessLogReset,
-    FilesFenced,
-    FilesHandedOver,
-    FilesRemoved,
-    LeadershipClaimed,
-    PartitionCreated,
-    PrefixStartReported,
-    ProducersExpired,
-    Record,
-    RecordsDeleted,
-    Restored,
-    TombstonesExpired,
-    TopicDeleted,
-    TransactionBegan,
-    TransactionEnded,
-)
 
 TOPIC_PARTITIONS_MAX: Final = 10_000_000
 BYTE_OFFSET_MAX: Final = 2**31 - 1
@@ -50,7 +32,7 @@ class Producer(NamedTuple):
     append_time_ms: int
 
 
-MigrationRecord = DisklessLogInitialized | DisklessLogReset | DisklessLogRepaired | PrefixStartReported
+MigrationRecord = model.DisklessLogInitialized | model.DisklessLogReset | model.DisklessLogRepaired | model.PrefixStartReported
 
 
 @dataclass(slots=True)
@@ -74,7 +56,7 @@ class LogFold:
     migrations: dict[Where, Migration] = field(default_factory=dict)
     """Of partitions that are, or were, classic ones."""
 
-    def apply(self, records: Sequence[Record], *, is_transaction: bool = False) -> str | None:
+    def apply(self, records: Sequence[model.Record], *, is_transaction: bool = False) -> str | None:
         """Apply records that take effect together; returns why they contradict, and then has applied none of them."""
         if any(isinstance(record, FileCommitted) for record in records) and (len(records) > 1 or is_transaction):
             return f"a file is not alone in its entry{', but inside a transaction' if is_transaction else ''}"
@@ -89,20 +71,20 @@ class LogFold:
         self.files, self.tombstones, self.migrations = trial.files, trial.tombstones, trial.migrations
         return None
 
-    def apply_one(self, record: Record) -> str | None:
+    def apply_one(self, record: model.Record) -> str | None:
         """Apply a record that takes effect alone; returns why it contradicts, and may then have applied a part of it."""
         match record:
             case FileCommitted():
                 return self._commit(record)
-            case LeadershipClaimed():
+            case model.LeadershipClaimed():
                 return "a claim stands behind sequence 0"
-            case Restored():
+            case model.Restored():
                 return "a restore stands behind the beginning of the log"
-            case RecordsDeleted():
+            case model.RecordsDeleted():
                 high_watermark = self.high_watermarks.get((record.topic_id, record.partition))
                 if high_watermark is not None and record.new_log_start_offset > high_watermark:
                     return f"records are deleted up to {record.new_log_start_offset}, beyond the high watermark {high_watermark}"
-            case PartitionCreated():
+            case model.PartitionCreated():
                 if not 0 <= record.first_partition <= record.first_partition + record.num_partitions <= TOPIC_PARTITIONS_MAX:
                     return f"a topic gets {record.num_partitions} partitions from {record.first_partition} on"
                 for partition in range(record.first_partition, record.first_partition + record.num_partitions):
@@ -110,19 +92,19 @@ class LogFold:
                     if record.classic_pending and where not in self.high_watermarks:
                         self.migrations[where] = Migration()
                     self.high_watermarks.setdefault(where, 0)
-            case DisklessLogInitialized() | DisklessLogReset() | DisklessLogRepaired() | PrefixStartReported():
+            case model.DisklessLogInitialized() | model.DisklessLogReset() | model.DisklessLogRepaired() | model.PrefixStartReported():
                 return self._migrate(record)
-            case TopicDeleted():
+            case model.TopicDeleted():
                 self.high_watermarks = {where: end for where, end in self.high_watermarks.items() if where[0] != record.topic_id}
                 self.migrations = {where: one for where, one in self.migrations.items() if where[0] != record.topic_id}
                 self.producers = {key: known for key, known in self.producers.items() if key[0][0] != record.topic_id}
-            case ProducersExpired():
+            case model.ProducersExpired():
                 self.producers = {key: known for key, known in self.producers.items() if known.append_time_ms >= record.before_ms}
-            case FilesFenced():
+            case model.FilesFenced():
                 self.tombstones.update(zip(record.object_keys, record.created_ms, strict=True))
-            case FilesRemoved() | FilesHandedOver():
+            case model.FilesRemoved() | model.FilesHandedOver():
                 self.tombstones.update((key, self.files.pop(key, -1)) for key in record.object_keys)
-            case TombstonesExpired():
+            case model.TombstonesExpired():
                 self.tombstones = {key: at for key, at in self.tombstones.items() if not 0 <= at < record.keys_before_ms}
         return None
 
@@ -135,7 +117,7 @@ class LogFold:
         if record.leader_epoch < max(0, known.epoch):
             return f"leader epoch {record.leader_epoch} comes behind {known.epoch}"
         match record:
-            case DisklessLogInitialized() if known.start is None:
+            case model.DisklessLogInitialized() if known.start is None:
                 offsets = [seed.base_offset for seed in record.producers]
                 if not 0 <= record.prefix_start_offset <= record.base_offset or not all(0 <= one < record.base_offset for one in offsets):
                     return f"a diskless log cannot begin at {record.base_offset} with what stands before it"
@@ -143,20 +125,20 @@ class LogFold:
                 known.prefix = record.prefix_start_offset
                 for seed in record.producers:
                     self.producers[where, seed.producer_id] = Producer(seed.producer_epoch, seed.last_sequence, record.time_ms)
-            case DisklessLogInitialized() if record.base_offset != known.start:
+            case model.DisklessLogInitialized() if record.base_offset != known.start:
                 return f"a diskless log begins at {known.start}, and at {record.base_offset}"
-            case DisklessLogReset() if known.start is not None:
+            case model.DisklessLogReset() if known.start is not None:
                 if record.leader_epoch == known.epoch or end > known.start:
                     return f"the beginning {known.start} of a diskless log that ends at {end} is unset in epoch {record.leader_epoch}"
                 known.start, self.high_watermarks[where] = None, 0
                 self.producers = {key: one for key, one in self.producers.items() if key[0] != where}
-            case DisklessLogRepaired():
+            case model.DisklessLogRepaired():
                 if known.start is None or not known.prefix <= record.base_offset <= known.start:
                     return f"the beginning {known.start} of a diskless log is lowered to {record.base_offset}"
                 if end == known.start:
                     self.high_watermarks[where] = record.base_offset
                 known.start = record.base_offset
-            case PrefixStartReported():
+            case model.PrefixStartReported():
                 if known.start is None or not 0 <= record.prefix_start_offset <= known.start:
                     return f"the classic log is said to begin at {record.prefix_start_offset}, and to end at {known.start}"
                 known.prefix = max(known.prefix, record.prefix_start_offset)
@@ -207,8 +189,8 @@ def _sequence_fault(known: Producer | None, base_offset: int, epoch: int, base_s
     return None if base_sequence == due else f"has sequence {base_sequence} of epoch {epoch} where {due} is due"
 
 
-def marker_fault(records: Sequence[Record]) -> str | None:
+def marker_fault(records: Sequence[model.Record]) -> str | None:
     """Why an entry cannot be a part of a transaction, nor stand for itself; it ends the one that is open."""
-    if any(isinstance(record, TransactionBegan | TransactionEnded) for record in records) and len(records) > 1:
+    if any(isinstance(record, model.TransactionBegan | model.TransactionEnded) for record in records) and len(records) > 1:
         return f"a transaction begins or ends among other records: {[type(record).__name__ for record in records]}"
     return None

@@ -143,8 +143,6 @@ APIS: Final[Mapping[int, KafkaApi]] = {
 OWN: Final[Mapping[int, tuple[int, int]]] = {
     Key.PRODUCE: (3, 12),  # version 13 names topics by id
     Key.FETCH: (4, 17),
-    Key.LIST_OFFSETS: (1, 8),
-    Key.OFFSET_FOR_LEADER_EPOCH: (2, 4),
 }
 """What the gateway's own node offers of requests that it serves itself."""
 

@@ -43,6 +43,15 @@ class ProduceRequest:
         except UnicodeDecodeError as error:
             raise MalformedMessage(f"a topic name in a Produce request is not UTF-8: {error}") from error
 
+    def drop_records(self) -> None:
+        """Keep of the bytes what the answer needs: the names of topics."""
+        topics, kept, end = [], list[bytes](), 0
+        for name, _, stop, first, last in self.topics:
+            kept.append(self.data[name:stop])
+            begin, end = end, end + stop - name
+            topics.append((begin, begin, end, first, last))
+        self.topics, self.data = topics, b"".join(kept)
+
     @property
     def partition_count(self) -> int:
         return len(self.spans) // 3
@@ -69,6 +78,8 @@ class Pending:
         self.results: Int64s = np.full((request.partition_count, RESULT_WIDTH), -1, np.int64)
         self.results[:, CODE] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self.is_answered = False
+        self.parts = 0
+        """Parts of the request that are in no file yet."""
         self._open = 0
         self._refusals: dict[int, PartitionRefusal] = {}
         self._respond = respond
@@ -85,11 +96,19 @@ class Pending:
         self.results[places, CODE] = UNDECIDED
         self._open += len(places)
 
+    def part_is_filed(self) -> None:
+        """A part of the request was copied into a file: after the last one its records are not needed again."""
+        self.parts -= 1
+        if self.parts == 0:
+            self.request.drop_records()
+
     def settle(self, places: Int64s, results: Int64s, refusals: dict[int, PartitionRefusal]) -> None:
         """Partitions have their results: rows of code, base offset, append time and log start offset. `refusals` are by place."""
-        if not self.is_answered:
-            self.results[places] = results
-            self._refusals.update(refusals)
+        self.results[places] = results
+        for place, refusal in refusals.items():
+            # Clients that name topics need not know that topics have ids.
+            is_foreign = refusal.code is ErrorCode.UNKNOWN_TOPIC_ID and self.request.version < TOPIC_IDS_FROM
+            self.refuse([place], refusal._replace(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) if is_foreign else refusal)
         self._open -= len(places)
         self.finish()
 

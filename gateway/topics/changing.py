@@ -25,6 +25,7 @@ from kio.static.primitive import i32Timedelta
 from coordinator.adapters.server.contract import IncomingRequest
 from coordinator.client.errors import NotFound, ServiceError
 from coordinator.kafka.acls import AclOperation
+from coordinator.kafka.names import ZERO_TOPIC_ID
 from gateway.ports import Catalogue, DisklessTopic, Session
 from gateway.topics.coordinators import Coordinators
 from gateway.topics.shadows import Shadows, Sorted
@@ -34,6 +35,7 @@ LOG = logging.getLogger(__name__)
 
 MAY_DELETE: Final = "delete.topic.enable"
 DUPLICATE: Final = "Duplicate topic name."
+NAME_OR_ID: Final = "Name a topic by its name or by its id."
 
 
 async def permitted(session: Session, names: Collection[str], operation: AclOperation) -> frozenset[str]:
@@ -78,11 +80,13 @@ class TopicChanges:
     async def _delete(self, session: Session, states: list[Any], found: Sorted, timeout_ms: int) -> list[Any]:
         """Delete topics of both kinds; one row for each."""
         known = {one.topic_id: one.name for one in found.in_kafka.values()}
-        keys = [str(one.name) if one.name is not None else known.get(one.topic_id.bytes, one.topic_id) for one in states]
+        keys = [str(one.name) if one.name is not None else known.get(_raw(one.topic_id), _raw(one.topic_id)) for one in states]
         rows: dict[int, Any] = {}
         diskless: dict[int, DisklessTopic] = {}
         for place, (state, key) in enumerate(zip(states, keys, strict=True)):
-            if keys.count(key) > 1:
+            if (state.name is None) is (state.topic_id is None):
+                rows[place] = _deleted(state, ErrorCode.invalid_request, NAME_OR_ID)
+            elif keys.count(key) > 1:
                 rows[place] = _deleted(state, ErrorCode.invalid_request, DUPLICATE)
             elif key in found.undecided:
                 rows[place] = _deleted(state, ErrorCode.request_timed_out, found.why_not(key))
@@ -174,7 +178,7 @@ class TopicChanges:
         found = await self._shadows.known_topics(
             [topic.name], are_new=lambda found: topic.name in found and found[topic.name].partitions >= count
         )
-        return topic.name in found and found[topic.name].partitions == count
+        return topic.name in found.seen and found.seen[topic.name].partitions == count
 
     async def _grow_ours(self, topic: DisklessTopic, count: int, timeout_ms: int) -> tuple[ErrorCode, str] | None:
         """Grow a topic at the coordinators; return why it is not grown."""
@@ -200,3 +204,7 @@ def _deleted(state: Any, code: ErrorCode, message: str | None) -> Any:
 
 def _timeout_ms(asked: Any) -> int:
     return max(1_000, int(asked.timeout.total_seconds() * 1000))
+
+
+def _raw(topic_id: uuid.UUID | None) -> bytes:
+    return ZERO_TOPIC_ID if topic_id is None else topic_id.bytes

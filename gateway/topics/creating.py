@@ -55,7 +55,10 @@ class Creation:
     async def answer(self, session: Session, request: IncomingRequest) -> bytes:
         """Answer CreateTopics. Raises `UpstreamLost`, `MalformedMessage`."""
         asked = CREATE_TOPICS.read(request)
-        wanted = {str(one.name): self._rule.wanted(str(one.name), {each.name: each.value for each in one.configs}) for one in asked.topics}
+        wanted = {
+            str(one.name): self._rule.wanted(str(one.name), {each.name: each.value for each in one.configs}, request.client_id)
+            for one in asked.topics
+        }
         is_plain = all(not one.is_diskless and not one.error for one in wanted.values())
         if is_plain and not any(each.name == ENABLE for one in asked.topics for each in one.configs):
             return await relayed(session, request, CREATE_TOPICS)
@@ -128,7 +131,8 @@ class Creation:
     async def _known(self, name: str, topic_id: bytes) -> int | None:
         """The number of partitions that Kafka chose for a topic."""
         found = await self._shadows.known_topics([name], are_new=lambda found: name in found and found[name].topic_id == topic_id)
-        return found[name].partitions if name in found and found[name].topic_id == topic_id else None
+        topic = found.seen.get(name)
+        return topic.partitions if topic is not None and topic.topic_id == topic_id else None
 
     async def _finish(
         self, session: Session, row: Any, topic_id: bytes, partitions: int, settings: Mapping[str, str], deadline_s: float, *, is_new: bool

@@ -1,7 +1,9 @@
 """Which topics become diskless when a client creates them (`gateway.create.diskless`), and with which settings.
 
-A request says so by `diskless.enable` (KIP-1150), which Kafka never sees. Where it says nothing, a topic becomes diskless only if the rule
-covers its name and a diskless topic can have every setting that was asked for; any other one, such as a compacted one, becomes classic.
+A request says so by `diskless.enable` (KIP-1150), which Kafka never sees. Kafka's own `kafka-topics` refuses settings that it does not know
+before it asks a broker, so a client may say the same in its client id, as `diskless_enable=true`. Where neither says anything, a topic
+becomes diskless only if the rule covers its name and a diskless topic can have every setting that was asked for; any other one, such as a
+compacted one, becomes classic.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from coordinator.kafka.topic_configs import illegal_topic_config
 
 ENABLE: Final = "diskless.enable"
 """The setting of a topic by which a client asks for a diskless one."""
+_IN_CLIENT_ID: Final = re.compile(r"(?:^|[ ,|])diskless_enable=(true|false)(?:$|[ ,|])")
 REQUESTED: Final = "requested"
 ALL: Final = "all"
 
@@ -46,8 +49,11 @@ class CreationRule:
         is_meant = self._is_all or (self._names is not None and self._names.fullmatch(name) is not None)
         return is_meant and why_classic(name, self._metadata_topic) is None and illegal_topic_name(name) is None
 
-    def wanted(self, name: str, settings: Mapping[str, str | None]) -> Wanted:
-        """Return what a request to create a topic asks for."""
+    def wanted(self, name: str, settings: Mapping[str, str | None], client_id: str | None = None) -> Wanted:
+        """Return what a request to create a topic asks for. Its settings count before its client id, and that before the rule."""
+        said = _IN_CLIENT_ID.search(client_id or "")
+        if said is not None:
+            settings = {ENABLE: said[1], **settings}
         rest = {key: value for key, value in settings.items() if key != ENABLE}
         faults = [fault for key, value in rest.items() if (fault := illegal_topic_config(key, value)) is not None]
         if ENABLE not in settings:

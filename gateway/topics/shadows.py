@@ -12,18 +12,19 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
 from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
-from kio.schema.metadata.v12.response import MetadataResponse
+from kio.schema.metadata.v12.response import MetadataResponse, MetadataResponseTopic
 from kio.schema.types import TopicName
 from kio.static.primitive import i8
 
 from coordinator.client.errors import ServiceError
-from coordinator.kafka.names import illegal_topic_name
+from coordinator.kafka.names import illegal_topic_name, topic_id_text
 from coordinator.kafka.topic_configs import MAX_MESSAGE_BYTES
 from coordinator.protocol.codec import Message
 from gateway.ports import Catalogue, DisklessTopic
@@ -60,22 +61,43 @@ class KafkaTopic(NamedTuple):
     partitions: int
 
 
+@dataclass(frozen=True, slots=True)
+class KafkaTopics:
+    """What Kafka tells the own login of topics: those that it sees, by name, and names and ids of those that are kept from it."""
+
+    seen: dict[str, KafkaTopic] = field(default_factory=dict)
+    hidden: set[str | bytes] = field(default_factory=set)
+
+    def missing(self, names: Collection[str], ids: Collection[bytes]) -> set[str | bytes]:
+        """Return the names and ids that Kafka does not know."""
+        known = {one.topic_id for one in self.seen.values()}
+        missing: set[str | bytes] = {name for name in names if name not in self.seen}
+        return (missing | {one for one in ids if one not in known}) - self.hidden
+
+
 class Sorted(NamedTuple):
     """Topics that a client named, by name; those in none of the first three are Kafka's own."""
 
     diskless: dict[str, DisklessTopic]
     half: frozenset[str]
     """Shadows that the coordinators do not know: a creation or a deletion was cut off."""
-    undecided: frozenset[str]
-    """It cannot be told now what they are."""
+    undecided: frozenset[str | bytes]
+    """Names and ids of which it cannot be told now what they are."""
     in_kafka: dict[str, KafkaTopic]
     """What Kafka has of those that it knows."""
 
-    def why_not(self, name: str) -> str | None:
+    def why_not(self, key: str | bytes) -> str | None:
         """Return why a topic cannot be changed now."""
-        if name in self.half:
+        name = key if isinstance(key, str) else topic_id_text(key)
+        if key in self.half:
             return f"topic {name} is half created: create it again with as many partitions, or delete it"
-        return f"the coordinators do not tell now whether topic {name} is theirs; retry" if name in self.undecided else None
+        if key in self.undecided:
+            return f"it cannot be told now whether topic {name} is a diskless one: retry, or see the gateway's log"
+        return None
+
+
+def _id_of(topic: MetadataResponseTopic) -> bytes:
+    return b"" if topic.topic_id is None else topic.topic_id.bytes
 
 
 class _Judged(NamedTuple):
@@ -93,45 +115,66 @@ class Shadows:
         self.lookups = 0
         """How often topics had to be looked up."""
 
-    async def topics(self, names: Collection[str] = (), ids: Collection[bytes] = ()) -> dict[str, KafkaTopic]:
+    async def topics(self, names: Collection[str] = (), ids: Collection[bytes] = ()) -> KafkaTopics:
         """Return what Kafka has of topics by name or id. Raises `UpstreamLost`."""
         asked = [MetadataRequestTopic(topic_id=None, name=TopicName(name)) for name in names if illegal_topic_name(name) is None]
         by_id = [MetadataRequestTopic(topic_id=uuid.UUID(bytes=topic_id), name=None) for topic_id in ids]
-        found: dict[str, KafkaTopic] = {}
+        told: list[MetadataResponseTopic] = []
         for topics in (asked, by_id):  # a request names topics by one or by the other
             if topics:
                 request = MetadataRequest(topics=tuple(topics), allow_auto_topic_creation=False, include_topic_authorized_operations=False)
-                for one in (await self._own.ask(request, MetadataResponse)).topics:
-                    if one.error_code is ErrorCode.topic_authorization_failed:
-                        LOG.error(_MAY_NOT, one.name)
-                    if one.name is not None and one.topic_id is not None and one.partitions:
-                        found[str(one.name)] = KafkaTopic(str(one.name), one.topic_id.bytes, len(one.partitions))
+                told += (await self._own.ask(request, MetadataResponse)).topics
+        found = KafkaTopics()
+        for one in told:
+            if one.error_code is ErrorCode.topic_authorization_failed:
+                LOG.error(_MAY_NOT, one.name or one.topic_id)
+                found.hidden.add(str(one.name) if one.name is not None else _id_of(one))
+            elif one.name is not None and one.topic_id is not None and one.partitions:
+                found.seen[str(one.name)] = KafkaTopic(str(one.name), one.topic_id.bytes, len(one.partitions))
         return found
 
     async def sort_out(self, names: Collection[str] = (), ids: Collection[bytes] = (), *, all_exist: bool = False) -> Sorted:
-        """Tell which of the topics are diskless, joined by id; Kafka has said that they exist if `all_exist`. Raises `UpstreamLost`."""
+        """Tell which of the topics are diskless, joined by id; Kafka has said that they exist if `all_exist`. Raises `UpstreamLost`.
+
+        What Kafka does not show to the own login is undecided. What it does not know may have been created a moment ago.
+        """
         found = await self.known_topics(names, ids, lambda found: not all_exist or all(name in found for name in names))
-        judged = await self._judge([(one.name, one.topic_id) for one in found.values()])
-        diskless = {one.name: topic for one in found.values() if (topic := self._catalogue.identified(one.topic_id)) is not None}
-        half = frozenset(one.name for one in found.values() if one.topic_id in judged.half)
-        return Sorted(diskless, half, frozenset(one.name for one in found.values() if one.topic_id in judged.undecided), found)
+        undecided: set[str | bytes] = set(found.hidden)
+        missing = found.missing(names, ids)
+        if missing:
+            try:
+                await self._catalogue.refreshed()
+            except ServiceError as error:
+                LOG.info("topics that Kafka does not know not listed error=%r", str(error))
+                undecided |= missing
+            else:
+                if any(self._known(one) is not None for one in missing):
+                    found = await self.known_topics(names, ids)
+        judged = await self._judge([(one.name, one.topic_id) for one in found.seen.values()])
+        diskless = {one.name: topic for one in found.seen.values() if (topic := self._catalogue.identified(one.topic_id)) is not None}
+        half = frozenset(one.name for one in found.seen.values() if one.topic_id in judged.half)
+        undecided |= {one.name for one in found.seen.values() if one.topic_id in judged.undecided}
+        return Sorted(diskless, half, frozenset(undecided), found.seen)
 
     async def known_topics(
         self, names: Collection[str], ids: Collection[bytes] = (), are_new: Callable[[Mapping[str, KafkaTopic]], bool] = lambda _: True
-    ) -> dict[str, KafkaTopic]:
+    ) -> KafkaTopics:
         """Return what Kafka has of topics, once the broker had the time to learn of those that the catalogue has.
 
         So it is with whatever else must be in the answer before `are_new` is true. Raises `UpstreamLost`.
         """
         until_s = asyncio.get_running_loop().time() + SPREAD_S
-        wanted = [topic for topic in (*map(self._catalogue.named, names), *map(self._catalogue.identified, ids)) if topic is not None]
+        wanted = [topic for keys in (names, ids) for key in keys if (topic := self._known(key)) is not None]
         while True:
             found = await self.topics(names, ids)
-            known = {one.topic_id for one in found.values()}
-            has_all = all(one.topic_id in known for one in wanted) and are_new(found)
+            known = {one.topic_id for one in found.seen.values()}
+            has_all = all(one.topic_id in known or {one.name, one.topic_id} & found.hidden for one in wanted) and are_new(found.seen)
             if has_all or asyncio.get_running_loop().time() >= until_s:
                 return found
             await asyncio.sleep(SPREAD_PAUSE_S)
+
+    def _known(self, key: str | bytes) -> DisklessTopic | None:
+        return self._catalogue.named(key) if isinstance(key, str) else self._catalogue.identified(key)
 
     async def unfinished(self, topics: Sequence[tuple[str, bytes]]) -> frozenset[bytes]:
         """Return the ids of those topics, by name and id, that may not be shown as classic ones. Raises `UpstreamLost`.

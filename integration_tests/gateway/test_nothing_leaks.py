@@ -197,8 +197,6 @@ def test_every_api_and_version_is_without_addresses_of_brokers(world: World) -> 
         assert any(own in answer for what, answer in seen.items() if name in what), name
     coordinators = [answer for what, answer in seen.items() if "FindCoordinator v6" in what]
     assert any(struct.pack(">i", one) in answer for one in gateway.relay_ports for answer in coordinators)
-    endpoints = [answer for what, answer in seen.items() if what.startswith("relay of 2: ShareFetch v2")]
-    assert any(struct.pack(">i", one) in answer for one in gateway.relay_ports for answer in endpoints)
 
 
 def test_the_search_finds_what_a_broker_tells(world: World) -> None:

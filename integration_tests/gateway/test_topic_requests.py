@@ -237,7 +237,7 @@ async def test_repeating_finishes_a_creation_that_was_cut_off(kafka: Kafka, serv
         dying = CutOff(client.admin)
         await cut_off(kafka.bootstrap, dying, lambda one: one.create(name, diskless_enable="true", retention_ms="9"))
         assert kafka_settings(kafka.bootstrap, name) == {"max.message.bytes": "0"}
-        [(_, topic)] = (await gateway.room.shadows.topics([name])).items()
+        [(_, topic)] = (await gateway.room.shadows.topics([name])).seen.items()
         assert await gateway.room.shadows.unfinished([(name, topic.topic_id)]) == {topic.topic_id}
 
         [row] = await gateway.create(name, diskless_enable="true", partitions=4)
@@ -296,5 +296,5 @@ async def test_two_gateways_create_one_topic(kafka: Kafka, service: Service, uni
             assert set(told) <= {ErrorCode.none, ErrorCode.topic_already_exists}
             described = await client.describe_topic(name)
             in_kafka = await one.room.shadows.known_topics([name], are_new=lambda found: bool(found))
-            assert [topic.topic_id for topic in in_kafka.values()] == [described.topic_id]
+            assert [topic.topic_id for topic in in_kafka.seen.values()] == [described.topic_id]
             assert described.settings in ({"retention.ms": "1"}, {"retention.ms": "2"})

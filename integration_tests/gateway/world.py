@@ -9,7 +9,7 @@ Brokers advertise themselves as `localhost` to gateways, which clients know by 1
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -35,10 +35,15 @@ TOOL_TIMEOUT_S: Final = 90.0
 class World:
     """See the module's text."""
 
-    def __init__(self, folder: Path, runtime: BrokerRuntime, *, brokers: int = 1) -> None:
+    def __init__(self, folder: Path, runtime: BrokerRuntime, *, brokers: int = 1, properties: Mapping[str, str] | None = None) -> None:
+        """`properties` are those of brokers."""
         self.folder = folder
         self.kafka = KafkaCluster(
-            brokers, folder / "kafka", runtime=runtime, listeners=[ExtraListener(name=BEHIND, advertised_host=BROKERS_HOST)]
+            brokers,
+            folder / "kafka",
+            runtime=runtime,
+            listeners=[ExtraListener(name=BEHIND, advertised_host=BROKERS_HOST)],
+            properties=properties,
         )
         self.gateways: dict[int, GatewayProcess] = {}
 
@@ -123,14 +128,16 @@ class World:
         return AdminClient({"bootstrap.servers": gateway.address, **{key.replace("_", "."): value for key, value in properties.items()}})
 
 
-def tool(name: str, *arguments: str, told: bytes = b"", timeout_s: float = TOOL_TIMEOUT_S, expect: int | None = 0) -> str:
-    """Run one of Kafka's own tools, by the name of its class; returns what it printed."""
+def tool(
+    name: str, *arguments: str, told: bytes = b"", timeout_s: float = TOOL_TIMEOUT_S, expect: int | None = 0, with_errors: bool = False
+) -> str:
+    """Run one of Kafka's own tools, by the name of its class; returns what it printed, what it said of errors too if wanted."""
     jars = [*resolve(LOCK_FILE), *resolve(TOOLS_LOCK)]
     command = [*java_command(find_java(), jars, JVM_OPTIONS), name, *arguments]
     done = subprocess.run(command, input=told, capture_output=True, timeout=timeout_s, check=False)
     output = (done.stdout + done.stderr).decode(errors="replace")
     assert expect is None or done.returncode == expect, output
-    return done.stdout.decode(errors="replace")
+    return output if with_errors else done.stdout.decode(errors="replace")
 
 
 def records_of(text: str) -> list[str]:

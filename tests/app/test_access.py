@@ -24,20 +24,9 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.declaration import Operation
 from coordinator.operations.table import APIS, OPERATIONS
 from coordinator.printable import one_line
+from coordinator.protocol import messages as m
 from coordinator.protocol.codec import Message, decode, encode
 from coordinator.protocol.entity import blank
-from coordinator.protocol.messages import (
-    CommitBatch,
-    CommitFileRequest,
-    DescribeNodeRequest,
-    DescribeTopicsRequest,
-    FenceFilesFile,
-    FenceFilesRequest,
-    ListFilesRequest,
-    ScanOrphansRequest,
-    TakeSnapshotRequest,
-    UpdateSchemaLevelRequest,
-)
 from coordinator.security.acls import Binding
 from coordinator.security.principal import ANONYMOUS, Principal
 from simulation.fakes.state_store import MemoryStateStores
@@ -52,8 +41,8 @@ RULES = {
     "super.users": "User:root",
 }
 GATEWAY, OPS, ALICE, ROOT = Principal("gateway"), Principal("ops"), Principal("CN=alice,OU=a:b"), Principal("root")
-FENCE = blank(FenceFilesRequest, files=(blank(FenceFilesFile, object_key="k"),), timeout_ms=1_000)
-COMMIT = blank(CommitFileRequest, object_key="k", batches=(blank(CommitBatch), blank(CommitBatch)), timeout_ms=1)
+FENCE = blank(m.FenceFilesRequest, files=(blank(m.FenceFilesFile, object_key="k"),), timeout_ms=1_000)
+COMMIT = blank(m.CommitFileRequest, object_key="k", batches=(blank(m.CommitBatch), blank(m.CommitBatch)), timeout_ms=1)
 
 
 @asynccontextmanager
@@ -111,12 +100,12 @@ async def code(dispatcher: Dispatcher, request: Message, who: Peer) -> int:
 async def test_each_principal_gets_what_its_acls_allow_and_no_more(who: Principal, served: set[str]) -> None:
     requests: dict[str, Message] = {
         "commit": COMMIT,
-        "topics": blank(DescribeTopicsRequest, timeout_ms=1),
-        "files": blank(ListFilesRequest, timeout_ms=1_000),
-        "scan": blank(ScanOrphansRequest, timeout_ms=1_000),
-        "level": blank(UpdateSchemaLevelRequest, timeout_ms=1_000),
-        "raise": blank(UpdateSchemaLevelRequest, level=1, timeout_ms=1_000),
-        "snapshot": blank(TakeSnapshotRequest, coordinator_ids=(0,), timeout_ms=1),
+        "topics": blank(m.DescribeTopicsRequest, timeout_ms=1),
+        "files": blank(m.ListFilesRequest, timeout_ms=1_000),
+        "scan": blank(m.ScanOrphansRequest, timeout_ms=1_000),
+        "level": blank(m.UpdateSchemaLevelRequest, timeout_ms=1_000),
+        "raise": blank(m.UpdateSchemaLevelRequest, level=1, timeout_ms=1_000),
+        "snapshot": blank(m.TakeSnapshotRequest, coordinator_ids=(0,), timeout_ms=1),
     }
     async with serving() as dispatcher:
         codes = {name: await code(dispatcher, request, peer(who)) for name, request in requests.items()}
@@ -258,7 +247,7 @@ def test_principals_of_the_settings_are_nodes_on_the_listener_of_nodes_and_nobod
 
 
 async def test_a_refused_internal_request_is_one_line_with_the_remedy(caplog: pytest.LogCaptureFixture) -> None:
-    request = blank(DescribeNodeRequest, node_id=1, timeout_ms=1)
+    request = blank(m.DescribeNodeRequest, node_id=1, timeout_ms=1)
     with caplog.at_level(logging.WARNING, "coordinator.access"):
         async with serving(authorizer="") as dispatcher:
             for _ in range(3):

@@ -14,22 +14,10 @@ from coordinator.app.requests.dispatch import Dispatcher
 from coordinator.core.commands import FoundOffset, OffsetQuery
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations import partitions as partitions_api
+from coordinator.protocol import messages as m
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.list_offsets import encode_list_offsets_response
-from coordinator.protocol.messages import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-    FindBatchesPartition,
-    FindBatchesRequest,
-    FindBatchesResponse,
-    FindBatchesTopic,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
 from coordinator.protocol.wire import MalformedMessage
 from coordinator.security.principal import ANONYMOUS
 from tests.app.topics import NOWHERE, ONE, SPREAD, dispatching
@@ -50,11 +38,11 @@ def send(dispatcher: Dispatcher, key: ApiKey, body: bytes, *, connection_id: int
     return answer
 
 
-def asked(*topics: tuple[bytes, list[int]], timestamp: int = -1, timeout_ms: int = TIMEOUT_MS) -> ListOffsetsRequest:
-    return ListOffsetsRequest(
+def asked(*topics: tuple[bytes, list[int]], timestamp: int = -1, timeout_ms: int = TIMEOUT_MS) -> m.ListOffsetsRequest:
+    return m.ListOffsetsRequest(
         topics=tuple(
-            ListOffsetsTopic(
-                topic_id=topic_id, partitions=tuple(ListOffsetsPartition(partition_index=one, timestamp=timestamp) for one in partitions)
+            m.ListOffsetsTopic(
+                topic_id=topic_id, partitions=tuple(m.ListOffsetsPartition(partition_index=one, timestamp=timestamp) for one in partitions)
             )
             for topic_id, partitions in topics
         ),
@@ -67,7 +55,7 @@ async def found(answer: asyncio.Future[bytes | None]) -> list[tuple[bytes, Found
     async with asyncio.timeout(TIMEOUT_MS / 1000):
         body = await answer
     assert body is not None
-    response = decode(ListOffsetsResponse, body)
+    response = decode(m.ListOffsetsResponse, body)
     assert encode(response) == body
     for topic in response.topics:
         assert all((one.error_message is None) == (one.error_code == 0) for one in topic.partitions)
@@ -118,7 +106,7 @@ async def test_reads_that_arrive_together_share_the_proof_of_leadership() -> Non
 
 
 async def test_a_read_waits_for_what_stands_before_it_in_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    point = DeleteRecordsTopic(topic_id=ONE, partitions=(DeleteRecordsPartition(partition_index=0, offset=-1),))
+    point = m.DeleteRecordsTopic(topic_id=ONE, partitions=(m.DeleteRecordsPartition(partition_index=0, offset=-1),))
     async with dispatching() as (started, dispatcher):
         router = started.node.router
         ask, asked_after_the_deletion = router.list_offsets_here, []
@@ -128,7 +116,7 @@ async def test_a_read_waits_for_what_stands_before_it_in_its_connection(monkeypa
             return ask(queries, timeout_ms, respond)
 
         monkeypatch.setattr(router, "list_offsets_here", note)
-        deletion = send(dispatcher, ApiKey.DELETE_RECORDS, encode(DeleteRecordsRequest(topics=(point,), timeout_ms=TIMEOUT_MS)))
+        deletion = send(dispatcher, ApiKey.DELETE_RECORDS, encode(m.DeleteRecordsRequest(topics=(point,), timeout_ms=TIMEOUT_MS)))
         listed = [send(dispatcher, ApiKey.LIST_OFFSETS, encode(asked((ONE, [0])))) for _ in range(2)]
         assert [await found(read) for read in listed] == [[(ONE, [(0, 0)])]] * 2
         assert asked_after_the_deletion == [True, True]
@@ -164,14 +152,14 @@ async def test_damaged_bytes_are_refused_before_anything_is_asked() -> None:
 # ---- FindBatches
 
 
-def wanted(*topics: tuple[bytes, list[tuple[int, int]]], timeout_ms: int = TIMEOUT_MS, batches_max: int = 0) -> FindBatchesRequest:
+def wanted(*topics: tuple[bytes, list[tuple[int, int]]], timeout_ms: int = TIMEOUT_MS, batches_max: int = 0) -> m.FindBatchesRequest:
     """(partition, offset) pairs per topic."""
 
-    def partitions(points: list[tuple[int, int]]) -> tuple[FindBatchesPartition, ...]:
-        return tuple(FindBatchesPartition(partition_index=at, offset=offset, max_partition_fetch_bytes=1 << 20) for at, offset in points)
+    def partitions(points: list[tuple[int, int]]) -> tuple[m.FindBatchesPartition, ...]:
+        return tuple(m.FindBatchesPartition(partition_index=at, offset=offset, max_partition_fetch_bytes=1 << 20) for at, offset in points)
 
-    asked_of = tuple(FindBatchesTopic(topic_id=topic_id, partitions=partitions(points)) for topic_id, points in topics)
-    return FindBatchesRequest(fetch_max_bytes=1 << 20, max_batches_per_partition=batches_max, topics=asked_of, timeout_ms=timeout_ms)
+    asked_of = tuple(m.FindBatchesTopic(topic_id=topic_id, partitions=partitions(points)) for topic_id, points in topics)
+    return m.FindBatchesRequest(fetch_max_bytes=1 << 20, max_batches_per_partition=batches_max, topics=asked_of, timeout_ms=timeout_ms)
 
 
 async def bases(answer: asyncio.Future[bytes | None]) -> list[list[tuple[int, list[int]]]]:
@@ -179,7 +167,7 @@ async def bases(answer: asyncio.Future[bytes | None]) -> list[list[tuple[int, li
     async with asyncio.timeout(TIMEOUT_MS / 1000):
         body = await answer
     assert body is not None
-    response = decode(FindBatchesResponse, body)
+    response = decode(m.FindBatchesResponse, body)
     assert encode(response) == body
     return [[(one.error_code, [found.base_offset for found in one.batches]) for one in topic.partitions] for topic in response.topics]
 
@@ -220,7 +208,7 @@ async def test_the_whole_request_has_one_budget_of_bytes() -> None:
 
 
 @pytest.mark.parametrize("request_", [wanted((SPREAD, [(0, 0)]), timeout_ms=0), wanted((SPREAD, [(0, 0)]), batches_max=-1)])
-async def test_a_find_that_may_not_be_served_is_refused(request_: FindBatchesRequest) -> None:
+async def test_a_find_that_may_not_be_served_is_refused(request_: m.FindBatchesRequest) -> None:
     async with dispatching() as (_, dispatcher):
         assert await bases(send(dispatcher, ApiKey.FIND_BATCHES, encode(request_))) == [[(int(ErrorCode.INVALID_REQUEST), [])]]
 

@@ -55,9 +55,8 @@ def records_in(world: World) -> list[Record]:
     return [record for _, value in world.log for record in decode_entry(value or b"")]
 
 
-def replay(world: World, cuts: tuple[int, ...] = ()) -> HarnessReplica:
-    """A replica that has read the log in pieces that end at `cuts`."""
+def replay(world: World) -> HarnessReplica:
+    """A replica that has read the whole log in one piece."""
     replica = HarnessReplica(World(log=world.log, now_ms=world.now_ms), 50, Limits(), 0, 4)
-    for cut in (*cuts, len(world.log)):
-        replica.read(cut - replica.cursor)
+    replica.read()
     return replica

@@ -12,23 +12,11 @@ from coordinator.core.events import Accused, Contradicted
 from coordinator.core.leadership.states import State
 from coordinator.core.limits import Limits
 from coordinator.core.log_entry import ContradictoryEntry
+from records import model
 from records.codec import decode_entry, encode_entry
 from records.committed_files.codec import FileCommitted
 from records.entry_key import EntryKey, encode_key
 from records.log import TOPIC_PARTITIONS_MAX
-from records.model import (
-    FilesFenced,
-    FilesHandedOver,
-    FilesRemoved,
-    LeadershipClaimed,
-    NoOp,
-    PartitionCreated,
-    PlacedRange,
-    Record,
-    RecordsDeleted,
-    TopicDeleted,
-    TopicPlaced,
-)
 from simulation.fakes.shard_harness import HarnessReplica, World
 from tests.core.build import TOPIC, batch, commit, place, result_of, state_of
 
@@ -54,7 +42,7 @@ def record_of(world: World, key: str) -> FileCommitted:
     raise AssertionError(f"no file {key}")
 
 
-def forge(world: World, leader: HarnessReplica, *entries: Sequence[Record]) -> None:
+def forge(world: World, leader: HarnessReplica, *entries: Sequence[model.Record]) -> None:
     """Append entries as the leader's producer would, behind what it has written."""
     fence = leader.view.fence
     for seq, records in enumerate(entries, fence.seq + 1):
@@ -68,15 +56,15 @@ def next_file(world: World, key: str = "c", **fields: int) -> FileCommitted:
     return dataclasses.replace(known, object_key=key, batches=[lawful._replace(**fields)])
 
 
-def created(first: int, count: int, topic: bytes = OTHER) -> PartitionCreated:
-    return PartitionCreated(topic_id=topic, name="t", first_partition=first, num_partitions=count, order_offset=0)
+def created(first: int, count: int, topic: bytes = OTHER) -> model.PartitionCreated:
+    return model.PartitionCreated(topic_id=topic, name="t", first_partition=first, num_partitions=count, order_offset=0)
 
 
-def deleted_to(offset: int, partition: int = 0, topic: bytes = TOPIC) -> RecordsDeleted:
-    return RecordsDeleted(topic_id=topic, partition=partition, new_log_start_offset=offset)
+def deleted_to(offset: int, partition: int = 0, topic: bytes = TOPIC) -> model.RecordsDeleted:
+    return model.RecordsDeleted(topic_id=topic, partition=partition, new_log_start_offset=offset)
 
 
-CONTRADICTIONS: dict[str, Callable[[World], list[Record]]] = {
+CONTRADICTIONS: dict[str, Callable[[World], list[model.Record]]] = {
     "offset 4, 5 is next": lambda w: [next_file(w, base_offset=4)],
     "offset 6, 5 is next": lambda w: [next_file(w, base_offset=6)],
     "-9, which does not exist here": lambda w: [next_file(w, partition=9)],
@@ -86,28 +74,34 @@ CONTRADICTIONS: dict[str, Callable[[World], list[Record]]] = {
     "sequence 3 of epoch 2, 0 is next": lambda w: [next_file(w, producer_epoch=2)],
     "producer 7 in orders-3: sequence 3 of epoch 1, 0 is next": lambda w: [next_file(w, partition=3, base_offset=0)],
     "file a was committed by entry": lambda w: [next_file(w, key="a")],
-    "a file is alone in its entry": lambda w: [next_file(w), NoOp()],
+    "a file is alone in its entry": lambda w: [next_file(w), model.NoOp()],
     "file c is committed beside other records": lambda w: [
         next_file(w),
         next_file(w, key="d", base_offset=8, base_sequence=6),
     ],
-    "is not at seq 0": lambda w: [LeadershipClaimed(epoch=2, term=5, node_id=1, rack="", endpoints=[])],
+    "is not at seq 0": lambda w: [model.LeadershipClaimed(epoch=2, term=5, node_id=1, rack="", endpoints=[])],
     "up to 6, past the high watermark 5": lambda w: [deleted_to(6)],
     "up to 1, past the high watermark 0": lambda w: [created(0, 2), deleted_to(1, 1, OTHER)],
-    "up to 2, past the high watermark 0": lambda w: [TopicDeleted(topic_id=TOPIC, order_offset=0), created(0, 1, TOPIC), deleted_to(2)],
+    "up to 2, past the high watermark 0": lambda w: [
+        model.TopicDeleted(topic_id=TOPIC, order_offset=0),
+        created(0, 1, TOPIC),
+        deleted_to(2),
+    ],
     "a topic has at most": lambda w: [created(0, TOPIC_PARTITIONS_MAX + 1)],
     "gets partitions -1 to 0": lambda w: [created(-1, 2)],
     "topic huge gets partitions": lambda w: [
-        TopicPlaced(
+        model.TopicPlaced(
             topic_id=OTHER,
             name="huge",
-            ranges=[PlacedRange(first_partition=0, num_partitions=2**31 - 1, coordinator_id=0)],
+            ranges=[model.PlacedRange(first_partition=0, num_partitions=2**31 - 1, coordinator_id=0)],
             confirmed=False,
         )
     ],
-    "file a is removed though 1 of its batches are live": lambda w: [FilesRemoved(object_keys=["x", "a"])],
-    "file b is fenced though entry 3 committed it": lambda w: [FilesFenced(object_keys=["b"], created_ms=[5])],
-    "file b is handed over though 2 of its batches are live": lambda w: [FilesHandedOver(object_keys=["x", "b"], next_owner_ids=[1, 1])],
+    "file a is removed though 1 of its batches are live": lambda w: [model.FilesRemoved(object_keys=["x", "a"])],
+    "file b is fenced though entry 3 committed it": lambda w: [model.FilesFenced(object_keys=["b"], created_ms=[5])],
+    "file b is handed over though 2 of its batches are live": lambda w: [
+        model.FilesHandedOver(object_keys=["x", "b"], next_owner_ids=[1, 1])
+    ],
 }
 
 
@@ -130,15 +124,15 @@ def test_an_entry_that_contradicts_the_state_changes_nothing(reason: str) -> Non
     assert reason in told.entry.reason
 
 
-LAWFUL: dict[str, Callable[[World], list[Record]]] = {
+LAWFUL: dict[str, Callable[[World], list[model.Record]]] = {
     "the next sequence": lambda w: [next_file(w)],
     "a new epoch from 0 on": lambda w: [next_file(w, producer_epoch=2, base_sequence=0)],
     "any sequence of a producer that is not known": lambda w: [next_file(w, producer_id=8, base_sequence=77)],
     "records deleted up to the end": lambda w: [deleted_to(5)],
     "records deleted in an unknown partition": lambda w: [deleted_to(9, 9)],
-    "records deleted in a topic deleted by the same entry": lambda w: [TopicDeleted(topic_id=TOPIC, order_offset=0), deleted_to(9)],
-    "a deletion of an unknown topic": lambda w: [TopicDeleted(topic_id=OTHER, order_offset=0)],
-    "removing what is not known": lambda w: [FilesRemoved(object_keys=["x"])],
+    "records deleted in a topic deleted by the same entry": lambda w: [model.TopicDeleted(topic_id=TOPIC, order_offset=0), deleted_to(9)],
+    "a deletion of an unknown topic": lambda w: [model.TopicDeleted(topic_id=OTHER, order_offset=0)],
+    "removing what is not known": lambda w: [model.FilesRemoved(object_keys=["x"])],
     "partitions that are there": lambda w: [created(0, 2, TOPIC)],
 }
 
@@ -155,7 +149,7 @@ def test_what_only_looks_odd_is_applied(what: str) -> None:
 
 def test_a_key_with_a_tombstone_is_not_committed() -> None:
     world, first, second = led()
-    forge(world, first, [FilesFenced(object_keys=["c"], created_ms=[5])], [next_file(world)])
+    forge(world, first, [model.FilesFenced(object_keys=["c"], created_ms=[5])], [next_file(world)])
     second.read()
     assert "file c is committed though its key has a tombstone (fenced)" in str(second.view.contradiction)
     assert second.view.state.find_file("c") is None
@@ -163,7 +157,7 @@ def test_a_key_with_a_tombstone_is_not_committed() -> None:
 
 def test_a_file_is_removed_once_all_of_it_is_deleted_however_far_the_counting_is() -> None:
     world, first, second = led()
-    forge(world, first, [deleted_to(5)], [FilesRemoved(object_keys=["a"])])
+    forge(world, first, [deleted_to(5)], [model.FilesRemoved(object_keys=["a"])])
     second.read()
     assert not second.view.void_entries
     assert second.view.state.find_file("a") is None

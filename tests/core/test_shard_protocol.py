@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from coordinator.core.commands import OK, Barrier
-from coordinator.core.events import Assigned, Unassigned
+from coordinator.core.events import Unassigned
 from coordinator.core.files.answers import result_of as logged_result
 from coordinator.core.leadership.states import State
 from coordinator.kafka.errors import ErrorCode
 from records.codec import encode_entry
 from records.committed_files.codec import FileCommitted, table_of
-from records.entry_key import EntryKey, decode_key, encode_key
+from records.entry_key import EntryKey, encode_key
 from records.model import LeadershipClaimed, NoOp
 from simulation.fakes.shard_harness import World
-from tests.core.build import batch, commit, delete_records, place, result_of, state_of, view_of
-from tests.core.shard_worlds import claim, error_of, records_in, replay, two
+from tests.core.build import batch, commit, delete_records, result_of, state_of
+from tests.core.shard_worlds import claim, error_of, records_in, two
 
 # ---- acknowledgement
 
@@ -184,56 +184,3 @@ def test_a_stray_message_is_void_in_a_log_nobody_ever_led(stray: tuple[bytes | N
     replica.lead()
     assert sum(replica.view.void_entries.values()) == 1
     assert replica.view.fence.epoch == 1
-
-
-# ---- replicas agree
-
-
-def busy_world() -> World:
-    """A log with two leaders, a zombie, stray messages and every kind of ordinary entry."""
-    world, first, second = two()
-    first.ask(commit("a", [batch(0, 3, sequence=0), batch(1, 2, max_timestamp=9000)]), delete_records((0, 2)))
-    world.append(None, b"stray")
-    first.ask(commit("b", [batch(0, 3, sequence=3, timestamp_type=1), batch(0, 1, sequence=9)]), place(bytes(15) + b"x", 3, name="more"))
-    first.submit(commit("zombie", [batch()]))
-    first.feed(Unassigned())
-    second.feed(Assigned())
-    second.may_claim()
-    second.land()
-    first.land()
-    world.settle()
-    second.ask(commit("zombie", [batch(0, 4)]), commit("c", [batch(1, 2, sequence=0)]), Barrier())
-    return world
-
-
-def test_every_split_of_a_log_replays_to_the_same_state() -> None:
-    world = busy_world()
-    straight = state_of(replay(world).view.state)
-    for cut in range(len(world.log) + 1):
-        pieces = replay(world, (cut,))
-        assert state_of(pieces.view.state) == straight
-        assert pieces.view.fence == world.replicas[1].view.fence
-    assert state_of(replay(world, tuple(range(len(world.log)))).view.state) == straight
-
-
-def test_leader_and_followers_have_the_same_state_at_the_same_offset() -> None:
-    world = busy_world()
-    views = [state_of(replica.view.state) for replica in (*world.replicas, replay(world))]
-    assert views[0] == views[1] == views[2]
-    assert len({replica.view.fence for replica in world.replicas}) == 1
-
-
-def test_the_speculative_state_equals_the_committed_one_when_nothing_is_in_flight() -> None:
-    world = busy_world()
-    leader = world.replicas[1].view
-    assert leader.overlay is not None
-    assert view_of(leader.overlay) == view_of(leader.state.hot)
-
-
-def test_the_last_entry_named_is_the_one_at_the_applied_offset() -> None:
-    world = busy_world()
-    for replica in world.replicas:
-        key, value = world.log[replica.view.state.applied_offset]
-        assert replica.view.last_entry == (key, value)
-        fence = replica.view.fence
-        assert decode_key(key) == EntryKey(fence.epoch, fence.term, fence.seq)

@@ -8,36 +8,21 @@ import pytest
 
 from integration_tests.history import LogMessage
 from integration_tests.metadata_log import ReadLog, read_log
+from records import model
 from records.codec import encode_entry, encode_key
 from records.committed_files.codec import CommittedBatch, FileCommitted
 from records.entry_key import EntryKey
-from records.model import (
-    Endpoint,
-    FilesFenced,
-    FilesRemoved,
-    LeadershipClaimed,
-    NoOp,
-    PartitionCreated,
-    ProducersExpired,
-    Record,
-    RecordsDeleted,
-    TombstonesExpired,
-    TopicDeleted,
-    TransactionAborted,
-    TransactionBegan,
-    TransactionEnded,
-)
 
 TOPIC = bytes(range(16))
 TERM = 7
-CREATED = PartitionCreated(topic_id=TOPIC, name="t", first_partition=0, num_partitions=2, order_offset=0)
+CREATED = model.PartitionCreated(topic_id=TOPIC, name="t", first_partition=0, num_partitions=2, order_offset=0)
 PARTITION_2 = replace(CREATED, first_partition=2, num_partitions=1)
-CLAIMED = LeadershipClaimed(epoch=1, term=TERM, node_id=1, rack="", endpoints=[Endpoint(listener="P", host="h", port=1)])
+CLAIMED = model.LeadershipClaimed(epoch=1, term=TERM, node_id=1, rack="", endpoints=[model.Endpoint(listener="P", host="h", port=1)])
 NONSENSE = b"nonsense"
 
 
-def deleted(new_log_start_offset: int, partition: int = 0) -> RecordsDeleted:
-    return RecordsDeleted(topic_id=TOPIC, partition=partition, new_log_start_offset=new_log_start_offset)
+def deleted(new_log_start_offset: int, partition: int = 0) -> model.RecordsDeleted:
+    return model.RecordsDeleted(topic_id=TOPIC, partition=partition, new_log_start_offset=new_log_start_offset)
 
 
 def file(
@@ -68,7 +53,7 @@ def file(
     )
 
 
-def read(*entries: Record | tuple[Record, ...] | bytes) -> ReadLog:
+def read(*entries: model.Record | tuple[model.Record, ...] | bytes) -> ReadLog:
     """The log of one term: a claim, the creation of two partitions, and these entries from offset 2 on."""
     messages = [LogMessage(0, encode_key(EntryKey(1, TERM, 0)), encode_entry([CLAIMED]))]
     for at, entry in enumerate((CREATED, *entries), start=1):
@@ -77,21 +62,21 @@ def read(*entries: Record | tuple[Record, ...] | bytes) -> ReadLog:
     return read_log(messages)
 
 
-def began(chunks: int) -> TransactionBegan:
-    return TransactionBegan(name="t", num_chunks=chunks)
+def began(chunks: int) -> model.TransactionBegan:
+    return model.TransactionBegan(name="t", num_chunks=chunks)
 
 
-CONTRADICTIONS: dict[str, tuple[tuple[Record | tuple[Record, ...] | bytes, ...], str]] = {
+CONTRADICTIONS: dict[str, tuple[tuple[model.Record | tuple[model.Record, ...] | bytes, ...], str]] = {
     "an offset is given again": ((file("a", 0), file("b", 0)), "offset 0 of partition 00010203-0 is given where 10 is due"),
     "an offset is left out": ((file("a", 0), file("b", 11)), "offset 11 of partition"),
     "the second run of a file goes back": ((file("a", 0, 9),), "offset 9 of partition"),
     "a partition is unknown": ((file("a", 0, partition=2),), "partition 00010203-2 does not exist"),
-    "a topic is deleted": ((TopicDeleted(topic_id=TOPIC, order_offset=1), file("a", 0)), "does not exist"),
+    "a topic is deleted": ((model.TopicDeleted(topic_id=TOPIC, order_offset=1), file("a", 0)), "does not exist"),
     "a batch lies beyond what packed rows hold": ((file("a", 0, 10, 20, size_bytes=2**30 + 1),), "begins at byte 2147483650"),
     "a key is known": ((file("a", 0), file("a", 10)), "file a is known already"),
     "a key without batches is known": ((file("a"), file("a")), "file a is known already"),
-    "a key is fenced": ((FilesFenced(object_keys=["a"], created_ms=[5]), file("a", 0)), "file a is known already"),
-    "a key is removed": ((file("a", 0), FilesRemoved(object_keys=["a"]), file("a", 10)), "file a is known already"),
+    "a key is fenced": ((model.FilesFenced(object_keys=["a"], created_ms=[5]), file("a", 0)), "file a is known already"),
+    "a key is removed": ((file("a", 0), model.FilesRemoved(object_keys=["a"]), file("a", 10)), "file a is known already"),
     "a sequence is left out": (
         (file("a", 0, producer=(5, 0, 0)), file("b", 10, producer=(5, 0, 11))),
         "producer 5 of partition 00010203-0 has sequence 11 of epoch 0 where 10 is due",
@@ -109,15 +94,15 @@ CONTRADICTIONS: dict[str, tuple[tuple[Record | tuple[Record, ...] | bytes, ...],
     "an epoch does not begin at 0": ((file("a", 0, producer=(5, 2, 0)), file("b", 10, producer=(5, 3, 10))), "where 0 is due"),
     "records are deleted that never were": ((file("a", 0), deleted(11)), "beyond the high watermark 10"),
     "two files stand in one entry": (((file("a", 0), file("b", 10)),), "a file is not alone in its entry"),
-    "a file stands among other records": (((file("a", 0), NoOp()),), "a file is not alone in its entry"),
+    "a file stands among other records": (((file("a", 0), model.NoOp()),), "a file is not alone in its entry"),
     "a claim stands behind sequence 0": ((CLAIMED,), "a claim stands behind sequence 0"),
     "an entry cannot be decoded": ((NONSENSE,), "cannot be decoded"),
-    "a transaction ends that never began": ((TransactionEnded(num_chunks=0),), "never began"),
-    "a transaction begins among other records": (((began(1), NoOp()),), "among other records"),
+    "a transaction ends that never began": ((model.TransactionEnded(num_chunks=0),), "never began"),
+    "a transaction begins among other records": (((began(1), model.NoOp()),), "among other records"),
     "a transaction begins inside another": ((began(1), began(1)), "inside another"),
-    "a transaction counts wrongly": ((began(1), deleted(0), TransactionEnded(num_chunks=2)), "ends with 2 chunks where 1 were read"),
-    "a file stands in a transaction": ((began(1), file("a", 0), TransactionEnded(num_chunks=1)), "inside a transaction"),
-    "a claim stands in a transaction": ((began(1), CLAIMED, TransactionEnded(num_chunks=1)), "a claim stands behind sequence 0"),
+    "a transaction counts wrongly": ((began(1), deleted(0), model.TransactionEnded(num_chunks=2)), "ends with 2 chunks where 1 were read"),
+    "a file stands in a transaction": ((began(1), file("a", 0), model.TransactionEnded(num_chunks=1)), "inside a transaction"),
+    "a claim stands in a transaction": ((began(1), CLAIMED, model.TransactionEnded(num_chunks=1)), "a claim stands behind sequence 0"),
     "a topic gets more partitions than there can be": ((replace(CREATED, num_partitions=10_000_001),), "a topic gets 10000001 partitions"),
 }
 
@@ -132,7 +117,7 @@ def test_an_entry_that_contradicts_is_void_and_the_next_one_counts(name: str) ->
     assert [commit.object_key for commit in behind.commits if commit.object_key == "behind"] == ["behind"]
 
 
-LAWFUL: dict[str, tuple[Record | tuple[Record, ...] | bytes, ...]] = {
+LAWFUL: dict[str, tuple[model.Record | tuple[model.Record, ...] | bytes, ...]] = {
     "a producer without memory begins anywhere": (file("z", 0), file("a", 10, producer=(5, 3, 77))),
     "a producer without memory begins a partition with 0": (file("a", 0, producer=(5, 3, 0)),),
     "a producer goes on": (file("a", 0, producer=(5, 0, 0)), file("b", 10, producer=(5, 0, 10))),
@@ -145,19 +130,19 @@ LAWFUL: dict[str, tuple[Record | tuple[Record, ...] | bytes, ...]] = {
     ),
     "an expired producer begins anew": (
         file("a", 0, producer=(5, 0, 0), time_ms=10),
-        ProducersExpired(before_ms=11),
+        model.ProducersExpired(before_ms=11),
         file("b", 10, producer=(5, 0, 70)),
     ),
     "an expired tombstone is forgotten": (
-        FilesFenced(object_keys=["a"], created_ms=[5]),
-        TombstonesExpired(keys_before_ms=6, topics_before_ms=0),
+        model.FilesFenced(object_keys=["a"], created_ms=[5]),
+        model.TombstonesExpired(keys_before_ms=6, topics_before_ms=0),
         file("a", 0),
     ),
     "a deletion reaches the watermark": (file("a", 0), deleted(10)),
     "a deletion is of a partition that is not known": (deleted(10, partition=9),),
     "partitions are created again": (file("a", 0), CREATED, file("b", 10)),
-    "a transaction is whole": (file("a", 0), began(2), deleted(3), deleted(5), TransactionEnded(num_chunks=2)),
-    "a transaction is aborted": (began(1), TransactionAborted(reason="r"), file("a", 0)),
+    "a transaction is whole": (file("a", 0), began(2), deleted(3), deleted(5), model.TransactionEnded(num_chunks=2)),
+    "a transaction is aborted": (began(1), model.TransactionAborted(reason="r"), file("a", 0)),
 }
 
 
@@ -176,14 +161,14 @@ def test_a_file_that_contradicts_leaves_nothing_behind() -> None:
 
 
 def test_an_entry_or_a_transaction_is_void_as_a_whole() -> None:
-    log = read(file("a", 0), (deleted(5), deleted(11)), began(2), deleted(6), deleted(12), TransactionEnded(num_chunks=2))
+    log = read(file("a", 0), (deleted(5), deleted(11)), began(2), deleted(6), deleted(12), model.TransactionEnded(num_chunks=2))
     assert [void.offset for void in log.contradictions] == [3, 7]
     assert log.log_starts == {}
 
 
 @pytest.mark.parametrize("inside", [NONSENSE, began(0)], ids=["undecodable", "beginning"])
-def test_an_entry_that_contradicts_ends_the_transaction_around_it(inside: Record | bytes) -> None:
-    log = read(file("z", 0), began(1), deleted(4), inside, file("b", 10), TransactionEnded(num_chunks=1), deleted(7))
+def test_an_entry_that_contradicts_ends_the_transaction_around_it(inside: model.Record | bytes) -> None:
+    log = read(file("z", 0), began(1), deleted(4), inside, file("b", 10), model.TransactionEnded(num_chunks=1), deleted(7))
     assert [void.offset for void in log.contradictions] == [5, 7]
     assert log.log_starts == {(TOPIC, 0): 7}
     assert [commit.object_key for commit in log.commits] == ["z", "b"]

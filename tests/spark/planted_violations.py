@@ -5,32 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from records import model
 from records.codec import encode_entry, encode_key
 from records.entry_key import EntryKey
 from records.history import schema_of_level
 from records.levels import LEVEL_LATEST
-from records.model import (
-    DisklessLogInitialized,
-    DisklessLogRepaired,
-    DisklessLogReset,
-    FeatureLevelSet,
-    FilesFenced,
-    FilesHandedOver,
-    FilesRemoved,
-    LeadershipClaimed,
-    NoOp,
-    PlacedRange,
-    PrefixStartReported,
-    ProducersExpired,
-    RecordsDeleted,
-    SeededProducerBatch,
-    SnapshotCommitted,
-    TopicDeleted,
-    TopicPlaced,
-    TransactionAborted,
-    TransactionBegan,
-    TransactionEnded,
-)
 from tests.spark.scan_logs import MASK, TOPIC, LogWriter, moved, refused
 
 Found = list[tuple[object, ...]]
@@ -89,20 +68,20 @@ def producer_epoch_regression(log: LogWriter) -> Found:
     return [(log.produce(2, epoch=2), "producer-epoch-regression", 3, 2)]
 
 
-def started(base: int, prefix: int = 0, epoch: int = 1, seeds: Sequence[SeededProducerBatch] = ()) -> DisklessLogInitialized:
-    return DisklessLogInitialized(
+def started(base: int, prefix: int = 0, epoch: int = 1, seeds: Sequence[model.SeededProducerBatch] = ()) -> model.DisklessLogInitialized:
+    return model.DisklessLogInitialized(
         topic_id=TOPIC, partition=3, base_offset=base, prefix_start_offset=prefix, leader_epoch=epoch, producers=list(seeds)
     )
 
 
-def begin(log: LogWriter, base: int, prefix: int = 0, seeds: Sequence[SeededProducerBatch] = ()) -> None:
+def begin(log: LogWriter, base: int, prefix: int = 0, seeds: Sequence[model.SeededProducerBatch] = ()) -> None:
     """Partition 3 is a classic one whose diskless log has begun."""
     log.await_partition(3)
     log.add(started(base, prefix, seeds=seeds))
     log.next[(TOPIC, 3)] = log.starts[(TOPIC, 3)] = base
 
 
-SEED = SeededProducerBatch(producer_id=5, producer_epoch=2, base_sequence=0, last_sequence=9, base_offset=40, timestamp_ms=-1)
+SEED = model.SeededProducerBatch(producer_id=5, producer_epoch=2, base_sequence=0, last_sequence=9, base_offset=40, timestamp_ms=-1)
 
 
 def seeded_producer(log: LogWriter) -> Found:
@@ -124,7 +103,7 @@ def absurd_file_size(log: LogWriter) -> Found:
 
 
 def log_start_above_high_watermark(log: LogWriter) -> Found:
-    offset = log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=5))
+    offset = log.add(model.RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=5))
     return [(offset, "log-start-above-high-watermark", 4, 5)]
 
 
@@ -133,12 +112,12 @@ def log_start_of_a_run_above_high_watermark(log: LogWriter) -> Found:
 
 
 def log_start_backwards(log: LogWriter) -> Found:
-    log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=3))
-    return [(log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=2)), "log-start-backwards", 3, 2)]
+    log.add(model.RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=3))
+    return [(log.add(model.RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=2)), "log-start-backwards", 3, 2)]
 
 
 def log_start_of_a_run_backwards(log: LogWriter) -> Found:
-    log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=3))
+    log.add(model.RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=3))
     return [(log.commit((0, 1), log_start=2), "log-start-backwards", 3, 2)]
 
 
@@ -157,28 +136,28 @@ def diskless_base_moved(log: LogWriter) -> Found:
 def diskless_base_lowered_below_its_prefix(log: LogWriter) -> Found:
     begin(log, 50, 7)
     log.commit((3, 1))
-    log.add(PrefixStartReported(topic_id=TOPIC, partition=3, prefix_start_offset=30, leader_epoch=1))
-    log.add(DisklessLogRepaired(topic_id=TOPIC, partition=3, base_offset=40, leader_epoch=1))
+    log.add(model.PrefixStartReported(topic_id=TOPIC, partition=3, prefix_start_offset=30, leader_epoch=1))
+    log.add(model.DisklessLogRepaired(topic_id=TOPIC, partition=3, base_offset=40, leader_epoch=1))
     log.commit((3, 1))
-    lower = DisklessLogRepaired(topic_id=TOPIC, partition=3, base_offset=29, leader_epoch=1)
+    lower = model.DisklessLogRepaired(topic_id=TOPIC, partition=3, base_offset=29, leader_epoch=1)
     return [(log.add(lower), "diskless-base-moved", 40, 29)]
 
 
 def diskless_base_reset_with_batches(log: LogWriter) -> Found:
     begin(log, 50)
     log.commit((3, 1))
-    return [(log.add(DisklessLogReset(topic_id=TOPIC, partition=3, leader_epoch=2)), "diskless-base-moved", 50, 52)]
+    return [(log.add(model.DisklessLogReset(topic_id=TOPIC, partition=3, leader_epoch=2)), "diskless-base-moved", 50, 52)]
 
 
 def step_of_a_replaced_leader(log: LogWriter) -> Found:
     log.await_partition(3)
-    log.add(DisklessLogReset(topic_id=TOPIC, partition=3, leader_epoch=4))
+    log.add(model.DisklessLogReset(topic_id=TOPIC, partition=3, leader_epoch=4))
     return [(log.add(started(50, epoch=3)), "migration-fenced", 4, 3)]
 
 
 def reset_by_the_leader_that_began(log: LogWriter) -> Found:
     begin(log, 50)
-    return [(log.add(DisklessLogReset(topic_id=TOPIC, partition=3, leader_epoch=1)), "migration-fenced", 1, 1)]
+    return [(log.add(model.DisklessLogReset(topic_id=TOPIC, partition=3, leader_epoch=1)), "migration-fenced", 1, 1)]
 
 
 def migration_of_a_partition_that_was_born_diskless(log: LogWriter) -> Found:
@@ -197,60 +176,60 @@ def seeds_beyond_the_start(log: LogWriter) -> Found:
 
 def report_before_the_diskless_log_begins(log: LogWriter) -> Found:
     log.await_partition(3)
-    report = PrefixStartReported(topic_id=TOPIC, partition=3, prefix_start_offset=0, leader_epoch=1)
+    report = model.PrefixStartReported(topic_id=TOPIC, partition=3, prefix_start_offset=0, leader_epoch=1)
     return [(log.add(report), "migration-unlawful", None, None)]
 
 
 def transaction_in_a_transaction(log: LogWriter) -> Found:
-    began = log.add(TransactionBegan(name="t"))
-    second = log.add(TransactionBegan(name="u"))
-    end = log.add(TransactionEnded(num_chunks=0))  # both are over
+    began = log.add(model.TransactionBegan(name="t"))
+    second = log.add(model.TransactionBegan(name="u"))
+    end = log.add(model.TransactionEnded(num_chunks=0))  # both are over
     return [(second, "transaction-unclosed", began, second), (end, "transaction-unopened", None, None)]
 
 
 def transaction_of_other_length(log: LogWriter) -> Found:
-    log.add(TransactionBegan(name="t"))
-    log.add(NoOp())
-    return [(log.add(TransactionEnded(num_chunks=2)), "transaction-chunks", 2, 1)]
+    log.add(model.TransactionBegan(name="t"))
+    log.add(model.NoOp())
+    return [(log.add(model.TransactionEnded(num_chunks=2)), "transaction-chunks", 2, 1)]
 
 
 def transaction_of_other_length_than_its_beginning_says(log: LogWriter) -> Found:
-    log.add(TransactionBegan(name="t", num_chunks=2))
-    log.add(NoOp())
-    return [(log.add(TransactionEnded(num_chunks=1)), "transaction-chunks", 2, 1)]
+    log.add(model.TransactionBegan(name="t", num_chunks=2))
+    log.add(model.NoOp())
+    return [(log.add(model.TransactionEnded(num_chunks=1)), "transaction-chunks", 2, 1)]
 
 
 def transaction_that_ends_beside_others(log: LogWriter) -> Found:
-    log.add(TransactionBegan(name="t"))
-    beside = log.add(TransactionEnded(num_chunks=0), NoOp())
-    end = log.add(TransactionEnded(num_chunks=1))
+    log.add(model.TransactionBegan(name="t"))
+    beside = log.add(model.TransactionEnded(num_chunks=0), model.NoOp())
+    end = log.add(model.TransactionEnded(num_chunks=1))
     return [(beside, "misplaced-transaction", None, None), (end, "transaction-unopened", None, None)]
 
 
 def transaction_that_ends_after_it_was_aborted(log: LogWriter) -> Found:
-    log.add(TransactionBegan(name="t", num_chunks=1))
-    log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=99))
-    log.add(TransactionAborted(reason="no"))
-    return [(log.add(TransactionEnded(num_chunks=1)), "transaction-unopened", None, None)]
+    log.add(model.TransactionBegan(name="t", num_chunks=1))
+    log.add(model.RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=99))
+    log.add(model.TransactionAborted(reason="no"))
+    return [(log.add(model.TransactionEnded(num_chunks=1)), "transaction-unopened", None, None)]
 
 
 def transaction_that_never_began(log: LogWriter) -> Found:
-    return [(log.add(TransactionEnded(num_chunks=1)), "transaction-unopened", None, None)]
+    return [(log.add(model.TransactionEnded(num_chunks=1)), "transaction-unopened", None, None)]
 
 
 def deletion_beyond_the_end_inside_a_transaction(log: LogWriter) -> Found:
-    log.add(TransactionBegan(name="t"))
-    log.add(RecordsDeleted(topic_id=TOPIC, partition=1, new_log_start_offset=2))
-    beyond = log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=5))
-    log.add(TransactionEnded(num_chunks=2))
+    log.add(model.TransactionBegan(name="t"))
+    log.add(model.RecordsDeleted(topic_id=TOPIC, partition=1, new_log_start_offset=2))
+    beyond = log.add(model.RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=5))
+    log.add(model.TransactionEnded(num_chunks=2))
     return [(beyond, "log-start-above-high-watermark", 4, 5)]
 
 
 def file_inside_a_transaction(log: LogWriter) -> Found:
-    log.add(TransactionBegan(name="t"))
+    log.add(model.TransactionBegan(name="t"))
     file = log.commit((0, 1))
     log.next[(TOPIC, 0)] -= 2
-    log.add(TransactionEnded(num_chunks=1))
+    log.add(model.TransactionEnded(num_chunks=1))
     log.commit((0, 1))
     return [(file, "misplaced-file", None, None)]
 
@@ -263,7 +242,7 @@ def two_files_in_one_entry(log: LogWriter) -> Found:
 
 
 def file_beside_others(log: LogWriter) -> Found:
-    offset = log.add(log.file([(0, 1)]), NoOp())
+    offset = log.add(log.file([(0, 1)]), model.NoOp())
     log.next[(TOPIC, 0)] -= 2
     return [(offset, "misplaced-file", None, None)]
 
@@ -277,7 +256,7 @@ def batch_beyond_what_can_be_asked_for(log: LogWriter) -> Found:
 def entry_that_cannot_be_decoded(log: LogWriter) -> Found:
     log.seq += 1
     key = encode_key(EntryKey(log.epoch, log.term, log.seq))
-    return [(log.raw(key, encode_entry([NoOp()])[:-1]), "undecodable-entry", None, None)]
+    return [(log.raw(key, encode_entry([model.NoOp()])[:-1]), "undecodable-entry", None, None)]
 
 
 def entry_of_an_unknown_schema(log: LogWriter) -> Found:
@@ -292,7 +271,7 @@ def entry_of_an_unknown_schema(log: LogWriter) -> Found:
 
 
 def level_of_a_version_to_come(log: LogWriter) -> Found:
-    return [stop(log.add(FeatureLevelSet(level=LEVEL_LATEST + 1)))]
+    return [stop(log.add(model.FeatureLevelSet(level=LEVEL_LATEST + 1)))]
 
 
 def level_not_in_force(log: LogWriter) -> Found:
@@ -301,8 +280,8 @@ def level_not_in_force(log: LogWriter) -> Found:
     log.level, log.next = 1, {}
     log.create(TOPIC, 3)
     log.level = LEVEL_LATEST
-    log.add(NoOp())
-    log.add(NoOp())
+    log.add(model.NoOp())
+    log.add(model.NoOp())
     late = next(entry.offset for entry in log.entries if (entry.value or b"").startswith(schema_of_level(LEVEL_LATEST).header))
     return [(late, "level-not-in-force", 1, LEVEL_LATEST)]
 
@@ -325,16 +304,16 @@ def hole_in_created_partitions(log: LogWriter) -> Found:
 def partition_that_is_placed_elsewhere(log: LogWriter) -> Found:
     other = bytes([8] * 16)
     ranges = [
-        PlacedRange(first_partition=0, num_partitions=2, coordinator_id=0),
-        PlacedRange(first_partition=2, num_partitions=1, coordinator_id=1),
+        model.PlacedRange(first_partition=0, num_partitions=2, coordinator_id=0),
+        model.PlacedRange(first_partition=2, num_partitions=1, coordinator_id=1),
     ]
-    log.add(TopicPlaced(topic_id=other, name="t", ranges=ranges, confirmed=False))
+    log.add(model.TopicPlaced(topic_id=other, name="t", ranges=ranges, confirmed=False))
     return [(log.create(other, 3), "partition-not-placed", None, None)]
 
 
 def hole_in_a_placement(log: LogWriter) -> Found:
-    ranges = [PlacedRange(first_partition=first, num_partitions=2, coordinator_id=0) for first in (0, 3)]
-    return [(log.add(TopicPlaced(topic_id=bytes([8] * 16), name="t", ranges=ranges, confirmed=False)), "placement-broken", 2, 3)]
+    ranges = [model.PlacedRange(first_partition=first, num_partitions=2, coordinator_id=0) for first in (0, 3)]
+    return [(log.add(model.TopicPlaced(topic_id=bytes([8] * 16), name="t", ranges=ranges, confirmed=False)), "placement-broken", 2, 3)]
 
 
 def absurdly_many_partitions(log: LogWriter) -> Found:
@@ -342,23 +321,25 @@ def absurdly_many_partitions(log: LogWriter) -> Found:
 
 
 def claim_that_skips_epochs(log: LogWriter) -> Found:
-    claim = LeadershipClaimed(epoch=9, term=5, node_id=1, rack="", endpoints=[])
+    claim = model.LeadershipClaimed(epoch=9, term=5, node_id=1, rack="", endpoints=[])
     return [(log.raw(encode_key(EntryKey(9, 5, 0)), encode_entry([claim])), "epoch-jump", 2, 9)]
 
 
 def snapshot_of_a_later_epoch(log: LogWriter) -> Found:
-    snapshot = SnapshotCommitted(mark_offset=1, end_offset=2, epoch=3, size_bytes=1, sha256=bytes(32), digest=bytes(16), location="s")
+    snapshot = model.SnapshotCommitted(mark_offset=1, end_offset=2, epoch=3, size_bytes=1, sha256=bytes(32), digest=bytes(16), location="s")
     return [(log.add(snapshot), "epoch-regression", 1, 3)]
 
 
 def snapshot_of_entries_to_come(log: LogWriter) -> Found:
     end = log.end + 1
-    snapshot = SnapshotCommitted(mark_offset=1, end_offset=end, epoch=1, size_bytes=1, sha256=bytes(32), digest=bytes(16), location="s")
+    snapshot = model.SnapshotCommitted(
+        mark_offset=1, end_offset=end, epoch=1, size_bytes=1, sha256=bytes(32), digest=bytes(16), location="s"
+    )
     return [(log.add(snapshot), "snapshot-beyond-log", end - 1, end)]
 
 
 def claim_inside_a_term(log: LogWriter) -> Found:
-    return [(log.add(LeadershipClaimed(epoch=2, term=5, node_id=1, rack="", endpoints=[])), "misplaced-claim", None, None)]
+    return [(log.add(model.LeadershipClaimed(epoch=2, term=5, node_id=1, rack="", endpoints=[])), "misplaced-claim", None, None)]
 
 
 def entry_again(log: LogWriter) -> Found:
@@ -380,28 +361,28 @@ def file_committed_twice(log: LogWriter) -> Found:
 
 
 def file_committed_after_fence(log: LogWriter) -> Found:
-    fence = log.add(FilesFenced(object_keys=["wal/late"], created_ms=[1]))
+    fence = log.add(model.FilesFenced(object_keys=["wal/late"], created_ms=[1]))
     return [(log.commit((0, 1), object_key="wal/late"), "file-committed-after-fence", fence, None)]
 
 
 def file_committed_after_removal(log: LogWriter) -> Found:
     first = log.commit((2, 1))
-    log.add(RecordsDeleted(topic_id=TOPIC, partition=2, new_log_start_offset=2))
+    log.add(model.RecordsDeleted(topic_id=TOPIC, partition=2, new_log_start_offset=2))
     log.starts[(TOPIC, 2)] = 2
-    log.add(FilesRemoved(object_keys=["wal/000002"]))
+    log.add(model.FilesRemoved(object_keys=["wal/000002"]))
     return [(log.commit((2, 1), object_key="wal/000002"), "file-committed-after-fence", first, None)]
 
 
 def live_file_removed(log: LogWriter) -> Found:
-    return [(log.add(FilesRemoved(object_keys=["wal/000001"])), "live-file-removed", 0, 4)]
+    return [(log.add(model.FilesRemoved(object_keys=["wal/000001"])), "live-file-removed", 0, 4)]
 
 
 def live_file_handed_over(log: LogWriter) -> Found:
-    return [(log.add(FilesHandedOver(object_keys=["wal/000001"], next_owner_ids=[1])), "live-file-handed-over", 0, 4)]
+    return [(log.add(model.FilesHandedOver(object_keys=["wal/000001"], next_owner_ids=[1])), "live-file-handed-over", 0, 4)]
 
 
 def live_file_fenced(log: LogWriter) -> Found:
-    return [(log.add(FilesFenced(object_keys=["wal/000001"], created_ms=[1])), "live-file-fenced", 0, 4)]
+    return [(log.add(model.FilesFenced(object_keys=["wal/000001"], created_ms=[1])), "live-file-fenced", 0, 4)]
 
 
 def entries_lost(log: LogWriter) -> Found:
@@ -425,11 +406,11 @@ def unknown_partition(log: LogWriter) -> Found:
 
 
 def deletion_in_an_unknown_partition(log: LogWriter) -> Found:
-    return [(log.add(RecordsDeleted(topic_id=TOPIC, partition=9, new_log_start_offset=7)), "unknown-partition", None, None)]
+    return [(log.add(model.RecordsDeleted(topic_id=TOPIC, partition=9, new_log_start_offset=7)), "unknown-partition", None, None)]
 
 
 def deleted_topic(log: LogWriter) -> Found:
-    deleted = log.add(TopicDeleted(topic_id=TOPIC, order_offset=1))
+    deleted = log.add(model.TopicDeleted(topic_id=TOPIC, order_offset=1))
     log.next.clear()
     offset = log.commit((0, 1))
     log.next.clear()
@@ -466,14 +447,14 @@ def migrated(log: LogWriter) -> None:
     log.add(replace(log.creation(topic_id, 1, "classic"), classic_pending=True))
     log.add(replace(started(100, 9, seeds=[SEED]), topic_id=topic_id, partition=0))
     for _ in range(2):
-        log.add(DisklessLogReset(topic_id=topic_id, partition=0, leader_epoch=2))
+        log.add(model.DisklessLogReset(topic_id=topic_id, partition=0, leader_epoch=2))
     log.add(replace(started(50, epoch=3, seeds=[SEED]), topic_id=topic_id, partition=0))
     log.add(replace(started(50, epoch=4), topic_id=topic_id, partition=0))  # the same again, by a later leader
     log.next[(topic_id, 0)] = log.starts[(topic_id, 0)] = 50
     log.commit((0, 1), topic_id=topic_id, producer=(6, 0, 77))  # whose state was gone before the migration
     log.commit((0, 1), topic_id=topic_id, producer=(5, 2, 10))
-    log.add(PrefixStartReported(topic_id=topic_id, partition=0, prefix_start_offset=20, leader_epoch=4))
-    log.add(DisklessLogRepaired(topic_id=topic_id, partition=0, base_offset=45, leader_epoch=4))
+    log.add(model.PrefixStartReported(topic_id=topic_id, partition=0, prefix_start_offset=20, leader_epoch=4))
+    log.add(model.DisklessLogRepaired(topic_id=topic_id, partition=0, base_offset=45, leader_epoch=4))
     log.commit((0, 2), topic_id=topic_id)
 
 
@@ -481,7 +462,7 @@ def healthy(log: LogWriter) -> None:
     """What looks odd and is right."""
     log.produce(0, epoch=4)
     log.now_ms += 10
-    log.add(ProducersExpired(before_ms=log.now_ms))
+    log.add(model.ProducersExpired(before_ms=log.now_ms))
     log.produce(77, epoch=1)  # forgotten, so it may begin anywhere
     migrated(log)
     log.produce(MASK - 3, producer_id=6)
@@ -494,33 +475,33 @@ def healthy(log: LogWriter) -> None:
     stale, value = encode_key(EntryKey(log.epoch, log.term, log.seq + 1)), log.entries[-1].value
     log.claim()
     log.raw(stale, value)
-    rival = LeadershipClaimed(epoch=log.epoch, term=1, node_id=2, rack="", endpoints=[])
+    rival = model.LeadershipClaimed(epoch=log.epoch, term=1, node_id=2, rack="", endpoints=[])
     log.raw(encode_key(EntryKey(log.epoch, 1, 0)), encode_entry([rival]))
     log.raw(None, None)
     log.commit((0, 1), (1, 1), (0, 1))
-    log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=3))
+    log.add(model.RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=3))
     log.starts[(TOPIC, 0)] = 3
     log.commit((0, 1))
     log.commit(batches=refused(1, 2))
-    log.add(FilesFenced(object_keys=["wal/never"], created_ms=[1]))
-    log.add(TransactionBegan(name="t"))
-    log.add(RecordsDeleted(topic_id=TOPIC, partition=1, new_log_start_offset=1))
-    log.add(TransactionEnded(num_chunks=1))
+    log.add(model.FilesFenced(object_keys=["wal/never"], created_ms=[1]))
+    log.add(model.TransactionBegan(name="t"))
+    log.add(model.RecordsDeleted(topic_id=TOPIC, partition=1, new_log_start_offset=1))
+    log.add(model.TransactionEnded(num_chunks=1))
     log.starts[(TOPIC, 1)] = 1
     log.commit((1, 3))
-    log.add(TopicDeleted(topic_id=TOPIC, order_offset=1))
+    log.add(model.TopicDeleted(topic_id=TOPIC, order_offset=1))
     log.next.clear()
     log.starts.clear()
     log.create(TOPIC, 2)
     log.commit((1, 1))
     for note in (False, True):
-        log.add(TransactionBegan(name="t", num_chunks=2))
-        log.add(RecordsDeleted(topic_id=TOPIC, partition=1, new_log_start_offset=99))
+        log.add(model.TransactionBegan(name="t", num_chunks=2))
+        log.add(model.RecordsDeleted(topic_id=TOPIC, partition=1, new_log_start_offset=99))
         if note:
             log.claim()
-        log.add(TransactionAborted(reason="a claim came, or something else"))
-    log.add(TransactionBegan(name="t", num_chunks=1))
+        log.add(model.TransactionAborted(reason="a claim came, or something else"))
+    log.add(model.TransactionBegan(name="t", num_chunks=1))
     log.raw(None, b"stray")
-    log.add(NoOp())
-    log.add(TransactionEnded(num_chunks=1))
+    log.add(model.NoOp())
+    log.add(model.TransactionEnded(num_chunks=1))
     log.commit((1, 1))

@@ -16,25 +16,13 @@ import pyarrow as pa
 from coordinator.core.commands import CommitFile, RemoveTopics, TopicRemoval
 from coordinator.core.events import Assigned, Unassigned
 from coordinator.core.limits import Limits
+from records import model
 from records.codec import InvalidRecord, encode_entry, encode_key
 from records.committed_files.codec import CommittedBatch, FileCommitted
 from records.entry_key import EntryKey
 from records.history import levels
 from records.levels import LEVEL_LATEST
 from records.log import RESTORED_KEY
-from records.model import (
-    FeatureLevelSet,
-    FilesFenced,
-    LeadershipClaimed,
-    NoOp,
-    PartitionCreated,
-    Record,
-    RecordsDeleted,
-    Restored,
-    TransactionAborted,
-    TransactionBegan,
-    TransactionEnded,
-)
 from simulation.fakes.shard_harness import START_MS, HarnessReplica, World
 from spark_jobs.scan import SUMMARY_SCHEMA, scan_function
 from spark_jobs.scan.head import Head
@@ -58,7 +46,7 @@ class Entry(NamedTuple):
     timestamp_ms: int
 
 
-def values_of(records: Sequence[Record], level: int) -> list[bytes]:
+def values_of(records: Sequence[model.Record], level: int) -> list[bytes]:
     """The entry of records at a schema level, none when the level lacks what they say."""
     try:
         return [encode_entry(records, level)]
@@ -69,7 +57,7 @@ def values_of(records: Sequence[Record], level: int) -> list[bytes]:
 class LogWriter:
     """Writes a log as a leader would, and whatever else a test wants; knows nothing of the rules."""
 
-    def __init__(self, *, first_offset: int = 0, partitions: int = 3, restored: Restored | None = None) -> None:
+    def __init__(self, *, first_offset: int = 0, partitions: int = 3, restored: model.Restored | None = None) -> None:
         self.entries: list[Entry] = []
         self.first_offset = first_offset
         self.epoch, self.term, self.seq = 0, 0, 0
@@ -83,7 +71,7 @@ class LogWriter:
             self.epoch = restored.epoch_floor
         if not first_offset:
             self.claim()
-            self.add(self.creation(TOPIC, partitions), FeatureLevelSet(level=LEVEL_LATEST))
+            self.add(self.creation(TOPIC, partitions), model.FeatureLevelSet(level=LEVEL_LATEST))
         self.level = LEVEL_LATEST
 
     @property
@@ -95,7 +83,7 @@ class LogWriter:
         self.entries.append(Entry(self.end, key, value, self.now_ms))
         return self.end - 1
 
-    def add(self, *records: Record) -> int:
+    def add(self, *records: model.Record) -> int:
         """Append an entry of the term in force, in turns at every schema level that has what it says."""
         self.seq += 1
         fit = [value for level in levels() if level <= self.level for value in values_of(records, level)]
@@ -106,7 +94,7 @@ class LogWriter:
         self.epoch += 1
         self.term = 7_000_000_000_000 + self.epoch * 13
         self.seq = 0
-        claim = LeadershipClaimed(epoch=self.epoch, term=self.term, node_id=node_id, rack="a", endpoints=[])
+        claim = model.LeadershipClaimed(epoch=self.epoch, term=self.term, node_id=node_id, rack="a", endpoints=[])
         return self.raw(encode_key(EntryKey(self.epoch, self.term, 0)), encode_entry([claim], self.level))
 
     def create(self, topic_id: bytes, partitions: int, name: str = "orders") -> int:
@@ -117,8 +105,8 @@ class LogWriter:
         created = self.creation(TOPIC, 1)
         return self.add(replace(created, first_partition=partition, classic_pending=True))
 
-    def creation(self, topic_id: bytes, partitions: int, name: str = "orders") -> PartitionCreated:
-        return PartitionCreated(topic_id=topic_id, name=name, first_partition=0, num_partitions=partitions, order_offset=self.end)
+    def creation(self, topic_id: bytes, partitions: int, name: str = "orders") -> model.PartitionCreated:
+        return model.PartitionCreated(topic_id=topic_id, name=name, first_partition=0, num_partitions=partitions, order_offset=self.end)
 
     def file(
         self,
@@ -188,20 +176,20 @@ def with_transactions() -> LogWriter:
     for how in TRANSACTIONS:
         log.commit((0, 1))
         known = (dict(log.next), dict(log.starts))
-        log.add(TransactionBegan(name=how, num_chunks=3 if how == "ended" else -1))
-        log.add(NoOp())
+        log.add(model.TransactionBegan(name=how, num_chunks=3 if how == "ended" else -1))
+        log.add(model.NoOp())
         log.raw(b"stray", None)
-        for first in (FilesFenced(object_keys=[f"wal/{how} {log.end}"], created_ms=[1]), NoOp()):
+        for first in (model.FilesFenced(object_keys=[f"wal/{how} {log.end}"], created_ms=[1]), model.NoOp()):
             log.starts[(TOPIC, 0)] = log.starts.get((TOPIC, 0), 0) + 1
-            log.add(first, RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=log.starts[(TOPIC, 0)]))
+            log.add(first, model.RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=log.starts[(TOPIC, 0)]))
         if how == "ended":
-            log.add(TransactionEnded(num_chunks=3))
+            log.add(model.TransactionEnded(num_chunks=3))
         elif how != "open":
             log.next, log.starts = known
             if how.startswith("claimed"):
                 log.claim()
             if how.endswith("noted"):
-                log.add(TransactionAborted(reason=how))
+                log.add(model.TransactionAborted(reason=how))
     return log
 
 

@@ -13,34 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from records import model
 from records.codec import encode_entry, encode_key
 from records.committed_files.codec import FileCommitted
 from records.entry_key import EntryKey
 from records.levels import LEVEL_LATEST
 from records.log import RESTORED_KEY
-from records.model import (
-    DisklessLogInitialized,
-    DisklessLogRepaired,
-    DisklessLogReset,
-    FeatureLevelSet,
-    FilesFenced,
-    FilesHandedOver,
-    FilesRemoved,
-    NoOp,
-    PlacedRange,
-    PrefixStartReported,
-    ProducersExpired,
-    RecordsDeleted,
-    SeededProducerBatch,
-    SnapshotCommitted,
-    TombstonesExpired,
-    TopicDeleted,
-    TopicDeleting,
-    TopicPlaced,
-    TransactionAborted,
-    TransactionBegan,
-    TransactionEnded,
-)
 from spark_jobs.store.sink import Store
 from tests.records.examples import EXAMPLES, RESTORED
 from tests.spark.planted_violations import PLANTS, healthy
@@ -109,14 +87,14 @@ class HostileWriter:
         topic_id, partition = self.topic_id(), self.random.randrange(4)
         start = self.random.randint(0, 12)
         self.log.starts[(topic_id, partition)] = start
-        deleted = RecordsDeleted(topic_id=topic_id, partition=partition, new_log_start_offset=start)
+        deleted = model.RecordsDeleted(topic_id=topic_id, partition=partition, new_log_start_offset=start)
         before = self.log.now_ms - self.random.choice([0, 50, 5000])
-        self.log.add(*self.random.choice([[deleted], [deleted, NoOp(), deleted], [ProducersExpired(before_ms=before)]]))
+        self.log.add(*self.random.choice([[deleted], [deleted, model.NoOp(), deleted], [model.ProducersExpired(before_ms=before)]]))
 
     def topic(self) -> None:
         topic_id = self.topic_id()
         if self.random.random() < 0.5:
-            self.log.add(TopicDeleted(topic_id=topic_id, order_offset=1))
+            self.log.add(model.TopicDeleted(topic_id=topic_id, order_offset=1))
             for partition in range(4):
                 self.log.next.pop((topic_id, partition), None)
                 self.log.starts.pop((topic_id, partition), None)
@@ -128,10 +106,10 @@ class HostileWriter:
         self.log.add(
             self.random.choice(
                 [
-                    FilesFenced(object_keys=names, created_ms=[self.log.now_ms, -1]),
-                    FilesRemoved(object_keys=names),
-                    FilesHandedOver(object_keys=names, next_owner_ids=[2, 1]),
-                    TombstonesExpired(keys_before_ms=self.log.now_ms - 1000, topics_before_ms=self.log.now_ms - 2000),
+                    model.FilesFenced(object_keys=names, created_ms=[self.log.now_ms, -1]),
+                    model.FilesRemoved(object_keys=names),
+                    model.FilesHandedOver(object_keys=names, next_owner_ids=[2, 1]),
+                    model.TombstonesExpired(keys_before_ms=self.log.now_ms - 1000, topics_before_ms=self.log.now_ms - 2000),
                 ]
             )
         )
@@ -145,25 +123,25 @@ class HostileWriter:
 
     def transaction(self) -> None:
         log = self.log
-        log.add(TransactionBegan(name="t", num_chunks=self.random.choice([-1, 2])))
+        log.add(model.TransactionBegan(name="t", num_chunks=self.random.choice([-1, 2])))
         for _ in range(self.random.randint(0, 3)):
             self.random.choice([self.file, self.producer, self.delete, self.void, self.junk, self.several, self.topic])()
-        ends = [TransactionEnded(num_chunks=2), TransactionAborted(reason="r"), None]
+        ends = [model.TransactionEnded(num_chunks=2), model.TransactionAborted(reason="r"), None]
         end = self.random.choice(ends)
         if end is not None:
             log.add(end)
 
     def migration(self) -> None:
         partition, base = self.random.randrange(4), self.random.choice([0, 4, 100])
-        seed = SeededProducerBatch(
+        seed = model.SeededProducerBatch(
             producer_id=5, producer_epoch=0, base_sequence=0, last_sequence=3, base_offset=1, timestamp_ms=self.log.now_ms
         )
-        started = DisklessLogInitialized(
+        started = model.DisklessLogInitialized(
             topic_id=TOPIC, partition=partition, base_offset=base, prefix_start_offset=0, leader_epoch=1, producers=[seed]
         )
-        reset = DisklessLogReset(topic_id=TOPIC, partition=partition, leader_epoch=2)
-        repaired = DisklessLogRepaired(topic_id=TOPIC, partition=partition, base_offset=2, leader_epoch=2)
-        reported = PrefixStartReported(topic_id=TOPIC, partition=partition, prefix_start_offset=1, leader_epoch=2)
+        reset = model.DisklessLogReset(topic_id=TOPIC, partition=partition, leader_epoch=2)
+        repaired = model.DisklessLogRepaired(topic_id=TOPIC, partition=partition, base_offset=2, leader_epoch=2)
+        reported = model.PrefixStartReported(topic_id=TOPIC, partition=partition, prefix_start_offset=1, leader_epoch=2)
         awaited = replace(self.log.creation(TOPIC, 1), first_partition=partition, classic_pending=True)
         self.log.add(self.random.choice([started, started, reset, repaired, reported, awaited]))
 
@@ -179,18 +157,22 @@ class HostileWriter:
     def example(self) -> None:
         """Any record type of the log, as it is or beside others."""
         records = self.random.choices(EXAMPLES, k=self.random.choice([1, 1, 1, 2]))
-        self.log.add(*[FeatureLevelSet(level=self.random.randint(1, 3)) if isinstance(one, FeatureLevelSet) else one for one in records])
+        self.log.add(
+            *[model.FeatureLevelSet(level=self.random.randint(1, 3)) if isinstance(one, model.FeatureLevelSet) else one for one in records]
+        )
 
     def placement(self) -> None:
-        ranges = [PlacedRange(first_partition=first, num_partitions=2, coordinator_id=self.random.choice([0, 0, 1])) for first in (0, 2)]
-        placed = TopicPlaced(topic_id=self.topic_id(), name="t", ranges=ranges[: self.random.randint(0, 2)], confirmed=False)
+        ranges = [
+            model.PlacedRange(first_partition=first, num_partitions=2, coordinator_id=self.random.choice([0, 0, 1])) for first in (0, 2)
+        ]
+        placed = model.TopicPlaced(topic_id=self.topic_id(), name="t", ranges=ranges[: self.random.randint(0, 2)], confirmed=False)
         created = replace(self.log.creation(self.topic_id(), 2), first_partition=self.random.randint(0, 5))
-        self.log.add(self.random.choice([placed, created, TopicDeleting(topic_id=self.topic_id(), confirmed=False)]))
+        self.log.add(self.random.choice([placed, created, model.TopicDeleting(topic_id=self.topic_id(), confirmed=False)]))
 
     def snapshot(self) -> None:
         """Of this epoch, or of one that comes into force a moment later."""
         epoch, end = self.log.epoch + self.random.choice([0, 1]), self.log.end + self.random.choice([-1, 0, 1])
-        snapshot = SnapshotCommitted(
+        snapshot = model.SnapshotCommitted(
             mark_offset=1, end_offset=end, epoch=epoch, size_bytes=1, sha256=bytes(32), digest=bytes(16), location="s"
         )
         self.log.add(snapshot)
@@ -212,12 +194,14 @@ class HostileWriter:
         self.log.raw(key, self.random.choice([None, b"", b"\xc3\x01" + b"z" * 20, (self.log.entries or [Entry(0, None, b"", 0)])[0].value]))
 
     def several(self) -> None:
-        self.log.add(self.record(), RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=2), self.record())
+        self.log.add(self.record(), model.RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=2), self.record())
 
 
 def snapshot_before_its_claim(log: LogWriter) -> None:
     epoch = log.epoch + 1
-    log.add(SnapshotCommitted(mark_offset=1, end_offset=2, epoch=epoch, size_bytes=1, sha256=bytes(32), digest=bytes(16), location="s"))
+    log.add(
+        model.SnapshotCommitted(mark_offset=1, end_offset=2, epoch=epoch, size_bytes=1, sha256=bytes(32), digest=bytes(16), location="s")
+    )
     log.claim()
 
 
@@ -269,13 +253,13 @@ def test_every_record_type_is_judged_alike_wherever_the_log_is_cut() -> None:
     log = LogWriter(partitions=2)
     log.commit((0, 1))
     for record in EXAMPLES:
-        if isinstance(record, TransactionBegan):
+        if isinstance(record, model.TransactionBegan):
             log.add(replace(record, num_chunks=-1))
-            log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=1))
-            log.add(TransactionEnded(num_chunks=1))
-        elif isinstance(record, FeatureLevelSet):
-            log.add(FeatureLevelSet(level=LEVEL_LATEST))
-        elif not isinstance(record, TransactionEnded):
+            log.add(model.RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=1))
+            log.add(model.TransactionEnded(num_chunks=1))
+        elif isinstance(record, model.FeatureLevelSet):
+            log.add(model.FeatureLevelSet(level=LEVEL_LATEST))
+        elif not isinstance(record, model.TransactionEnded):
             log.add(record)
             log.commit((0, 1), (1, 1))
     entries = log.entries
@@ -292,7 +276,7 @@ def test_every_anomaly_and_oddity_is_judged_alike_wherever_the_log_is_cut(plant:
     log = LogWriter(partitions=3)
     log.commit((0, 2), (1, 2))
     plant(log)
-    log.add(NoOp())
+    log.add(model.NoOp())
     log.commit((1, 1))
     whole = cut(log.entries, [], [])
     for place in range(2, len(log.entries), 3):

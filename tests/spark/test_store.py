@@ -12,21 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from records.model import (
-    DisklessLogInitialized,
-    DisklessLogRepaired,
-    DisklessLogReset,
-    FilesFenced,
-    FilesHandedOver,
-    FilesRemoved,
-    Record,
-    RecordsDeleted,
-    Restored,
-    TombstonesExpired,
-    TopicDeleted,
-    TransactionBegan,
-    TransactionEnded,
-)
+from records import model
 from spark_jobs.scan import SUMMARY_DDL, SUMMARY_SCHEMA
 from spark_jobs.scan.blocks import pack, pack_batches, unpack
 from spark_jobs.scan.summary import FindingRow, HeadRow, LinkRow, batches_of, rows_of
@@ -110,20 +96,20 @@ def test_a_file_of_one_owner_is_live_then_deletable_then_removed(tmp_path: Path)
     with Store.open(tmp_path) as store:
         follow(store, log.entries)
         assert state_of(tmp_path, "wal/000001") == ("live", 3, 30)
-        log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=3))
+        log.add(model.RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=3))
         follow(store, log.entries)
         assert state_of(tmp_path, "wal/000001") == ("live", 2, 20)
-        log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=4))
+        log.add(model.RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=4))
         log.now_ms += 500
-        log.add(TopicDeleted(topic_id=TOPIC, order_offset=1))
+        log.add(model.TopicDeleted(topic_id=TOPIC, order_offset=1))
         follow(store, log.entries)
         assert state_of(tmp_path, "wal/000001") == ("deletable", 0, 0)
         assert rows(tmp_path, "select state_since_ms from file") == [(log.now_ms,)]
         assert rows(tmp_path, "select count(*) from run_block") == [(0,)]
-        log.add(FilesRemoved(object_keys=["wal/000001"]))
+        log.add(model.FilesRemoved(object_keys=["wal/000001"]))
         follow(store, log.entries)
         assert state_of(tmp_path, "wal/000001") == ("removed", 0, 0)
-        log.add(TombstonesExpired(keys_before_ms=log.now_ms + 1, topics_before_ms=log.now_ms + 1))
+        log.add(model.TombstonesExpired(keys_before_ms=log.now_ms + 1, topics_before_ms=log.now_ms + 1))
         follow(store, log.entries)
     assert rows(tmp_path, "select * from file") == []
     assert findings(tmp_path) == []
@@ -135,10 +121,10 @@ def test_a_file_of_two_owners_is_handed_over_and_deleted_by_the_last(order: str,
     logs = [LogWriter(), LogWriter()]
     for log in logs:
         log.commit((0, 1), owner_ids=[0, 1])
-        log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=2))
+        log.add(model.RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=2))
     middle = [len(log.entries) for log in logs]
-    logs[0].add(FilesHandedOver(object_keys=["wal/000001"], next_owner_ids=[1]))
-    logs[1].add(FilesRemoved(object_keys=["wal/000001"]))
+    logs[0].add(model.FilesHandedOver(object_keys=["wal/000001"], next_owner_ids=[1]))
+    logs[1].add(model.FilesRemoved(object_keys=["wal/000001"]))
     with Store.open(tmp_path) as store:
         seen = [0, 0]
         for kpart in map(int, order):
@@ -153,11 +139,11 @@ def test_an_empty_file_waits_for_its_turn(tmp_path: Path) -> None:
     logs = [LogWriter(), LogWriter()]
     for kpart, log in enumerate(logs):
         log.commit((0, 1), owner_ids=[0, 1])
-        log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=2))
+        log.add(model.RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=2))
         with Store.open(tmp_path) as store:
             follow(store, log.entries, kpart=kpart)
         assert state_of(tmp_path, "wal/000001", kpart)[0] == "waiting"
-    logs[0].add(FilesHandedOver(object_keys=["wal/000001"], next_owner_ids=[1]))
+    logs[0].add(model.FilesHandedOver(object_keys=["wal/000001"], next_owner_ids=[1]))
     with Store.open(tmp_path) as store:
         follow(store, logs[0].entries)
     assert [state_of(tmp_path, "wal/000001", kpart)[0] for kpart in (0, 1)] == ["waiting", "deletable"]
@@ -185,7 +171,7 @@ def test_a_file_of_several_owners_is_one_object_with_its_bytes_once(tmp_path: Pa
 
 def test_keys_that_were_never_committed_are_shown_as_fenced(tmp_path: Path) -> None:
     log = LogWriter()
-    log.add(FilesFenced(object_keys=["wal/a", "wal/b"], created_ms=[log.now_ms, -1]))
+    log.add(model.FilesFenced(object_keys=["wal/a", "wal/b"], created_ms=[log.now_ms, -1]))
     with Store.open(tmp_path) as store:
         follow(store, log.entries)
     assert [state_of(tmp_path, key)[0] for key in ("wal/a", "wal/b")] == ["fenced", "fenced"]
@@ -197,7 +183,7 @@ def test_batches_are_found_in_many_small_blocks_and_in_large_ones(tmp_path: Path
         log.commit((0, 3))
     with Store.open(tmp_path) as store:
         follow(store, log.entries, cuts=[*range(0, 40, 2), 200])
-        log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=6 * 100 + 3))
+        log.add(model.RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=6 * 100 + 3))
         follow(store, log.entries)
     assert rows(tmp_path, "select sum(live_batches), sum(state = 'deletable') from file") == [(300 * 3 - 301, 100)]
     assert rows(tmp_path, "select live_batches, live_bytes from file where object_key = 'wal/000101'") == [(2, 20)]
@@ -236,7 +222,7 @@ def test_the_lag_and_the_freshness_of_a_micro_batch_are_noted(tmp_path: Path) ->
 def test_it_is_known_since_when_a_partition_waits_and_what_operators_did(tmp_path: Path) -> None:
     log, times = LogWriter(), list[int]()
 
-    def step(record: Record | None = None) -> None:
+    def step(record: model.Record | None = None) -> None:
         log.now_ms += 1000
         times.append(log.now_ms)
         if record is None:
@@ -245,8 +231,8 @@ def test_it_is_known_since_when_a_partition_waits_and_what_operators_did(tmp_pat
             log.add(record)
 
     where = {"topic_id": TOPIC, "partition": 3}
-    begun = DisklessLogInitialized(**where, base_offset=50, prefix_start_offset=20, leader_epoch=1, producers=[])
-    for record in (None, begun, DisklessLogReset(**where, leader_epoch=2), DisklessLogReset(**where, leader_epoch=3)):
+    begun = model.DisklessLogInitialized(**where, base_offset=50, prefix_start_offset=20, leader_epoch=1, producers=[])
+    for record in (None, begun, model.DisklessLogReset(**where, leader_epoch=2), model.DisklessLogReset(**where, leader_epoch=3)):
         step(record)
     known = "select diskless_base, prefix_start, leader_epoch, last_append_ms from partition where partition = 3"
     with Store.open(tmp_path) as store:
@@ -254,7 +240,7 @@ def test_it_is_known_since_when_a_partition_waits_and_what_operators_did(tmp_pat
         assert rows(tmp_path, known) == [(-1, -1, 3, times[2])]  # reset once more it goes on waiting
         told = len(log.entries)
         step(replace(begun, leader_epoch=4))
-        step(DisklessLogRepaired(**where, base_offset=40, leader_epoch=4))
+        step(model.DisklessLogRepaired(**where, base_offset=40, leader_epoch=4))
         follow(store, log.entries[told:])
     assert rows(tmp_path, known) == [(40, 20, 4, times[4])]
     steps = "select step, base_before, base_after, leader_epoch, append_ms from migration_step order by offset"
@@ -266,7 +252,7 @@ def test_the_newest_steps_of_operators_are_kept(tmp_path: Path) -> None:
     log.await_partition(3)
     for epoch in range(STEPS_KEPT + 5):
         log.now_ms += epoch % 2
-        log.add(DisklessLogReset(topic_id=TOPIC, partition=3, leader_epoch=epoch))
+        log.add(model.DisklessLogReset(topic_id=TOPIC, partition=3, leader_epoch=epoch))
     with Store.open(tmp_path) as store:
         follow(store, log.entries)
     assert rows(tmp_path, "select count(*), min(leader_epoch), max(leader_epoch) from migration_step") == [(STEPS_KEPT, 5, STEPS_KEPT + 4)]
@@ -278,15 +264,15 @@ def test_every_record_type_is_taken_over(tmp_path: Path) -> None:
         log.add(record)
     # Those among the examples contradict a log so short.
     log.commit((0, 1))
-    log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=2))
-    log.add(FilesHandedOver(object_keys=["wal/000001"], next_owner_ids=[1]))
-    log.add(TransactionBegan(name="empty", num_chunks=0))
-    log.add(TransactionEnded(num_chunks=0))
+    log.add(model.RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=2))
+    log.add(model.FilesHandedOver(object_keys=["wal/000001"], next_owner_ids=[1]))
+    log.add(model.TransactionBegan(name="empty", num_chunks=0))
+    log.add(model.TransactionEnded(num_chunks=0))
     with Store.open(tmp_path) as store:
         follow(store, log.entries, cuts=range(len(log.entries)))
     counted = {name for (name,) in rows(tmp_path, "select name from total where name like 'record.%'")}
     # A restore counts at the beginning of a log alone.
-    assert counted == {f"record.{type(record).__name__}" for record in EXAMPLES if not isinstance(record, Restored)}
+    assert counted == {f"record.{type(record).__name__}" for record in EXAMPLES if not isinstance(record, model.Restored)}
     assert rows(tmp_path, "select * from quarantine") == []
     for table in ("claim", "node", "node_directory", "replica_directory", "feature", "snapshot", "topic"):
         assert rows(tmp_path, f"select count(*) > 0 from {table}") == [(1,)], table

@@ -15,32 +15,12 @@ from cli.log.replica_state import DatabaseReplica, ToldReplica, database_replica
 from coordinator.core.directory.content import content_of, items_of
 from coordinator.core.directory.directory import Directory as ServiceDirectory
 from coordinator.core.directory.directory import apply_directory, date_deletions
+from records import model
 from records.codec import encode_entry, encode_key
 from records.committed_files.codec import begins_like_a_file, read_files
 from records.entry_key import EntryKey
 from records.history import levels
 from records.levels import LEVEL_LATEST
-from records.model import (
-    DirectoryAssignment,
-    Endpoint,
-    FeatureLevelSet,
-    FilesRemoved,
-    LeadershipClaimed,
-    NodeRegistered,
-    NoOp,
-    PartitionCreated,
-    PlacedRange,
-    Record,
-    RecordsDeleted,
-    ReplicasAssignedToDirs,
-    SnapshotCommitted,
-    TopicConfigured,
-    TopicDeleting,
-    TopicPlaced,
-    TransactionAborted,
-    TransactionBegan,
-    TransactionEnded,
-)
 from records.state_digest import Digest, hash_record
 from simulation.fakes.shard_harness import HarnessReplica, World
 from spark_jobs.verify.compare import compare, find_differences
@@ -126,35 +106,39 @@ def test_one_flipped_row_is_named(tmp_path: Path, flip: str) -> None:
         assert "its header says" in result.difference
 
 
-def random_directory_record(rng: random.Random) -> Record:
+def random_directory_record(rng: random.Random) -> model.Record:
     """A record of the directory, about few topics and nodes."""
     topic, own = rng.randrange(4), rng.randrange(3)
-    ranges = [PlacedRange(first_partition=first, num_partitions=2, coordinator_id=rng.randrange(3)) for first in range(0, 4, 2)]
+    ranges = [model.PlacedRange(first_partition=first, num_partitions=2, coordinator_id=rng.randrange(3)) for first in range(0, 4, 2)]
     return rng.choice(
         [
-            TopicPlaced(topic_id=bytes([topic] * 16), name=f"t{topic}", ranges=ranges[: rng.randint(1, 2)], confirmed=rng.random() < 0.5),
-            TopicDeleting(topic_id=bytes([topic] * 16), confirmed=rng.random() < 0.5),
-            FeatureLevelSet(level=rng.randint(1, LEVEL_LATEST)),
-            NodeRegistered(
+            model.TopicPlaced(
+                topic_id=bytes([topic] * 16), name=f"t{topic}", ranges=ranges[: rng.randint(1, 2)], confirmed=rng.random() < 0.5
+            ),
+            model.TopicDeleting(topic_id=bytes([topic] * 16), confirmed=rng.random() < 0.5),
+            model.FeatureLevelSet(level=rng.randint(1, LEVEL_LATEST)),
+            model.NodeRegistered(
                 node_id=rng.randrange(3),
                 rack="r",
-                endpoints=[Endpoint(listener="PLAIN", host="h", port=rng.randrange(9))],
+                endpoints=[model.Endpoint(listener="PLAIN", host="h", port=rng.randrange(9))],
                 schema_level_max=1,
                 incarnation_id=bytes(16),
                 log_dirs=[bytes([rng.randrange(3)] * 16)],
                 is_any_dir_offline=rng.random() < 0.5,
             ),
-            ReplicasAssignedToDirs(
+            model.ReplicasAssignedToDirs(
                 node_id=rng.randrange(3),
                 incarnation_id=bytes(16),
-                assignments=[DirectoryAssignment(directory_id=bytes([rng.randrange(3)] * 16), partitions=[rng.randrange(4), 4])],
+                assignments=[model.DirectoryAssignment(directory_id=bytes([rng.randrange(3)] * 16), partitions=[rng.randrange(4), 4])],
             ),
-            TopicConfigured(topic_id=bytes([topic] * 16), names=["retention.bytes", "retention.ms"][:own], values=["-1", "5"][:own]),
+            model.TopicConfigured(topic_id=bytes([topic] * 16), names=["retention.bytes", "retention.ms"][:own], values=["-1", "5"][:own]),
         ]
     )
 
 
-COMMITTED = SnapshotCommitted(mark_offset=7, end_offset=8, epoch=2, size_bytes=9, sha256=bytes(32), digest=bytes(16), location="there")
+COMMITTED = model.SnapshotCommitted(
+    mark_offset=7, end_offset=8, epoch=2, size_bytes=9, sha256=bytes(32), digest=bytes(16), location="there"
+)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -267,7 +251,7 @@ def test_a_pruned_log_or_an_unknown_partition_is_said_and_is_no_disagreement(tmp
     ("value", "says"),
     [
         (b"\xc3\x01 of a version to come", "replicas of this version stop here"),
-        (encode_entry([FeatureLevelSet(level=LEVEL_LATEST + 1)]), "it raises the schema level"),
+        (encode_entry([model.FeatureLevelSet(level=LEVEL_LATEST + 1)]), "it raises the schema level"),
     ],
 )
 def test_a_log_that_no_replica_of_this_version_can_have_applied_is_a_disagreement(value: bytes, says: str) -> None:
@@ -313,20 +297,20 @@ def test_a_state_does_not_depend_on_how_the_log_is_cut(tmp_path: Path) -> None:
         assert LocalRebuilder(Log(entries, rows)).rebuild({PARTITION: len(entries)})[PARTITION] == whole, rows
 
 
-BEGAN, ENDED = [TransactionBegan(name="t")], [TransactionEnded(num_chunks=1)]
-CREATED: list[Record] = [PartitionCreated(topic_id=b"t" * 16, name="t", first_partition=0, num_partitions=1, order_offset=1)]
-NOTE = [TransactionAborted(reason="no")]
-BEYOND: list[Record] = [RecordsDeleted(topic_id=b"t" * 16, partition=0, new_log_start_offset=7)]
-BROKEN: dict[str, tuple[list[list[Record]], dict[int, str]]] = {
+BEGAN, ENDED = [model.TransactionBegan(name="t")], [model.TransactionEnded(num_chunks=1)]
+CREATED: list[model.Record] = [model.PartitionCreated(topic_id=b"t" * 16, name="t", first_partition=0, num_partitions=1, order_offset=1)]
+NOTE = [model.TransactionAborted(reason="no")]
+BEYOND: list[model.Record] = [model.RecordsDeleted(topic_id=b"t" * 16, partition=0, new_log_start_offset=7)]
+BROKEN: dict[str, tuple[list[list[model.Record]], dict[int, str]]] = {
     "begins in another": ([BEGAN, CREATED, BEGAN, ENDED], {3: "inside that of entry 1", 4: "never began"}),
     "too few chunks": ([BEGAN, ENDED], {2: "with 1 chunks, but there are 0"}),
     "too many chunks": ([BEGAN, CREATED, CREATED, ENDED], {4: "with 1 chunks, but there are 2"}),
     "ends twice": ([BEGAN, CREATED, ENDED, ENDED], {4: "never began"}),
     "ends after the note": ([BEGAN, CREATED, NOTE, ENDED], {4: "never began"}),
     "a chunk beyond the state": ([CREATED, BEGAN, BEYOND, ENDED], {4: "its entry 3: records are deleted past the high watermark"}),
-    "an end beside others": ([BEGAN, [*ENDED, NoOp()], CREATED], {2: "a TransactionEnded is among other records"}),
+    "an end beside others": ([BEGAN, [*ENDED, model.NoOp()], CREATED], {2: "a TransactionEnded is among other records"}),
     "a file in it": ([CREATED, BEGAN, [LogWriter().file([])], ENDED], {4: "a file is committed inside a transaction"}),
-    "a claim": ([[LeadershipClaimed(epoch=2, term=1, node_id=1, rack="", endpoints=[])]], {1: "is inside a term"}),
+    "a claim": ([[model.LeadershipClaimed(epoch=2, term=1, node_id=1, rack="", endpoints=[])]], {1: "is inside a term"}),
     "two files": ([[LogWriter().file([]), LogWriter().file([])]], {1: "2 files in one entry"}),
     "absurdly many": ([[HUGE]], {1: "a topic has at most"}),
 }
@@ -344,7 +328,7 @@ def test_what_contradicts_the_log_is_void_and_said(name: str) -> None:
 
 
 def test_what_cannot_be_decoded_ends_its_transaction_and_deletions_in_it_never_were() -> None:
-    junk = (encode_key(EntryKey(1, 5, 3)), encode_entry([NoOp()])[:-1])
+    junk = (encode_key(EntryKey(1, 5, 3)), encode_entry([model.NoOp()])[:-1])
     log = Log([*claimed(CREATED, BEGAN), junk, claim(2, 6)])
     rebuilt = LocalRebuilder(log).rebuild({PARTITION: 5})[PARTITION]
     assert list(rebuilt.contradictions) == [3]
@@ -358,9 +342,9 @@ def test_a_void_deletion_deletes_nothing() -> None:
     """Deletions are looked for before the state is known: those that turn out to be void are taken back."""
     writer = LogWriter(partitions=2)
     writer.commit((0, 2), (1, 1))
-    writer.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=5))  # past the end at 4
+    writer.add(model.RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=5))  # past the end at 4
     writer.commit((0, 2))
-    writer.add(FilesRemoved(object_keys=["wal/000001"]))  # of which batches live because of that
+    writer.add(model.FilesRemoved(object_keys=["wal/000001"]))  # of which batches live because of that
     rebuilt = LocalRebuilder(Log([(entry.key, entry.value) for entry in writer.entries])).rebuild({PARTITION: writer.end})[PARTITION]
     assert list(rebuilt.contradictions) == [3, 5]
     groups = {(kind, group): one.rows for (kind, group), one in rebuilt.tally.groups.items()}
@@ -374,7 +358,7 @@ def test_service_and_log_agree_after_whatever_contradicts_it(plant: Plant, tmp_p
     writer = LogWriter(partitions=3)
     writer.commit((0, 2), (1, 2))
     plant(writer)
-    writer.add(NoOp())
+    writer.add(model.NoOp())
     writer.commit((1, 1))
     if writer.first_offset:
         pytest.skip("the log of this one has a hole, which no replica reads over")

@@ -7,23 +7,8 @@ import random
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from records import model
 from records.committed_files.codec import CommittedBatch, FileCommitted
-from records.model import (
-    DisklessLogInitialized,
-    DisklessLogRepaired,
-    DisklessLogReset,
-    FilesFenced,
-    FilesHandedOver,
-    FilesRemoved,
-    PartitionCreated,
-    PrefixStartReported,
-    ProducersExpired,
-    Record,
-    RecordsDeleted,
-    SeededProducerBatch,
-    TombstonesExpired,
-    TopicDeleted,
-)
 
 Place = tuple[bytes, int]
 PENDING = -1
@@ -53,7 +38,7 @@ class LogModel:
     """B0 of classic partitions."""
     epochs: dict[Place, int] = field(default_factory=dict)
 
-    def next_record(self) -> Record:
+    def next_record(self) -> model.Record:
         """The next record, never one that contradicts the state."""
         self.now_ms += self.rng.randrange(50)
         if self._open_places() and self.rng.random() < self.files_per_record:
@@ -68,7 +53,7 @@ class LogModel:
         self.all_keys.append(key)
         return key
 
-    def _created(self) -> PartitionCreated:
+    def _created(self) -> model.PartitionCreated:
         known = sorted({topic_id for topic_id, _ in self.high_watermark})
         grows = known and self.rng.random() < 0.4
         topic_id = self.rng.choice(known) if grows else self.rng.randbytes(16)
@@ -79,7 +64,7 @@ class LogModel:
             self.batches[topic_id, partition] = []
             self.all_places.append((topic_id, partition))
         self.counter += 1
-        return PartitionCreated(
+        return model.PartitionCreated(
             topic_id=topic_id, name=f"t-{topic_id.hex()[:6]}", first_partition=first, num_partitions=count, order_offset=self.counter
         )
 
@@ -87,7 +72,7 @@ class LogModel:
         """The partitions that take batches."""
         return sorted(place for place in self.high_watermark if self.starts.get(place) != PENDING)
 
-    def _migrated(self) -> Record:
+    def _migrated(self) -> model.Record:
         """A step of the migration of a classic partition, or a new one."""
         known = sorted(place for place in self.starts if place in self.high_watermark)
         if not known or not self.may_remove or self.rng.random() < 0.2:
@@ -102,29 +87,29 @@ class LogModel:
             base = self.rng.randrange(50, 1_000)
             self.starts[place] = self.high_watermark[place] = self.log_start[place] = base
             seeds = [
-                SeededProducerBatch(
+                model.SeededProducerBatch(
                     producer_id=one, producer_epoch=0, base_sequence=0, last_sequence=9, base_offset=base - 10 - one, timestamp_ms=-1
                 )
                 for one in range(self.rng.randrange(3))
             ]
             for seed in seeds:
                 self.next_sequence[place, seed.producer_id] = (0, 10)
-            return DisklessLogInitialized(
+            return model.DisklessLogInitialized(
                 **of, base_offset=base, prefix_start_offset=0, leader_epoch=epoch, producers=seeds, time_ms=self.now_ms
             )
         if end == start and self.rng.random() < 0.5:
             self.starts[place], self.high_watermark[place], self.log_start[place] = PENDING, 0, 0
             for one in range(4):
                 self.next_sequence.pop((place, one), None)
-            return DisklessLogReset(**of, leader_epoch=epoch)
+            return model.DisklessLogReset(**of, leader_epoch=epoch)
         if self.rng.random() < 0.5:
-            return PrefixStartReported(**of, prefix_start_offset=self.rng.randrange(20), leader_epoch=epoch)
+            return model.PrefixStartReported(**of, prefix_start_offset=self.rng.randrange(20), leader_epoch=epoch)
         lower = self.starts[place] = self.rng.randrange(30, start + 1) if start >= 30 else start
         if end == start:
             self.high_watermark[place] = self.log_start[place] = lower
-        return DisklessLogRepaired(**of, base_offset=lower, leader_epoch=epoch)
+        return model.DisklessLogRepaired(**of, base_offset=lower, leader_epoch=epoch)
 
-    def _deleted(self) -> Record:
+    def _deleted(self) -> model.Record:
         known = sorted({topic_id for topic_id, _ in self.high_watermark})
         topic_id = self.rng.choice(known) if known and self.rng.random() < 0.8 else self.rng.randbytes(16)
         for place in [place for place in self.high_watermark if place[0] == topic_id]:
@@ -132,9 +117,9 @@ class LogModel:
                 self.live[key] -= 1
             del self.high_watermark[place], self.log_start[place]
         self.counter += 1
-        return TopicDeleted(topic_id=topic_id, order_offset=self.counter)
+        return model.TopicDeleted(topic_id=topic_id, order_offset=self.counter)
 
-    def _records_deleted(self) -> Record:
+    def _records_deleted(self) -> model.Record:
         if not self._open_places():
             return self._created()
         place = self.rng.choice(self._open_places())
@@ -147,37 +132,37 @@ class LogModel:
             else:
                 kept.append((base, last, key))
         self.batches[place] = kept
-        return RecordsDeleted(topic_id=place[0], partition=place[1], new_log_start_offset=to)
+        return model.RecordsDeleted(topic_id=place[0], partition=place[1], new_log_start_offset=to)
 
     def _dead_keys(self) -> list[str]:
         return sorted(key for key, live in self.live.items() if live == 0) if self.may_remove else []
 
-    def _fenced(self) -> Record:
+    def _fenced(self) -> model.Record:
         keys = [self._key() for _ in range(self.rng.randrange(1, 3))]
         created = [self.rng.choice([-1, self.now_ms - self.rng.randrange(2000)]) for _ in keys]
-        return FilesFenced(object_keys=keys, created_ms=created)
+        return model.FilesFenced(object_keys=keys, created_ms=created)
 
-    def _removed(self) -> Record:
+    def _removed(self) -> model.Record:
         keys = [key for key in self._dead_keys() if self.rng.random() < 0.5]
         for key in keys:
             del self.live[key]
-        return FilesRemoved(object_keys=keys)
+        return model.FilesRemoved(object_keys=keys)
 
-    def _handed_over(self) -> Record:
+    def _handed_over(self) -> model.Record:
         dead = self._dead_keys()
         if not dead:
             return self._fenced()
         keys = self.rng.sample(dead, self.rng.randint(1, min(2, len(dead))))
         for key in keys:
             del self.live[key]
-        return FilesHandedOver(object_keys=keys, next_owner_ids=[1] * len(keys))
+        return model.FilesHandedOver(object_keys=keys, next_owner_ids=[1] * len(keys))
 
-    def _expired(self) -> Record:
+    def _expired(self) -> model.Record:
         before_ms = self.now_ms - self.rng.randrange(3000)
-        return TombstonesExpired(keys_before_ms=before_ms, topics_before_ms=before_ms - 500)
+        return model.TombstonesExpired(keys_before_ms=before_ms, topics_before_ms=before_ms - 500)
 
-    def _producers_expired(self) -> Record:
-        return ProducersExpired(before_ms=self.now_ms - self.rng.randrange(1500))
+    def _producers_expired(self) -> model.Record:
+        return model.ProducersExpired(before_ms=self.now_ms - self.rng.randrange(1500))
 
     def _file(self) -> FileCommitted:
         rng = self.rng

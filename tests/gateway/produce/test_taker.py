@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from gateway.produce.buffer import BufferLimits
 from records.record_batch import ProducerSequence, Record, encode_batch, parse_headers
 from simulation.fakes.objects import StoreFault
 from tests.gateway.produce.kio_produce import ID_VERSIONS, VERSIONS, Result, batch
-from tests.gateway.produce.world import ORDERS, OTHERS, START_MS, FakeCatalogue, World, every, results, run
+from tests.gateway.produce.world import ORDERS, OTHERS, START_MS, FakeCatalogue, LateTimers, World, every, results, run
 
 LIMITS = BufferLimits(buffer_bytes=100_000, buffer_ms=250, file_gap_ms=25, files_per_second_max=40, batches_max=50)
 
@@ -258,6 +260,16 @@ def test_a_stalled_client_does_not_wait_for_the_timer() -> None:
     run(work())
 
 
+def test_the_time_of_the_buffer_is_kept_where_long_timers_come_late() -> None:
+    async def work() -> None:
+        world = World(LIMITS)
+        await asyncio.sleep(0.06)
+        await world.client().ask(("orders", [(0, batch())]))
+        assert 0.31 <= world.loop.time() < 0.32
+
+    run(work(), LateTimers)
+
+
 def test_a_client_with_one_request_in_flight_is_learned() -> None:
     async def work() -> None:
         world = World(LIMITS)
@@ -407,8 +419,11 @@ def test_a_deleted_partition_does_not_hold_up_the_others_of_its_share() -> None:
     async def work() -> None:
         world = World()
         world.service.gone = {key(ORDERS, 4)}
-        found = await world.client().ask(("orders", [(0, batch()), (4, batch()), (1, batch())]))
-        assert [one.code for one in found["orders"]] == [0, ErrorCode.UNKNOWN_TOPIC_ID, 0]
+        partitions = [(0, batch()), (4, batch()), (1, batch())]
+        by_name = await world.client().ask(("orders", partitions))
+        assert [one.code for one in by_name["orders"]] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]
+        by_id = await world.client().ask((ORDERS, partitions), version=ID_VERSIONS)
+        assert [one.code for one in by_id[ORDERS]] == [0, ErrorCode.UNKNOWN_TOPIC_ID, 0]
 
     run(work())
 
@@ -465,6 +480,18 @@ def test_a_file_that_is_never_stored_is_given_up_when_all_its_clients_are_gone()
     run(work())
 
 
+def test_a_file_is_tried_for_as_long_as_one_of_its_clients_waits() -> None:
+    async def work() -> None:
+        world = World()
+        world.fault_of = lambda _call: StoreFault.REFUSED if world.loop.time() < 8 else StoreFault.NONE
+        hurried = world.client().send(("orders", [(0, batch())]), timeout_ms=2_000)
+        patient = world.client().send(("orders", [(0, batch())]), timeout_ms=20_000)
+        assert [found.code for [found] in await every([hurried, patient])] == [ErrorCode.REQUEST_TIMED_OUT, 0]
+        assert 8 < world.loop.time() < 11
+
+    run(work())
+
+
 def test_a_store_that_denies_is_not_asked_again() -> None:
     async def work() -> None:
         world = World()
@@ -477,6 +504,26 @@ def test_a_store_that_denies_is_not_asked_again() -> None:
         assert found["orders"][0].code == ErrorCode.KAFKA_STORAGE_ERROR
         assert "no permission" in (found["orders"][0].message or "")
         assert world.stats.uploads_repeated == 0
+
+    run(work())
+
+
+def test_records_are_held_once_while_a_store_hangs() -> None:
+    async def work() -> None:
+        world = World(LIMITS)
+        world.fault_of = lambda _call: StoreFault.STALLED
+        client = world.client()
+        tracemalloc.start()
+        try:
+            sent = [client.send(("orders", [(number % 8, batch(size=99_000))]), ("others", [(0, batch())])) for number in range(50)]
+            await asyncio.sleep(0.5)
+            gc.collect()
+            held = tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+        assert world.budget.bytes_held < held < 1.2 * world.budget.bytes_held
+        world.fault_of = lambda _call: StoreFault.NONE
+        assert [[one.code for one in found] for found in await every(sent)] == [[0, 0]] * 50
 
     run(work())
 

@@ -107,6 +107,7 @@ class FakeBroker:
     settings: dict[str, str] = field(default_factory=dict)
     """Of the broker itself, whose id is 2."""
     is_lost: bool = False
+    hidden: set[str] = field(default_factory=set)
     asked: list[str] = field(default_factory=list)
 
     async def ask(self, request: Any, answer_type: type[Any]) -> Any:
@@ -129,9 +130,10 @@ class FakeBroker:
         )
 
     def _topic(self, name: str) -> MetadataResponseTopic:
-        topic_id, partitions, _ = self.topics.get(name, (bytes(16), 0, None))
+        topic_id, partitions, _ = (bytes(16), 0, None) if name in self.hidden else self.topics.get(name, (bytes(16), 0, None))
+        unseen = KafkaError.topic_authorization_failed if name in self.hidden else KafkaError.unknown_topic_or_partition
         return MetadataResponseTopic(
-            error_code=KafkaError.none if partitions else KafkaError.unknown_topic_or_partition,
+            error_code=KafkaError.none if partitions else unseen,
             name=TopicName(name),
             topic_id=uuid.UUID(bytes=topic_id),
             partitions=tuple(

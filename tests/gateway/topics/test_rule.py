@@ -64,3 +64,29 @@ def test_internal_topics_are_never_diskless() -> None:
 def test_a_rule_that_is_no_expression_is_refused() -> None:
     with pytest.raises(ValueError, match="neither 'requested' nor 'all'"):
         CreationRule("(")
+
+
+@pytest.mark.parametrize(
+    ("client_id", "settings", "is_diskless"),
+    [
+        ("diskless_enable=true", {}, True),
+        ("tools,diskless_enable=true", {}, True),
+        ("diskless_az=a diskless_enable=true", {}, True),
+        ("diskless_enable=true", OFF, False),
+        ("diskless_enable=false", ON, True),
+        ("diskless_enable=yes", {}, False),
+        ("xdiskless_enable=true", {}, False),
+        ("diskless_enable=truex", {}, False),
+        (None, {}, False),
+    ],
+)
+def test_a_client_id_asks_for_diskless_topics_where_a_tool_knows_no_such_setting(
+    client_id: str | None, settings: dict[str, str | None], is_diskless: bool
+) -> None:
+    assert CreationRule("requested").wanted("orders", settings, client_id).is_diskless is is_diskless
+
+
+def test_a_client_id_that_asks_for_it_is_told_what_cannot_be() -> None:
+    wanted = CreationRule("all").wanted("orders", {"cleanup.policy": "compact"}, "diskless_enable=true")
+    assert (wanted.error, "nothing compacts" in (wanted.message or "")) == (ErrorCode.INVALID_CONFIG, True)
+    assert not CreationRule("all").wanted("orders", {}, "diskless_enable=false").is_diskless

@@ -51,7 +51,7 @@ async def test_a_lost_broker_ends_the_question() -> None:
 
 
 async def test_topics_are_joined_by_id() -> None:
-    shadows, coordinators, broker = made()
+    shadows, _, broker = made()
     found = await shadows.sort_out(["diskless", "half", "classic", "hidden", "unknown", "no/name"])
     assert list(found.diskless) == ["diskless"]
     assert (found.half, found.undecided) == (frozenset({"half"}), frozenset({"hidden"}))
@@ -63,7 +63,29 @@ async def test_topics_are_joined_by_id() -> None:
     found = await shadows.sort_out(["diskless"])
     assert not found.diskless
     assert not found.half | found.undecided
-    coordinators.remove(A)
+
+
+async def test_what_is_kept_from_the_own_login_is_undecided_and_not_taken_for_kafkas() -> None:
+    shadows, _, broker = made()
+    broker.hidden = {"diskless", "secret"}
+    found = await shadows.sort_out(["diskless", "secret", "classic"])
+    assert (found.diskless, found.undecided) == ({}, frozenset({"diskless", "secret"}))
+    assert "cannot be told now" in (found.why_not("secret") or "")
+
+
+async def test_a_topic_that_another_gateway_has_just_created_is_found() -> None:
+    class Slow(FakeBroker):
+        async def ask(self, request: object, answer_type: type) -> object:
+            if len(self.asked) == 2:
+                self.topics["diskless"] = (A, 3, "0")
+            return await super().ask(request, answer_type)
+
+    coordinators = FakeCoordinators()
+    coordinators.put(listing("diskless", A))
+    assert list((await Shadows(Slow(), TopicCatalogue(coordinators)).sort_out(["diskless"])).diskless) == ["diskless"]
+    coordinators.is_down = True
+    found = await Shadows(FakeBroker(), TopicCatalogue(coordinators)).sort_out(["unknown"], [D])
+    assert found.undecided == frozenset({"unknown", D})
 
 
 async def test_a_broker_learns_of_a_topic_a_moment_later() -> None:

@@ -1,0 +1,222 @@
+"""ListOffsets, DeleteRecords and OffsetForLeaderEpoch in all versions: what is asked of the coordinators, and what clients are answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import fields
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from coordinator.adapters.server.contract import IncomingRequest, Peer
+from coordinator.client.calls.partitions import DeletedRecords
+from coordinator.client.errors import SERVED, ClientClosed, Refusal
+from coordinator.client.model import ListedOffset, PartitionId
+from coordinator.kafka.acls import AclOperation
+from coordinator.kafka.errors import ErrorCode
+from coordinator.operations.kafka_versions import schema_module
+from coordinator.protocol.codec import decode, encode
+from coordinator.security.principal import ANONYMOUS
+from gateway.offsets.takers import offsets_takers
+from gateway.offsets.wire import DELETE_RECORDS, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, Wire
+from gateway.ports import DisklessTopic, Session, UpstreamLost
+
+LIST, DELETE, EPOCH = 2, 21, 23
+WIRES = {LIST: LIST_OFFSETS, DELETE: DELETE_RECORDS, EPOCH: OFFSET_FOR_LEADER_EPOCH}
+VERSIONS = (
+    [(LIST, version) for version in range(1, 12)] + [(DELETE, version) for version in range(3)] + [(EPOCH, 2), (EPOCH, 3), (EPOCH, 4)]
+)
+ORDERS, SECRET, AWAY = (bytes([number]) * 16 for number in (1, 2, 3))
+END = 40
+Point = tuple[str, int, int]
+"""Topic, partition and timestamp, offset or epoch."""
+
+
+class Topics:
+    def named(self, name: str) -> DisklessTopic | None:
+        ids = {"orders": ORDERS, "secret": SECRET, "away": AWAY}
+        return DisklessTopic(name, ids[name], 3, {}) if name in ids else None
+
+    def identified(self, topic_id: bytes) -> DisklessTopic | None:
+        raise AssertionError("these requests name topics")
+
+    async def refreshed(self) -> None:
+        raise AssertionError("nothing waits for a listing")
+
+
+class Allowed:
+    """Everything but the use of `secret`, which has to be asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[AclOperation] = []
+        self.is_lost = False
+
+    def known(self, session: Session, topics: Collection[str], operation: AclOperation) -> frozenset[str] | None:
+        return None if "secret" in topics or self.is_lost else frozenset()
+
+    async def forbidden(self, session: Session, topics: Collection[str], operation: AclOperation) -> frozenset[str]:
+        self.asked.append(operation)
+        if self.is_lost:
+            raise UpstreamLost("the broker went away")
+        return frozenset({"secret"} & set(topics))
+
+
+class Logs:
+    """Logs from 5 to 40, with a record a millisecond; the coordinator of `away` is not to be found."""
+
+    def __init__(self) -> None:
+        self.timeouts: list[int | None] = []
+        self.is_closed = False
+
+    async def list_offsets(self, queries: Sequence[tuple[PartitionId, int]], *, timeout_ms: int | None = None) -> list[ListedOffset]:
+        self.timeouts.append(timeout_ms)
+        if self.is_closed:
+            raise ClientClosed
+        return [self._listed(partition, timestamp) for partition, timestamp in queries]
+
+    def _listed(self, partition: PartitionId, timestamp: int) -> ListedOffset:
+        if partition.topic_id == AWAY:
+            return ListedOffset(refusal=Refusal(ErrorCode.NOT_COORDINATOR, "not here"))
+        if timestamp >= 0:
+            offset = max(5, timestamp) if timestamp < END else -1
+            return ListedOffset(refusal=SERVED, timestamp_ms=offset, offset=offset)
+        offset = {-1: END, -2: 5, -3: END - 1, -4: 5}[timestamp]
+        return ListedOffset(refusal=SERVED, timestamp_ms=END - 1 if timestamp == -3 else -1, offset=offset)
+
+    async def delete_records(self, points: Sequence[tuple[PartitionId, int]], *, timeout_ms: int | None = None) -> list[DeletedRecords]:
+        self.timeouts.append(timeout_ms)
+        return [self._deleted(partition, offset) for partition, offset in points]
+
+    def _deleted(self, partition: PartitionId, offset: int) -> DeletedRecords:
+        if partition.topic_id == AWAY:
+            return DeletedRecords(refusal=Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "gone"))
+        if offset > END or offset < -1:
+            return DeletedRecords(refusal=Refusal(ErrorCode.OFFSET_OUT_OF_RANGE, "outside"))
+        return DeletedRecords(refusal=SERVED, low_watermark=END if offset == -1 else offset)
+
+
+class OneSession:
+    connection_id = 7
+    address, listener, relayed_broker_id, client_id, zone, produces_unanswered = "10.0.0.1:5", "PLAINTEXT", None, "app", None, 0
+    upstream: Any = None
+
+
+def made(message_type: type[Any], **values: Any) -> Any:
+    known = {item.name for item in fields(message_type)}
+    return message_type(**{name: value for name, value in values.items() if name in known})
+
+
+def request_of(key: int, version: int, points: Iterable[Point], *, epoch: int = -1, timeout_ms: int = 3_000) -> Any:
+    wire: Wire = WIRES[key]
+    module = schema_module(wire.package, version, "request")
+    partition_name = {LIST: "ListOffsetsPartition", DELETE: "DeleteRecordsPartition", EPOCH: "OffsetForLeaderPartition"}[key]
+    topic_name = {LIST: "ListOffsetsTopic", DELETE: "DeleteRecordsTopic", EPOCH: "OffsetForLeaderTopic"}[key]
+    topics: dict[str, list[Any]] = {}
+    for name, index, value in points:
+        fields_of = {wire.partition: index, wire.value: value, "current_leader_epoch": epoch}
+        topics.setdefault(name, []).append(made(getattr(module, partition_name), **fields_of))
+    named = tuple(getattr(module, topic_name)(**{wire.topic: name}, partitions=tuple(found)) for name, found in topics.items())
+    whole = {"topics": named, "replica_id": -1, "isolation_level": 0, "timeout": timedelta(milliseconds=timeout_ms)}
+    return made(getattr(module, f"{wire.name}Request"), **whole)
+
+
+class Desk:
+    def __init__(self) -> None:
+        self.logs, self.rights = Logs(), Allowed()
+        self.takers = offsets_takers(Topics(), self.rights, self.logs, self.logs)
+
+    async def ask(self, key: int, version: int, *points: Point, **wanted: int) -> list[tuple[Any, ...]] | None:
+        """The fields of each partition's answer in the order of the version, with its topic; None when there is none."""
+        body = encode(request_of(key, version, points, **wanted))
+        answered: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+        request = IncomingRequest(key, version, 1, "app", b"head" + body, 4, key, 0.0, Peer(7, "PLAINTEXT", "peer", ANONYMOUS))
+        self.takers[key].take(OneSession(), request, answered.set_result)
+        answer = await answered
+        if answer is None:
+            return None
+        wire = WIRES[key]
+        response: Any = decode(getattr(schema_module(wire.package, version, "response"), f"{wire.name}Response"), answer)
+        assert encode(response) == answer
+        return [
+            (getattr(topic, wire.topic), getattr(one, wire.partition), int(one.error_code), *self._rest(one))
+            for topic in response.topics
+            for one in topic.partitions
+        ]
+
+    @staticmethod
+    def _rest(one: Any) -> Iterable[Any]:
+        names = ("timestamp", "offset", "low_watermark", "leader_epoch", "end_offset")
+        return [int(getattr(one, name)) for name in names if hasattr(one, name)]
+
+
+async def test_offsets_are_listed_as_a_broker_without_tiered_storage_lists_them() -> None:
+    desk = Desk()
+    at = {-1: (-1, END, 0), -2: (-1, 5, 0), -3: (END - 1, END - 1, 0), -4: (-1, 5, 0), -5: (-1, -1, -1), -6: (-1, -1, -1), 9: (9, 9, 0)}
+    at[END] = (-1, -1, -1)
+    for timestamp, expected in at.items():
+        assert await desk.ask(LIST, 11, ("orders", 0, timestamp)) == [("orders", 0, 0, *expected)]
+    assert await desk.ask(LIST, 11, ("orders", 0, -7)) == [("orders", 0, ErrorCode.UNSUPPORTED_VERSION, -1, -1, -1)]
+
+
+@pytest.mark.parametrize(("timestamp", "first"), [(-3, 7), (-4, 8), (-5, 9), (-6, 11)])
+async def test_versions_know_the_timestamps_that_they_brought(timestamp: int, first: int) -> None:
+    desk = Desk()
+    for version in range(1, 12):
+        [(_, _, error, *_)] = await desk.ask(LIST, version, ("orders", 0, timestamp))
+        assert (error == 0) is (version >= first)
+
+
+@pytest.mark.parametrize(("key", "version"), VERSIONS)
+async def test_partitions_are_answered_one_by_one_in_their_order(key: int, version: int) -> None:
+    desk = Desk()
+    value = {LIST: -1, DELETE: -1, EPOCH: 0}[key]
+    points = [("orders", 2, value), ("orders", 0, value), ("orders", 3, value), ("orders", -1, value)]
+    points += [("secret", 0, value), ("unknown", 0, value), ("away", 1, value), ("away", 1, value), ("away", 2, value)]
+    answers = await desk.ask(key, version, *points)
+    assert answers is not None
+    assert [one[:2] for one in answers] == [one[:2] for one in points]
+    away = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if key == DELETE else ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert [one[2] for one in answers] == [0, 0, 3, 3, 29, 3, 42, 42, away]
+    assert all(END in one[3:] for one in answers[:2])
+    assert all(set(one[3:]) == {-1} for one in answers[2:])
+    assert desk.rights.asked == [AclOperation.DELETE if key == DELETE else AclOperation.DESCRIBE]
+
+
+@pytest.mark.parametrize(("offset", "expected"), [(7, (0, 7)), (-1, (0, END)), (END, (0, END)), (END + 1, (1, -1)), (-2, (1, -1))])
+async def test_records_are_deleted_up_to_an_offset(offset: int, expected: tuple[int, int]) -> None:
+    assert await Desk().ask(DELETE, 2, ("orders", 0, offset)) == [("orders", 0, *expected)]
+
+
+@pytest.mark.parametrize(("epoch", "expected"), [(0, (0, END)), (1, (-1, -1)), (-1, (-1, -1))])
+async def test_the_only_epoch_ends_at_the_high_watermark(epoch: int, expected: tuple[int, int]) -> None:
+    assert await Desk().ask(EPOCH, 4, ("orders", 0, epoch)) == [("orders", 0, 0, *expected)]
+
+
+@pytest.mark.parametrize(("key", "version"), [(LIST, 4), (LIST, 11), (EPOCH, 2), (EPOCH, 4)])
+async def test_a_client_that_knows_a_later_epoch_is_refused(key: int, version: int) -> None:
+    desk, value = Desk(), -1 if key == LIST else 0
+    for epoch, error in ((1, ErrorCode.UNKNOWN_LEADER_EPOCH), (0, ErrorCode.NONE)):
+        [(_, _, found, *_)] = await desk.ask(key, version, ("orders", 0, value), epoch=epoch)
+        assert found == error
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "timeout_ms", "expected"),
+    [(LIST, 9, 1, 20_000), (LIST, 10, 700, 700), (DELETE, 0, 700, 700), (DELETE, 1, -5, 100), (DELETE, 2, 1 << 30, 20_000)],
+)
+async def test_coordinators_are_asked_for_as_long_as_the_client_waits(key: int, version: int, timeout_ms: int, expected: int) -> None:
+    desk = Desk()
+    await desk.ask(key, version, ("orders", 0, -1), timeout_ms=timeout_ms)
+    assert desk.logs.timeouts == [expected]
+
+
+async def test_without_an_answer_the_connection_ends() -> None:
+    desk = Desk()
+    desk.rights.is_lost = True
+    assert await desk.ask(LIST, 1, ("orders", 0, -1)) is None
+    desk.rights.is_lost = False
+    desk.logs.is_closed = True
+    assert await desk.ask(LIST, 1, ("orders", 0, -1)) is None
+    assert await desk.ask(LIST, 1) == []
