@@ -19,9 +19,10 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import kio.schema.fetch.v12 as fetch
+import kio.schema.list_offsets.v7 as list_offsets
 import kio.schema.produce.v9 as produce
 from confluent_kafka.admin import AclOperation, ResourceType
-from kio.schema.types import TopicName
+from kio.schema.types import BrokerId, TopicName
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 
@@ -94,6 +95,17 @@ class GatewayWire:
         answer = await self._ask(request, fetch.FetchResponse)
         [told] = answer.responses[0].partitions
         return int(told.error_code.value), bytes(told.records or b"")
+
+    async def end(self, topic: str) -> int:
+        """Ask for the end of partition 0; return the error code."""
+        partition = list_offsets.request.ListOffsetsPartition(partition_index=i32(0), timestamp=i64(-1))
+        request = list_offsets.ListOffsetsRequest(
+            replica_id=BrokerId(-1),
+            isolation_level=i8(0),
+            topics=(list_offsets.request.ListOffsetsTopic(name=TopicName(topic), partitions=(partition,)),),
+        )
+        answer = await self._ask(request, list_offsets.ListOffsetsResponse)
+        return int(answer.topics[0].partitions[0].error_code.value)
 
     async def _ask(self, request: Any, answer_type: Any) -> Any:
         body = io.BytesIO()

@@ -53,11 +53,6 @@ def topic(world: SecuredGateway, *, is_diskless: bool = True, partitions: int = 
     return name
 
 
-def from_the_beginning(consumer: Consumer, partitions: list[TopicPartition]) -> None:
-    """Read partitions that are assigned from their first record on."""
-    consumer.assign([TopicPartition(one.topic, one.partition, 0) for one in partitions])
-
-
 def write(properties: dict[str, str], name: str, values: Iterable[str], **more: str) -> list[KafkaError | None]:
     """Write records one after the other; return what became of each."""
     producer = Producer({**properties, **{key.replace("_", "."): value for key, value in more.items()}})
@@ -97,8 +92,8 @@ def test_a_login_passes_and_topics_work(world: SecuredGateway, mechanism: str, i
     for number in range(100):
         producer.produce(name, key=str(number), value=f"record {number}")
     assert producer.flush(WAIT_S) == 0
-    consumer = Consumer({**properties, "group.id": new_name("group")})
-    consumer.subscribe([name], on_assign=from_the_beginning)
+    consumer = Consumer({**properties, "group.id": new_name("group"), "auto.offset.reset": "earliest"})
+    consumer.subscribe([name])
     found: set[bytes | None] = set()
 
     def has_all() -> bool:
@@ -154,6 +149,7 @@ async def test_clients_may_do_what_the_cluster_says(
         code, records = await wire.fetch(name)
         assert code == (0 if may_read else FORBIDDEN)
         assert (b"first" in records) == may_read
+        assert await wire.end(name) == (0 if may_read or may_write or Operation.DESCRIBE in rights else FORBIDDEN)
     if may_write:
         assert write(world.client(user), name, ["third"], enable_idempotence="true") == [None]
     assert read(world.client("alice"), name, 3 if may_write else 1) == ["first", "second", "third"][: 3 if may_write else 1]
@@ -227,13 +223,15 @@ def test_topics_are_administered_with_the_rights_of_the_client(world: SecuredGat
     admin, resource = AdminClient(world.client("writer")), ConfigResource(ConfigResource.Type.TOPIC, name)
     change = ConfigResource(ConfigResource.Type.TOPIC, name)
     change.add_incremental_config(ConfigEntry("retention.ms", "60000", incremental_operation=AlterConfigOpType.SET))
-    made = new_name("made")
+    made, end = new_name("made"), TopicPartition(name, 0, 1)
+    assert write(world.client("alice"), name, ["first", "second"]) == [None, None]
     works = {
         "create": admin.create_topics([NewTopic(made, 1, 1, config={"diskless.enable": "true"})])[made],
         "delete": admin.delete_topics([name])[name],
         "grow": admin.create_partitions([NewPartitions(name, 4)])[name],
         "describe": admin.describe_configs([resource])[resource],
         "alter": admin.incremental_alter_configs([change])[change],
+        "delete records": admin.delete_records([end])[end],
     }
     for what, work in works.items():
         with pytest.raises(KafkaException) as refused:
@@ -243,6 +241,7 @@ def test_topics_are_administered_with_the_rights_of_the_client(world: SecuredGat
     boss = AdminClient(world.client("alice"))
     assert boss.incremental_alter_configs([change])[change].result(WAIT_S) is None
     assert boss.describe_configs([resource])[resource].result(WAIT_S)["retention.ms"].value == "60000"
+    assert boss.delete_records([end])[end].result(WAIT_S).low_watermark == 1
     boss.delete_topics([name])[name].result(WAIT_S)
 
 
