@@ -66,6 +66,7 @@ NAV: Mapping[str, tuple[str, ...]] = {
         "command-reference.md",
         "command-line.md",
         "operations.md",
+        "metrics.md",
         "snapshot-format.md",
         "licences.md",
     ),
