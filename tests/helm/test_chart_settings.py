@@ -17,9 +17,13 @@ import yaml
 
 from cli.main import root as diskless
 from coordinator.config import load_settings
+from gateway.settings import GatewaySettings, load_gateway_settings
+from helm.generator.chart.write import CHART
 from simulation.fakes.certificates import Authority
 from tests.helm.chart_tools import CI_VALUES, changed, find, render
 from tests.helm.pods import Container, containers
+
+CI = CHART / "ci"
 
 
 @cache
@@ -50,10 +54,12 @@ class AnySecret(dict[str, Mapping[str, str]]):
         return secret()
 
 
-def nodes(values: Mapping[str, Any] | Path, folder: Path, number: int = 0) -> Container:
+def nodes(values: Mapping[str, Any] | Path, folder: Path, number: int = 0, component: str = "coordinator") -> Container:
+    """The container of a node, or of a gateway."""
     objects = [one for one in render(values) if one["kind"] in {"StatefulSet", "ConfigMap"}]
-    (owner,) = [one for one in objects if one["kind"] == "StatefulSet"]
-    return containers(objects, owner, AnySecret(), folder, number)["coordinator"]
+    parts = [one for one in objects if one["kind"] == "StatefulSet"]
+    (owner,) = [one for one in parts if one["metadata"]["labels"]["app.kubernetes.io/component"] == component]
+    return containers(objects, owner, AnySecret(), folder, number)[component]
 
 
 @pytest.mark.parametrize("values", CI_VALUES, ids=lambda path: path.name.removesuffix("-values.yaml"))
@@ -73,6 +79,48 @@ def test_the_settings_of_a_node_are_valid(values: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "the configuration is valid" in done.stderr
     assert node.arguments == ["coordinator", "run", "--config", str(node.path("/etc/diskless/coordinator.properties")), *node.arguments[4:]]
+
+
+def gateway_settings(values: Mapping[str, Any] | Path, folder: Path, number: int = 0) -> GatewaySettings:
+    gateway = nodes(values, folder, number, "gateway")
+    assert gateway.arguments[:2] == ["gateway", "run"]
+    return load_gateway_settings(gateway.path("/etc/diskless/gateway.properties"), gateway.environment)
+
+
+def test_the_settings_of_gateways_are_valid_and_differ_from_pod_to_pod(tmp_path: Path) -> None:
+    values = changed({}, {"gateway": {"enabled": True}, "rack": {"value": "zone-a"}, "config": {"metadata.topic": "__other"}})
+    found = [gateway_settings(values, tmp_path, number) for number in (0, 1)]
+    assert [one.gateway_node_id for one in found] == [1000, 1001]
+    name = "diskless-diskless-coordinator-gateway-{}.kafka.svc.cluster.local"
+    assert [str(one.advertised_listeners[0]) for one in found] == [f"PLAINTEXT://{name.format(number)}:9292" for number in (1000, 1001)]
+    assert found[0].gateway_relay_brokers == "0-15"
+    assert found[0].gateway_rack == "zone-a"
+    assert found[0].metadata_topic == "__other"
+    assert found[0].coordinator_bootstrap_servers == ("diskless-diskless-coordinator.kafka.svc.cluster.local:9192",)
+    services = {one["metadata"]["name"]: one for one in render(values) if one["kind"] == "Service"}
+    ports = services["diskless-diskless-coordinator-gateway-1001"]["spec"]["ports"]
+    assert [(one["name"], one["port"], one["targetPort"]) for one in ports] == [
+        ("kafka", 9292, 9292),
+        *((f"broker-{broker}", 9293 + broker, 9293 + broker) for broker in range(16)),
+    ]
+
+
+def test_secured_gateways_have_certificates_and_logins(tmp_path: Path) -> None:
+    settings = gateway_settings(CI / "secured-values.yaml", tmp_path)
+    assert dict(settings.coordinator_client) | {"ssl.ca.location": ""} == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "gateway",
+        "sasl.password": "kafka-password",
+        "ssl.ca.location": "",
+    }
+    assert settings.kafka["sasl.password"] == "kafka-password"
+    assert settings.ssl_certificate_location is not None
+    assert settings.ssl_certificate_location.is_file()
+    everything = gateway_settings(CI / "everything-values.yaml", tmp_path, 1)
+    assert str(everything.advertised_listeners[0]) == "SASL_PLAINTEXT://metadata-gateway-1001.example.com:9292"
+    assert everything.gateway_relay_brokers == "1-5"
+    assert everything.gateway_memory_bytes == 2 << 30
 
 
 def test_what_differs_from_pod_to_pod_comes_from_the_pod(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ import yaml
 from click.testing import CliRunner
 
 from coordinator.config.settings import FAMILIES, KEYS
+from gateway.settings import GATEWAY
 from helm.generator.__main__ import main
-from helm.generator.chart.schema import FAMILIES_SET_BY_CHART, SET_BY_CHART
+from helm.generator.chart.schema import FAMILIES_SET_BY_CHART, GATEWAY_SET_BY_CHART, SET_BY_CHART
 from helm.generator.chart.values import UndocumentedValueError, leaves, parse_values
 from helm.generator.chart.write import CHART, FRAME, chart_files, stale_chart_files
 from tests.helm.chart_tools import CI_VALUES, MINIMAL, changed, render, template
@@ -174,7 +175,17 @@ def test_every_setting_is_either_a_value_of_the_chart_or_allowed_in_config() -> 
     assert not [name for name in allowed if name.startswith(FAMILIES_SET_BY_CHART)]
 
 
+def test_every_setting_of_gateways_is_either_a_value_of_the_chart_or_allowed_in_their_config() -> None:
+    assert set(SCHEMA["$defs"]["gatewayConfig"]["properties"]) == set(GATEWAY.keys) - GATEWAY_SET_BY_CHART
+    assert set(GATEWAY.keys) >= GATEWAY_SET_BY_CHART
+    assert not [key.name for key in GATEWAY.keys.values() if key.is_secret and key.name not in GATEWAY_SET_BY_CHART]
+
+
 # ---- what cannot work is refused when the chart is rendered
+
+
+def gateway(**values: Any) -> Mapping[str, Any]:
+    return {"gateway": {"enabled": True, **values}}
 
 
 @pytest.mark.parametrize(
@@ -217,6 +228,18 @@ def test_every_setting_is_either_a_value_of_the_chart_or_allowed_in_config() -> 
         (changed({"security": {"acls": ["User:a:ALL"], "authorizer": "kafka"}}), "security.acls count only with"),
         (changed({"security": {"superUsers": ["User:a"]}}), "security.superUsers count only with"),
         (changed({"security": {"internalPrincipals": ["User:node"]}}), "security.internalPrincipals need certificates"),
+        (changed(gateway(protocol="SSL")), "gateway.protocol SSL needs gateway.tls.secret"),
+        (changed(gateway(tls={"secret": "s"})), "gateway.protocol PLAINTEXT has no TLS: make it SSL"),
+        (changed(gateway(protocol="SASL_PLAINTEXT")), "so both have logins or none has"),
+        (changed(gateway(service={"type": "LoadBalancer"})), "LoadBalancer needs gateway.advertisedHost"),
+        (
+            changed({**gateway(), "kafka": {"securityProtocol": "SSL", "tls": {"clientSecret": "s"}}}),
+            "gateways cannot use kafka.tls.clientSecret",
+        ),
+        (
+            changed({**gateway(), **CLIENT, **ACLS, "listeners": [SECURE]}),
+            "gateways must log in on the listener SASL_SSL: give gateway.coordinator.properties",
+        ),
         (changed({"http": {"tokenSecret": "t"}}), "without http.tls.secret would send the token in clear text"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

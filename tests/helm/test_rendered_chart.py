@@ -216,9 +216,9 @@ def test_no_secret_stands_in_an_object() -> None:
 def test_scrape_jobs_have_the_names_that_alerts_look_for() -> None:
     rules = (FOLDER / "rules" / "alerts.yaml").read_text(encoding="utf-8")
     wanted = {pattern.strip(".*") for pattern in re.findall(r'job=~"([^"]+)"', rules)}
-    assert wanted == {"diskless-coordinator", "diskless-monitor"}
+    assert wanted == {"diskless-coordinator", "diskless-gateway", "diskless-monitor"}
     for values in ({}, {"fullnameOverride": "meta"}):
-        more = {"metrics": {"serviceMonitor": {"enabled": True}}, "monitor": {"enabled": True}}
+        more = {"metrics": {"serviceMonitor": {"enabled": True}}, "monitor": {"enabled": True}, "gateway": {"enabled": True}}
         objects = render(changed(values, more))
         jobs = [
             relabeling["replacement"]
@@ -228,7 +228,7 @@ def test_scrape_jobs_have_the_names_that_alerts_look_for() -> None:
             for relabeling in end["relabelings"]
             if relabeling["targetLabel"] == "job"
         ]
-        assert len(jobs) == 2
+        assert len(jobs) == 3
         assert {word for word in wanted for job in jobs if word in job} == wanted
 
 

@@ -9,8 +9,8 @@
 {{- printf "%s=%s" (index . 0) $text -}}
 {{- end -}}
 
-{{/* Settings of the service as a whole: what nodes and the programs beside them need. */}}
-{{- define "diskless.commonProperties" -}}
+{{/* Where Kafka and the object store are: what every program of the service needs. */}}
+{{- define "diskless.kafkaAndStore" -}}
 {{- $kafka := .Values.kafka -}}
 bootstrap.servers={{ join "," $kafka.bootstrapServers }}
 kafka.security.protocol={{ $kafka.securityProtocol }}
@@ -36,6 +36,11 @@ kafka.ssl.key.location=/etc/diskless/kafka-client/{{ $kafka.tls.keyKey }}
 {{- range $key, $value := .Values.objectStore.options }}
 {{ include "diskless.property" (list (printf "object.store.option.%s" $key) $value) }}
 {{- end }}
+{{- end -}}
+
+{{/* Settings of the service as a whole: what nodes and the programs beside them need. */}}
+{{- define "diskless.commonProperties" -}}
+{{ include "diskless.kafkaAndStore" . }}
 data.dirs=/var/lib/diskless
 {{- range $key, $value := .Values.config }}
 {{ include "diskless.property" (list $key $value) }}

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, TypedDict
 
+from coordinator.config.keys import Key
 from coordinator.config.settings import FAMILIES, KEYS, NODE
+from gateway.settings import GATEWAY
 from helm.generator.chart import kubernetes
 from helm.generator.chart.values import Value
 
@@ -40,6 +42,28 @@ SET_BY_CHART: Final = frozenset(
     }
 )
 """Settings that other values of the chart decide; some are declared only in newer versions than others."""
+
+GATEWAY_SET_BY_CHART: Final = frozenset(
+    {
+        "advertised.listeners",
+        "bootstrap.servers",
+        "coordinator.bootstrap.servers",
+        "gateway.node.id",
+        "gateway.rack",
+        "gateway.relay.brokers",
+        "gateway.relay.port.base",
+        "http.bearer.token.file",
+        "http.listener",
+        "http.ssl.certificate.location",
+        "http.ssl.key.location",
+        "http.ssl.key.password",
+        "listener.security.protocol.map",
+        "listeners",
+        "object.store.url",
+        "ssl.key.password",
+    }
+)
+"""Settings of gateways that other values of the chart decide, or that hold secrets."""
 
 FAMILIES_SET_BY_CHART: Final = ("kafka.", "object.store.option.", "listener.name.")
 
@@ -146,7 +170,7 @@ def schema(values: Sequence[Value]) -> str:
     # `global` is how a parent chart speaks to all of its parts.
     of_all["properties"]["global"] = {"type": "object"}
     listeners = {"type": "array", "minItems": 1, "items": LISTENER}
-    ours = {"config": _config(), "listeners": listeners, "secretSettings": _secret_settings(), **WORDS}
+    ours = {"config": _config(), "gatewayConfig": _gateway_config(), "listeners": listeners, "secretSettings": _secret_settings(), **WORDS}
     theirs = kubernetes.definitions(kubernetes.references([ours, of_all]) - ours.keys())
     # Kubernetes' own definition takes any text for a quantity.
     theirs[kubernetes.QUANTITY] = {"anyOf": [{"type": "number", "minimum": 0}, WORDS["quantity"]]}
@@ -189,15 +213,7 @@ def _type(default: object) -> str:
 
 def _config() -> dict[str, object]:
     """The settings that may be in `config`. A number may be written as text, as in a properties file."""
-    keys = {}
-    for key in sorted(KEYS.values(), key=lambda one: one.name):
-        if key.name in SET_BY_CHART:
-            continue
-        one: dict[str, object] = {"type": [*_SCALARS.get(key.type_name, []), "string"], "description": key.why}
-        if bounds := re.fullmatch(r"(-?\d+)\.\.(\d+)", key.bounds):
-            # Beyond 2**53 JSON's numbers are not exact: there the coordinator alone checks.
-            one |= {name: int(bound) for name, bound in zip(("minimum", "maximum"), bounds.groups(), strict=True) if int(bound) < 2**53}
-        keys[key.name] = one
+    keys = _keys(KEYS, SET_BY_CHART)
     others = [re.escape(family.prefix) for family in FAMILIES if family.prefix not in FAMILIES_SET_BY_CHART]
     return {
         "type": "object",
@@ -205,6 +221,24 @@ def _config() -> dict[str, object]:
         "properties": keys,
         **({"patternProperties": {f"^{prefix}": _SCALAR for prefix in others}} if others else {}),
     }
+
+
+def _gateway_config() -> dict[str, object]:
+    """The settings that may be in `gateway.config`."""
+    return {"type": "object", "additionalProperties": False, "properties": _keys(GATEWAY.keys, GATEWAY_SET_BY_CHART)}
+
+
+def _keys(table: Mapping[str, Key], left_out: Collection[str]) -> dict[str, object]:
+    keys: dict[str, object] = {}
+    for key in sorted(table.values(), key=lambda one: one.name):
+        if key.name in left_out:
+            continue
+        one: dict[str, object] = {"type": [*_SCALARS.get(key.type_name, []), "string"], "description": key.why}
+        if bounds := re.fullmatch(r"(-?\d+)\.\.(\d+)", key.bounds):
+            # Beyond 2**53 JSON's numbers are not exact: there the coordinator alone checks.
+            one |= {name: int(bound) for name, bound in zip(("minimum", "maximum"), bounds.groups(), strict=True) if int(bound) < 2**53}
+        keys[key.name] = one
+    return keys
 
 
 def _secret_settings() -> dict[str, object]:
