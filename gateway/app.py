@@ -41,7 +41,7 @@ from gateway.front.hiding import HidingTaker
 from gateway.front.relays import ListenerPorts
 from gateway.front.sights import GatewaySights
 from gateway.front.stale import LOOKED_AT, StaleTaker
-from gateway.metrics import FRONT, PREFIX, server_samples
+from gateway.metrics import PREFIX, TABLE, server_samples
 from gateway.ports import Taker
 from gateway.rooms import Rooms
 from gateway.settings import GatewaySettings
@@ -68,7 +68,7 @@ class GatewayProcess:
         self._places: tuple[CoordinatorPlace, ...] = ()
         self._leaders: dict[int, int] = {}
         self._stale: Counter[int] = Counter()
-        self._metrics = Metrics(FRONT, PREFIX)
+        self._metrics = Metrics(TABLE, PREFIX)
         self._tasks: list[asyncio.Task[None]] = []
         self._ports: list[ListenerPorts] = []
         self._me = _describe_me(settings)
@@ -118,6 +118,7 @@ class GatewayProcess:
         """Serve until a signal or a fatal error; returns the exit status."""
         settings = self._settings
         LOG.info("starting gateway=%d version=%s rack=%s", settings.gateway_node_id, installed_version(), settings.gateway_rack or "-")
+        faulthandler.enable()
         warn_of_interpreted_loops()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -307,6 +308,9 @@ class GatewayProcess:
         yield Sample("brokers", (), len(self._cluster.brokers))
         yield Sample("topic_lookups_total", (), self._rooms.topics.shadows.lookups)
         yield Sample("group_generations_total", (), self._group.generations)
+        yield Sample("rights_questions_total", (), self._access.rights.questions)
+        yield from (Sample("throttled_total", (rate,), count) for rate, count in self._access.throttled.items())
+        yield from self._rooms.samples()
         for key in LOOKED_AT:
             yield Sample("stale_requests_total", (APIS[key].name,), self._stale[key])
         for ports in self._ports:
@@ -340,7 +344,6 @@ async def _run(settings: GatewaySettings) -> int:
 
 def run_gateway(settings: GatewaySettings) -> int:
     """Run one gateway in the foreground; logging is set up by the caller."""
-    faulthandler.enable()
     raise_open_files(settings.connections_max)
     with asyncio.Runner(loop_factory=CoalescingLoop) as runner:
         return runner.run(_run(settings))

@@ -91,7 +91,8 @@ class GatewayEssentialSettings:
     http_listener: HttpAddress | None = http_address(
         "http.listener",
         "http://0.0.0.0:9293",
-        why="""Address of /healthy, /ready and /metrics; empty for none.""",
+        why="""Address of /healthy, /ready and /metrics; empty for none. With https it speaks TLS, and needs
+        http.ssl.certificate.location and http.ssl.key.location.""",
     )
     object_store_url: StoreUrl = store_url(
         "object.store.url",
