@@ -40,8 +40,8 @@ class FetchLimits:
     """How much is read ahead for a reader of old data, of one partition."""
     read_timeout_s: float = 15.0
     """How long an answer waits for the store; the consumer waits for half a minute, mostly."""
-    wait_ms_max: int = 300_000
-    """The longest long poll."""
+    wait_ms_max: int = 4_000
+    """The longest long poll. Rights are asked for when it begins: one that is taken away meanwhile counts when it is over."""
 
     @staticmethod
     def within(memory_bytes: int) -> FetchLimits:
