@@ -139,13 +139,18 @@ class GatewayGroup:
         """Tell the others that this gateway ends."""
         if not self._member_id or self._coordinator is None:
             return
-        member = leave_group_request.MemberIdentity(member_id=self._member_id, reason="the gateway stops")
         try:
             async with asyncio.timeout(LEAVE_TIMEOUT_S):
-                await self._ask(leave_group.LeaveGroupRequest(group_id=self._group_id, members=(member,)), leave_group.LeaveGroupResponse)
+                await self._leave_as(self._member_id, "the gateway stops")
         except (GroupTrouble, UpstreamLost, TimeoutError) as error:
             LOG.warning("group of gateways not left reason=%r; the others miss this one after its session", str(error))
         await self._drop("the gateway stops")
+
+    async def _leave_as(self, member_id: str, why: str) -> None:
+        """Take a member out of the group. Raises `GroupTrouble`, `UpstreamLost`."""
+        member = leave_group_request.MemberIdentity(member_id=member_id, reason=why)
+        request = leave_group.LeaveGroupRequest(group_id=self._group_id, members=(member,))
+        await self._ask(request, leave_group.LeaveGroupResponse)
 
     # ---- the protocol
 
@@ -235,7 +240,10 @@ class GatewayGroup:
         raise GroupTrouble(f"{what}: the broker answers {code.name}")
 
     async def _double(self) -> Gateway | None:
-        """Return a member with this gateway's node id and other addresses. Raises `GroupTrouble`, `UpstreamLost`, `FatalError`."""
+        """Return a member with this gateway's node id and other addresses. Raises `GroupTrouble`, `UpstreamLost`, `FatalError`.
+
+        A former self is taken out of the group: the others would wait for it until its session is over.
+        """
         request = describe_groups.DescribeGroupsRequest(groups=(self._group_id,), include_authorized_operations=False)
         [group] = (await self._ask(request, describe_groups.DescribeGroupsResponse)).groups
         self._check(group.error_code, "described")
@@ -245,8 +253,12 @@ class GatewayGroup:
             raise FatalError(f"diskless.gateway.group.id={self._group_id}: {_REFUSED[ErrorCode.inconsistent_group_protocol]}")
         for member in group.members:
             one = Gateway.decode(member.member_metadata)
-            if one.node_id == self._me.node_id and dict(one.listeners) != dict(self._me.listeners):
+            if one.node_id != self._me.node_id:
+                continue
+            if dict(one.listeners) != dict(self._me.listeners):
                 return one
+            LOG.info("former self leaves the group member=%s", member.member_id)
+            await self._leave_as(member.member_id, "killed, and started again")
         return None
 
     async def _ask(self, request: Message, answer_type: type[Answer], longer_s: float = 0) -> Answer:
