@@ -15,7 +15,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -67,6 +67,7 @@ class GatewayProcess:
         self._fatal: FatalError | None = None
         self._stop = asyncio.Event()
         self._is_serving = False
+        self._is_leaving = False
         self._places: tuple[CoordinatorPlace, ...] = ()
         self._leaders: dict[int, int] = {}
         self._stale: Counter[int] = Counter()
@@ -106,7 +107,7 @@ class GatewayProcess:
         )
         self._sights = GatewaySights(
             self._cluster,
-            gateways=lambda: self._group.gateways,
+            gateways=self._gateways_to_show,
             coordinators=lambda: self._places,
             catalogue=self._catalogue,
             shadows=self._rooms.topics.shadows,
@@ -187,8 +188,11 @@ class GatewayProcess:
             if task.get_name() == self._group.run.__name__:
                 task.cancel()
         await self._group.leave()
-        self._sights.changed()
         if was_serving and has_others and self._fatal is None:
+            self._is_leaving = True
+            for ports in self._ports:
+                ports.lead_no_more()
+            self._sights.changed()
             await asyncio.sleep(self._settings.gateway_drain_ms / 1000)
         await asyncio.gather(*(ports.stop(DRAIN_TIMEOUT_MS) for ports in self._ports))
         if not await self._rooms.drain(0.0):
@@ -248,6 +252,10 @@ class GatewayProcess:
             )
             for listener in self._settings.listeners
         ]
+
+    def _gateways_to_show(self) -> Sequence[Gateway]:
+        """Return the gateways that clients are told of: all but this one once it is about to stop."""
+        return [one for one in self._group.gateways if not self._is_leaving or one.node_id != self._me.node_id]
 
     def _pause_producers(self, paused: bool) -> None:
         for ports in self._ports:

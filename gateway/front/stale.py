@@ -121,10 +121,7 @@ def read_names(key: Key, request: IncomingRequest) -> tuple[bool, Sequence[bytes
     is_flexible, wants_answer = APIS[key].is_flexible(version), True
     where = layout(key, version)
     if key == Key.PRODUCE:
-        at = _after_text(data, at, is_flexible)
-        if at + _ACKS.size > len(data):
-            raise MalformedMessage("Produce: the bytes end before its acks")
-        wants_answer = _ACKS.unpack_from(data, at) != (0,)
+        wants_answer, at = _wants_answer(request)
     found: list[bytes] = []
     if named_topics(data, at + where.before, where.has_id, where.partition_bytes, where.has_records, is_flexible, found) < 0:
         raise MalformedMessage(f"{APIS[key].name} version {version}: its topics cannot be read")
@@ -144,6 +141,22 @@ def _after_text(data: bytes, at: int, is_flexible: bool) -> int:
     if at + 2 > len(data):
         raise MalformedMessage("Produce: the bytes end inside its transactional id")
     return at + 2 + max(int(_ACKS.unpack_from(data, at)[0]), 0)
+
+
+def refusal_if_answered(request: IncomingRequest) -> bytes | None:
+    """Encode the answer that no partition of a request is led here; None for one that wants no answer. Raises `MalformedMessage`."""
+    key = Key(request.api_key)
+    if key == Key.PRODUCE and not _wants_answer(request)[0]:
+        return None
+    return refusal(key, request)
+
+
+def _wants_answer(request: IncomingRequest) -> tuple[bool, int]:
+    """Return whether a Produce request wants an answer, and where its acks are. Raises `MalformedMessage`."""
+    at = _after_text(request.data, request.body_offset, APIS[Key.PRODUCE].is_flexible(request.api_version))
+    if at + _ACKS.size > len(request.data):
+        raise MalformedMessage("Produce: the bytes end before its acks")
+    return _ACKS.unpack_from(request.data, at) != (0,), at
 
 
 def refusal(key: Key, request: IncomingRequest) -> bytes:

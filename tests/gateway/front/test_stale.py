@@ -19,8 +19,8 @@ from coordinator.protocol.framing import read_request_header, request_frame
 from coordinator.protocol.wire import MalformedMessage
 from coordinator.security.principal import ANONYMOUS
 from gateway.front import topics_loops
-from gateway.front.apis import APIS, OWN, RELAYED, Key
-from gateway.front.stale import LOOKED_AT, StaleTaker, layout, read_names
+from gateway.front.apis import APIS, RELAYED, Key
+from gateway.front.stale import LOOKED_AT, StaleTaker, layout, read_names, refusal, refusal_if_answered
 from gateway.ports import DisklessTopic
 from integration_tests.gateway.samples import message_type, sample
 from tests.compiled import plain
@@ -191,4 +191,14 @@ def test_any_bytes_end_the_same_way(
 def test_every_request_that_is_looked_at_has_a_layout() -> None:
     for key, version in VERSIONS:
         assert layout(key, version).partition_bytes > 0
-    assert {*OWN, Key.DELETE_RECORDS, Key.LIST_OFFSETS} >= LOOKED_AT
+
+
+@EACH
+def test_a_gateway_that_is_about_to_stop_leads_nothing(key: int, version: int) -> None:
+    request, _ = incoming(key, version)
+    assert refusal_if_answered(request) == refusal(Key(key), request)
+
+
+def test_what_wants_no_answer_is_taken_until_the_end() -> None:
+    for version in range(3, 10):
+        assert refusal_if_answered(incoming(Key.PRODUCE, version, acks=0)[0]) is None
