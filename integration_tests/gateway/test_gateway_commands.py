@@ -10,10 +10,14 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from cli.dev.kafka import BrokerRuntime
+from cli.looks.gateways import read_metrics
 from cli.main import root
 from cli.outcome import Exit
+from coordinator.adapters.metrics.table import MetricKind
+from gateway.metrics import TABLE
 from integration_tests.gateway.world import World
 from integration_tests.waiting import wait_until
 
@@ -77,6 +81,32 @@ def test_a_described_gateway_says_what_it_did(world: World, token_file: Path) ->
     assert [one["gateway"] for one in both] == [1001, 1002]
     assert both[1]["problem"] == ""
     assert both[1]["connections"] == {} or both[1]["connections"]["PLAINTEXT"] >= 0
+
+
+def test_what_clients_write_and_read_is_in_the_metrics(world: World) -> None:
+    gateway = world.gateways[1001]
+    world.create(gateway, "measured", 1, is_diskless=True)
+    before = rows(world, "describe", "1001")
+    producer = Producer({"bootstrap.servers": gateway.address, "client.id": "writer", "batch.num.messages": 1})
+    for number in range(50):
+        producer.produce("measured", str(number))
+    assert producer.flush(60) == 0
+    consumer = Consumer({"bootstrap.servers": gateway.address, "group.id": "measured", "auto.offset.reset": "earliest"})
+    consumer.assign([TopicPartition("measured", 0, 0)])
+    assert len(consumer.consume(50, 60)) == 50
+    consumer.close()
+    after = rows(world, "describe", "1001")
+    assert after["written"]["batches"] >= before["written"]["batches"] + 50
+    assert 0 < after["written"]["upload_seconds"] < after["written"]["request_seconds"] < 60
+    assert after["written"]["commit_seconds"] > 0
+    assert after["read"]["bytes"] > before["read"]["bytes"]
+    assert after["memory"]["paused"] is False
+    assert 0 <= after["catalogue_age_seconds"] < 60
+    assert after["diskless_topics"] >= 1
+    found = read_metrics(gateway.get("/metrics")[1].decode())
+    assert found["produce_client_batches_total"][(("client_id", "writer"),)] == 50
+    declared = {one.name for one in TABLE if one.labels == () and one.kind is not MetricKind.HISTOGRAM}
+    assert declared <= set(found)
 
 
 def test_an_unknown_gateway_and_another_group_are_said(world: World) -> None:
