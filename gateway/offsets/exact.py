@@ -24,6 +24,9 @@ from records.record_batch import CorruptBatch, decode_records
 AT_ONCE: Final = 4
 """Batches that are read and looked through at the same time: each may have some megabytes."""
 
+BYTES_MAX: Final = 2**31 - 1
+"""No partition shall go without its batch."""
+
 
 class Finds(Protocol):
     """The operation of the service that is needed; `DisklessClient` has it."""
@@ -55,7 +58,7 @@ class ExactOffsets:
         """Return the offsets and times of the records, in order. Raises `coordinator.errors.DisklessError`."""
         fetches = [FetchFrom(one.partition, one.offset, 1) for one in listed]
         found = await self._coordinators.find_batches(
-            fetches, fetch_bytes_max=len(fetches), batches_per_partition_max=1, timeout_ms=timeout_ms
+            fetches, fetch_bytes_max=BYTES_MAX, batches_per_partition_max=1, timeout_ms=timeout_ms
         )
         return await asyncio.gather(*(self._in_batch(one, batches, timeout_ms) for one, batches in zip(listed, found, strict=True)))
 
