@@ -37,7 +37,9 @@ BEGAN_MS = 1_700_000_000_000
 @pytest.fixture(scope="module")
 def world(broker_runtime: BrokerRuntime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with World(tmp_path_factory.mktemp("offsets"), broker_runtime) as made:
-        made.start(1001, 1002)
+        # Two zones, so that each gateway leads all partitions for its own clients.
+        made.start(1001, gateway_rack="red")
+        made.start(1002, gateway_rack="blue")
         yield made
 
 
@@ -123,7 +125,8 @@ def test_a_reader_at_another_gateway_sees_a_commit_soon(world: World, gateway: G
     for number in range(12):
         producer.produce(topic, b"%d" % number, partition=number % 4, on_delivery=lambda _error, _: acknowledged_s.append(time.monotonic()))
         producer.flush(WAIT_S)
-        for reader, delays in zip(readers, delays_s, strict=True):
+        # The reader of the other gateway first.
+        for reader, delays in [*zip(readers, delays_s, strict=True)][::-1]:
             message = reader.poll(WAIT_S)
             assert isinstance(message, Message)
             assert (message.error(), message.value()) == (None, b"%d" % number)
@@ -151,9 +154,17 @@ async def test_idle_consumers_cost_little(world: World, gateway: GatewayProcess,
         """Fetch at the end of a partition again and again, as a consumer with its defaults does."""
         asked = FetchPartition(partition=i32(number % 20), fetch_offset=i64(0), log_start_offset=i64(-1), partition_max_bytes=i32(1 << 20))
         request = FetchRequest(
-            replica_id=BrokerId(-1), max_wait=i32Timedelta.parse(timedelta(milliseconds=500)), min_bytes=i32(1), max_bytes=i32(50 << 20), isolation_level=i8(0), session_id=i32(0),
-            session_epoch=i32(-1), topics=(FetchTopic(topic=TopicName(topic), partitions=(asked,)),), forgotten_topics_data=(), rack_id="",
-        )  # fmt: skip
+            replica_id=BrokerId(-1),
+            max_wait=i32Timedelta.parse(timedelta(milliseconds=500)),
+            min_bytes=i32(1),
+            max_bytes=i32(50 << 20),
+            isolation_level=i8(0),
+            session_id=i32(0),
+            session_epoch=i32(-1),
+            topics=(FetchTopic(topic=TopicName(topic), partitions=(asked,)),),
+            forgotten_topics_data=(),
+            rack_id="",
+        )
         body = encode(request)
         while True:
             await connection.request(1, 12, body, WAIT_S)
