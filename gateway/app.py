@@ -16,6 +16,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Coroutine, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from coordinator.adapters.metrics.http import HttpServer
@@ -24,6 +25,7 @@ from coordinator.app.addresses import cannot_listen
 from coordinator.app.process.compiled import warn_of_interpreted_loops
 from coordinator.app.process.open_files import connections_that_fit, raise_open_files
 from coordinator.app.process.timers import CoalescingLoop
+from coordinator.app.security.http import HttpSecurity
 from coordinator.app.version import installed_version
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import ServiceError
@@ -41,7 +43,7 @@ from gateway.front.hiding import HidingTaker
 from gateway.front.relays import ListenerPorts
 from gateway.front.sights import GatewaySights
 from gateway.front.stale import LOOKED_AT, StaleTaker
-from gateway.metrics import FRONT, PREFIX, server_samples
+from gateway.metrics import PREFIX, TABLE, server_samples
 from gateway.ports import Taker
 from gateway.rooms import Rooms
 from gateway.settings import GatewaySettings
@@ -68,7 +70,7 @@ class GatewayProcess:
         self._places: tuple[CoordinatorPlace, ...] = ()
         self._leaders: dict[int, int] = {}
         self._stale: Counter[int] = Counter()
-        self._metrics = Metrics(FRONT, PREFIX)
+        self._metrics = Metrics(TABLE, PREFIX)
         self._tasks: list[asyncio.Task[None]] = []
         self._ports: list[ListenerPorts] = []
         self._me = _describe_me(settings)
@@ -118,6 +120,7 @@ class GatewayProcess:
         """Serve until a signal or a fatal error; returns the exit status."""
         settings = self._settings
         LOG.info("starting gateway=%d version=%s rack=%s", settings.gateway_node_id, installed_version(), settings.gateway_rack or "-")
+        faulthandler.enable()
         warn_of_interpreted_loops()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -128,9 +131,15 @@ class GatewayProcess:
                 await ports.start(listener.port)
             except OSError as error:
                 raise FatalError(cannot_listen("listeners", str(listener), error)) from error
-        http, http_address = await self._serve_http()
+        http_security = HttpSecurity(settings)
+        http, http_address = await self._serve_http(http_security)
         self._begin(
-            self._access.keep_current(), self._cluster.follow(), self._catalogue.follow(), self._follow_leaders(), self._serve(http_address)
+            http_security.follow(),
+            self._access.keep_current(),
+            self._cluster.follow(),
+            self._catalogue.follow(),
+            self._follow_leaders(),
+            self._serve(http_address),
         )
         await self._stop.wait()
         await self._end(http)
@@ -280,16 +289,26 @@ class GatewayProcess:
                     self._sights.changed()
             await asyncio.sleep(LOOK_AT_LEADERS_S)
 
-    async def _serve_http(self) -> tuple[HttpServer | None, str]:
-        address = self._settings.http_listener
+    async def _serve_http(self, security: HttpSecurity) -> tuple[HttpServer | None, str]:
+        address, tokens = self._settings.http_listener, security.tokens
         self._metrics.read_from(self._samples)
         if address is None:
             return None, "off"
-        server = HttpServer(address, ready=self._readiness, metrics=self._metrics)
+        server = HttpServer(
+            address,
+            ready=self._readiness,
+            metrics=self._metrics,
+            tls=security.context,
+            admit=None if tokens is None else tokens.admit,
+            is_ready_open=self._settings.http_ready_open,
+        )
         try:
-            return server, str(await server.start())
+            started = await server.start()
         except OSError as error:
             raise FatalError(cannot_listen("http.listener", str(address), error)) from error
+        [(_, advertised), *_] = self._me.listeners.items()
+        self._group.announce(str(replace(started, host=advertised.host) if started.is_wildcard else started))
+        return server, str(started)
 
     def _readiness(self) -> tuple[bool, Mapping[str, object]]:
         detail = {
@@ -307,6 +326,9 @@ class GatewayProcess:
         yield Sample("brokers", (), len(self._cluster.brokers))
         yield Sample("topic_lookups_total", (), self._rooms.topics.shadows.lookups)
         yield Sample("group_generations_total", (), self._group.generations)
+        yield Sample("rights_questions_total", (), self._access.rights.questions)
+        yield from (Sample("throttled_total", (rate,), count) for rate, count in self._access.throttled.items())
+        yield from self._rooms.samples()
         for key in LOOKED_AT:
             yield Sample("stale_requests_total", (APIS[key].name,), self._stale[key])
         for ports in self._ports:
@@ -327,7 +349,8 @@ def _describe_me(settings: GatewaySettings) -> Gateway:
     addresses = {one.name: Address(one.host, one.port, settings.relay_base(one.port)) for one in told}
     incarnation = new_ulid(int(time.time() * 1000), os.urandom(10))
     relays = RelayIds(settings.gateway_relay_brokers)
-    return Gateway(settings.gateway_node_id, settings.gateway_rack, incarnation, addresses, relays, installed_version())
+    store = str(settings.object_store_url)
+    return Gateway(settings.gateway_node_id, settings.gateway_rack, incarnation, addresses, relays, installed_version(), store)
 
 
 async def _run(settings: GatewaySettings) -> int:
@@ -340,7 +363,6 @@ async def _run(settings: GatewaySettings) -> int:
 
 def run_gateway(settings: GatewaySettings) -> int:
     """Run one gateway in the foreground; logging is set up by the caller."""
-    faulthandler.enable()
     raise_open_files(settings.connections_max)
     with asyncio.Runner(loop_factory=CoalescingLoop) as runner:
         return runner.run(_run(settings))

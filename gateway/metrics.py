@@ -40,6 +40,46 @@ FRONT: Final = (
 )
 
 
+PRODUCE: Final = (
+    counter("produce_requests_total", "Produce requests for diskless topics"),
+    counter("produce_batches_total", "Batches that were accepted into the buffer"),
+    counter("produce_bytes_total", "Bytes of these batches"),
+    counter("produce_files_total", "WAL files that were uploaded"),
+    counter("produce_file_bytes_total", "Bytes of these files"),
+    counter("produce_files_refused_total", "Files of which the coordinators accepted nothing"),
+    counter("produce_upload_seconds_total", "Time of all uploads"),
+    counter("produce_uploads_repeated_total", "Uploads that were tried again"),
+    counter("produce_uploads_given_up_total", "Uploads that ended without a file"),
+    counter("produce_commit_seconds_total", "Time of all commits"),
+    counter("produce_commits_repeated_total", "Commits that were asked again, since their outcome was not known"),
+    counter("produce_duplicates_total", "Batches that the coordinators had already"),
+    counter("produce_timed_out_total", "Requests whose time was over before all of their batches had an outcome"),
+    counter("produce_refused_total", "Partitions of requests that were refused, by Kafka's error code", "error"),
+    gauge("produce_memory_bytes", "Bytes of requests that are held"),
+    counter("produce_pauses_total", "Times that producers were not read since memory was used up"),
+    gauge("produce_files_open", "Files that have no outcome yet"),
+)
+FETCH: Final = (
+    counter("fetch_requests_total", "Fetch requests for diskless topics"),
+    counter("fetch_bytes_total", "Bytes of records in answers"),
+    counter("fetch_cache_hits_total", "Runs of batches that were in memory"),
+    counter("fetch_cache_misses_total", "Runs of batches that were not"),
+    counter("fetch_store_reads_total", "Reads of the object store"),
+    counter("fetch_store_read_bytes_total", "Bytes of these reads"),
+    counter("fetch_store_read_failures_total", "Reads that failed"),
+    counter("fetch_store_read_seconds_total", "Time of all reads"),
+    counter("fetch_damaged_batches_total", "Batches that were not what the coordinators say"),
+    counter("fetch_reads_too_late_total", "Answers that went without bytes for which the store took too long"),
+    gauge("fetch_cached_bytes", "Bytes in the cache"),
+    gauge("fetch_readers_waiting", "Readers that wait at the ends of partitions"),
+    gauge("fetch_partitions_followed", "Partitions whose ends are followed"),
+    counter("fetch_polls_total", "Long polls at coordinators for all readers together"),
+    counter("rights_questions_total", "Questions to the cluster about the rights of clients"),
+    counter("throttled_total", "Answers that told of a throttle time, by the rate", "rate"),
+)
+TABLE: Final = (*FRONT, *PRODUCE, *FETCH)
+
+
 def server_samples(listener: str, servers: Sequence[Server]) -> Iterable[Sample]:
     """The counters of all ports of one listener together."""
     totals: dict[tuple[str, tuple[str, ...]], float] = {}

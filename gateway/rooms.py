@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from coordinator.adapters.metrics.registry import Sample
 from coordinator.adapters.objectstore import StoreOptionError, open_store
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import ServiceError
@@ -33,17 +34,7 @@ from gateway.topics.shadows import Asks
 from gateway.topics.takers import topic_room
 
 PRODUCE_SHARE: Final = 0.4
-"""Of `gateway.memory.bytes`; the rest is Fetch's, as `fetch_limits` divides it."""
-
-
-def fetch_limits(memory_bytes: int) -> FetchLimits:
-    """Divide the memory of Fetch."""
-    return FetchLimits(
-        cache_bytes=int(memory_bytes * 0.44),
-        answers_bytes=int(memory_bytes * 0.22),
-        tail_bytes_max=int(memory_bytes * 0.22),
-        old_bytes_max=int(memory_bytes * 0.12),
-    )
+"""Of `gateway.memory.bytes`; the rest is Fetch's."""
 
 
 class Rooms:
@@ -69,7 +60,7 @@ class Rooms:
         self.produce_stats = ProduceStats()
         self.fetch_stats = FetchStats()
         self.memory = MemoryBudget(int(memory * PRODUCE_SHARE), changed=pause_producers)
-        limits = fetch_limits(int(memory * (1 - PRODUCE_SHARE)))
+        limits = FetchLimits.within(int(memory * (1 - PRODUCE_SHARE)))
         self._reader = BatchReader(self.store, limits, self.fetch_stats, now_ms=lambda: time.time_ns() // 1_000_000)
 
         def node_of(partition: PartitionId) -> int | None:
@@ -120,6 +111,44 @@ class Rooms:
         except (ServiceError, DisklessError):
             return False
         return True
+
+    def samples(self) -> Iterable[Sample]:
+        """Return the counters of the rooms; see `gateway.metrics`."""
+        made, read, tails = self.produce_stats, self.fetch_stats, self.tails
+        values: dict[str, float] = {
+            "produce_requests_total": made.requests,
+            "produce_batches_total": made.batches,
+            "produce_bytes_total": made.size_bytes,
+            "produce_files_total": made.files,
+            "produce_file_bytes_total": made.file_bytes,
+            "produce_files_refused_total": made.files_refused,
+            "produce_upload_seconds_total": made.upload_seconds,
+            "produce_uploads_repeated_total": made.uploads_repeated,
+            "produce_uploads_given_up_total": made.uploads_given_up,
+            "produce_commit_seconds_total": made.commit_seconds,
+            "produce_commits_repeated_total": made.commits_repeated,
+            "produce_duplicates_total": made.duplicates,
+            "produce_timed_out_total": made.timed_out,
+            "produce_memory_bytes": self.memory.bytes_held,
+            "produce_pauses_total": self.memory.pauses,
+            "produce_files_open": self._produce.files_open,
+            "fetch_requests_total": read.requests,
+            "fetch_bytes_total": read.bytes_out,
+            "fetch_cache_hits_total": read.cache_hits,
+            "fetch_cache_misses_total": read.cache_misses,
+            "fetch_store_reads_total": read.store_reads,
+            "fetch_store_read_bytes_total": read.store_read_bytes,
+            "fetch_store_read_failures_total": read.store_read_failures,
+            "fetch_store_read_seconds_total": read.read_seconds,
+            "fetch_damaged_batches_total": read.damaged,
+            "fetch_reads_too_late_total": read.reads_too_late,
+            "fetch_cached_bytes": read.cached_bytes,
+            "fetch_readers_waiting": tails.waiting,
+            "fetch_partitions_followed": tails.followed,
+            "fetch_polls_total": tails.polls,
+        }
+        yield from (Sample(name, (), value) for name, value in values.items())
+        yield from (Sample("produce_refused_total", (code,), count) for code, count in made.refused.items())
 
     async def drain(self, timeout_s: float) -> bool:
         """Write what is buffered; returns whether all of it has an outcome. No more requests may come."""
