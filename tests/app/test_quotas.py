@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.adapters.metrics.registry import Metrics
-from coordinator.adapters.server.contract import Handler, IncomingRequest, Peer, Respond
+from coordinator.adapters.server.contract import Body, Handler, IncomingRequest, Peer, Respond
 from coordinator.adapters.server.server import Server
 from coordinator.adapters.server.throttle import BURST_S, PRINCIPALS_MAX, WAIT_MAX_S, WAITING_BYTES_MAX, Bucket
 from coordinator.app.requests.dispatch import Dispatcher
@@ -82,7 +82,12 @@ class Bench(Handler):
     def send(self, number: int, who: Principal = ALICE, data: bytes = COMMIT, connection_id: int = 1) -> None:
         peer = Peer(connection_id, "SECURE", "10.0.0.1:4711", who)
         request = IncomingRequest(COMMIT_FILE.key, 0, number, "test", data, 0, COMMIT_FILE.key, self.timers.now_s, peer)
-        self.gate.handle(request, lambda body: self.answers.__setitem__(number, body))
+
+        def respond(body: Body | None) -> None:
+            assert not isinstance(body, tuple)
+            self.answers[number] = body
+
+        self.gate.handle(request, respond)
 
     def throttle_ms(self, number: int) -> int:
         body = self.answers[number]
