@@ -12,7 +12,7 @@ COMMANDS = {
     "topics": Lazy("cli.commands.data.topics", "topics", "Create, grow, delete and look at diskless topics."),
     "files": Lazy("cli.commands.data.files", "files", "Make WAL files, commit them, look at those that are known."),
     "gateway": Lazy("cli.commands.gateway", "gateway", "Run a gateway, by which Kafka clients use diskless topics."),
-    "gateways": Lazy("cli.commands.data.gateways", "gateways", "Look at the produce gateways of coordinators."),
+    "gateways": Lazy("cli.commands.data.gateways", "gateways", "Look at gateways, and at the plan of produce gateways."),
     "offsets": Lazy("cli.commands.data.offsets", "offsets", "Look up offsets of partitions by time."),
     "batches": Lazy("cli.commands.data.batches", "batches", "Find the batches of a partition in the object store."),
     "records": Lazy("cli.commands.data.records", "records", "Delete records from the beginning of partitions."),

@@ -79,6 +79,7 @@ NAV: Mapping[str, tuple[str, ...]] = {
         "design/retention.md",
         "design/directory.md",
         "design/nodes.md",
+        "design/long-polls.md",
         "design/client.md",
         "design/migration.md",
         "design/failures.md",

@@ -16,6 +16,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from coordinator.adapters.metrics.http import HttpServer
@@ -24,6 +25,7 @@ from coordinator.app.addresses import cannot_listen
 from coordinator.app.process.compiled import warn_of_interpreted_loops
 from coordinator.app.process.open_files import connections_that_fit, raise_open_files
 from coordinator.app.process.timers import CoalescingLoop
+from coordinator.app.security.http import HttpSecurity
 from coordinator.app.version import installed_version
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import ServiceError
@@ -130,9 +132,15 @@ class GatewayProcess:
                 await ports.start(listener.port)
             except OSError as error:
                 raise FatalError(cannot_listen("listeners", str(listener), error)) from error
-        http, http_address = await self._serve_http()
+        http_security = HttpSecurity(settings)
+        http, http_address = await self._serve_http(http_security)
         self._begin(
-            self._access.keep_current(), self._cluster.follow(), self._catalogue.follow(), self._follow_leaders(), self._serve(http_address)
+            http_security.follow(),
+            self._access.keep_current(),
+            self._cluster.follow(),
+            self._catalogue.follow(),
+            self._follow_leaders(),
+            self._serve(http_address),
         )
         await self._stop.wait()
         await self._end(http)
@@ -289,16 +297,26 @@ class GatewayProcess:
                     self._sights.changed()
             await asyncio.sleep(LOOK_AT_LEADERS_S)
 
-    async def _serve_http(self) -> tuple[HttpServer | None, str]:
-        address = self._settings.http_listener
+    async def _serve_http(self, security: HttpSecurity) -> tuple[HttpServer | None, str]:
+        address, tokens = self._settings.http_listener, security.tokens
         self._metrics.read_from(self._samples)
         if address is None:
             return None, "off"
-        server = HttpServer(address, ready=self._readiness, metrics=self._metrics)
+        server = HttpServer(
+            address,
+            ready=self._readiness,
+            metrics=self._metrics,
+            tls=security.context,
+            admit=None if tokens is None else tokens.admit,
+            is_ready_open=self._settings.http_ready_open,
+        )
         try:
-            return server, str(await server.start())
+            started = await server.start()
         except OSError as error:
             raise FatalError(cannot_listen("http.listener", str(address), error)) from error
+        [(_, advertised), *_] = self._me.listeners.items()
+        self._group.announce(str(replace(started, host=advertised.host) if started.is_wildcard else started))
+        return server, str(started)
 
     def _readiness(self) -> tuple[bool, Mapping[str, object]]:
         detail = {
@@ -339,7 +357,8 @@ def _describe_me(settings: GatewaySettings) -> Gateway:
     addresses = {one.name: Address(one.host, one.port, settings.relay_base(one.port)) for one in told}
     incarnation = new_ulid(int(time.time() * 1000), os.urandom(10))
     relays = RelayIds(settings.gateway_relay_brokers)
-    return Gateway(settings.gateway_node_id, settings.gateway_rack, incarnation, addresses, relays, installed_version())
+    store = str(settings.object_store_url)
+    return Gateway(settings.gateway_node_id, settings.gateway_rack, incarnation, addresses, relays, installed_version(), store)
 
 
 async def _run(settings: GatewaySettings) -> int:

@@ -19,6 +19,7 @@ from gateway.fetch.limits import FetchLimits, FetchStats
 from gateway.fetch.reads import BatchReader
 from gateway.fetch.taker import FetchTaker
 from gateway.front.apis import Key
+from gateway.offsets.exact import ExactOffsets
 from gateway.offsets.takers import offsets_takers
 from gateway.ports import Rights, Taker
 from gateway.produce.buffer import BufferLimits
@@ -33,17 +34,7 @@ from gateway.topics.shadows import Asks
 from gateway.topics.takers import topic_room
 
 PRODUCE_SHARE: Final = 0.4
-"""Of `gateway.memory.bytes`; the rest is Fetch's, as `fetch_limits` divides it."""
-
-
-def fetch_limits(memory_bytes: int) -> FetchLimits:
-    """Divide the memory of Fetch."""
-    return FetchLimits(
-        cache_bytes=int(memory_bytes * 0.44),
-        answers_bytes=int(memory_bytes * 0.22),
-        tail_bytes_max=int(memory_bytes * 0.22),
-        old_bytes_max=int(memory_bytes * 0.12),
-    )
+"""Of `gateway.memory.bytes`; the rest is Fetch's."""
 
 
 class Rooms:
@@ -69,7 +60,7 @@ class Rooms:
         self.produce_stats = ProduceStats()
         self.fetch_stats = FetchStats()
         self.memory = MemoryBudget(int(memory * PRODUCE_SHARE), changed=pause_producers)
-        limits = fetch_limits(int(memory * (1 - PRODUCE_SHARE)))
+        limits = FetchLimits.within(int(memory * (1 - PRODUCE_SHARE)))
         self._reader = BatchReader(self.store, limits, self.fetch_stats, now_ms=lambda: time.time_ns() // 1_000_000)
 
         def node_of(partition: PartitionId) -> int | None:
@@ -79,7 +70,7 @@ class Rooms:
 
         self.tails = Tails(client, node_of)
         self._fetch = FetchTaker(catalogue, rights, self.tails, self._reader, limits, self.fetch_stats)
-        self._offsets = offsets_takers(catalogue, rights, client, client.admin)
+        self._offsets = offsets_takers(catalogue, rights, client, client.admin, ExactOffsets(client, self.store))
         self._produce = ProduceTaker(
             catalogue,
             rights,

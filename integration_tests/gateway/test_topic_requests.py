@@ -7,17 +7,20 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
 from kio.schema.errors import ErrorCode
 
 from cli.dev.kafka import Kafka
+from cli.main import root
 from coordinator.client.admin import DisklessAdmin
 from coordinator.client.errors import NotFound
 from coordinator.client.model import TopicListing
 from integration_tests.gateway.takers import GatewayTopics, gateway_topics
 from integration_tests.service import UNDISTURBED, Service
 from integration_tests.waiting import wait_until
+from records.levels import LEVEL_LATEST
 
 NameFactory = Callable[[str], str]
 SET, DELETE, APPEND = 0, 1, 2
@@ -117,6 +120,18 @@ async def test_several_topics_of_one_request_succeed_and_fail_alone(kafka: Kafka
         assert kafka_settings(kafka.bootstrap, compacted) == {"cleanup.policy": "compact"}
 
 
+@pytest.mark.parametrize("version", range(2, 8))
+async def test_every_version_creates_and_deletes(kafka: Kafka, service: Service, unique_name: NameFactory, version: int) -> None:
+    async with gateway_topics(kafka.bootstrap, service.addresses) as (gateway, client):
+        name = unique_name("topic")
+        assert codes(await gateway.create(name, diskless_enable="true", version=version)) == [ErrorCode.none]
+        assert len((await client.describe_topic(name)).partitions) == 3
+        assert codes(await gateway.delete(name, name, version=version - 1)) == [ErrorCode.invalid_request] * 2
+        assert codes(await gateway.delete(name, version=version - 1)) == [ErrorCode.none]
+        with pytest.raises(NotFound):
+            await client.describe_topic(name)
+
+
 async def test_a_dry_run_changes_nothing(kafka: Kafka, service: Service, unique_name: NameFactory) -> None:
     async with gateway_topics(kafka.bootstrap, service.addresses) as (gateway, client):
         name = unique_name("topic")
@@ -186,6 +201,32 @@ async def test_a_topic_grows_in_both_places(kafka: Kafka, service: Service, uniq
         found = gateway.catalogue.named(name)
         assert found is not None
         assert found.partitions == 5
+
+
+async def test_a_topic_is_classic_until_its_migration_has_begun_every_partition(
+    kafka: Kafka, service: Service, unique_name: NameFactory
+) -> None:
+    async with gateway_topics(kafka.bootstrap, service.addresses) as (gateway, client):
+        name = unique_name("topic")
+        [row] = await gateway.create(name, partitions=2, retention_ms="86400000")
+        await client.admin.raise_schema_level(LEVEL_LATEST)
+        # The first step of a migration: the service has the topic, and its partitions wait for their B0.
+        await client.admin.create_topic(name, 2, topic_id=row.topic_id.bytes, classic_pending=True)
+        await gateway.catalogue.refreshed()
+        assert gateway.catalogue.named(name) is None
+        assert "segment.bytes" in await gateway.describe(name)
+        both = ["--bootstrap-server", ",".join(service.addresses), "--kafka-bootstrap-server", kafka.bootstrap]
+        words = ["migration", "start", name, "--writers-stopped", "--still", "0.3", "--yes", *both]
+        done = await asyncio.to_thread(CliRunner().invoke, root, words, prog_name="diskless")
+        assert done.exit_code == 0, done.output
+        await gateway.catalogue.refreshed()
+        found = gateway.catalogue.identified(row.topic_id.bytes)
+        assert found is not None
+        assert (found.name, found.partitions) == (name, 2)
+        settings = await gateway.describe(name)
+        assert settings["diskless.enable"] == ("true", 1)
+        assert "segment.bytes" not in settings
+        assert codes(await gateway.delete(name)) == [ErrorCode.none]
 
 
 class CutOff:

@@ -48,6 +48,8 @@ BASES: dict[Path_, tuple[str, ...]] = {
     ("files", "list"): NODE,
     ("files", "pack"): ("--out", "new.wal"),
     ("gateway", "run"): ("--config", "gateway.properties"),
+    ("gateways", "describe"): ("1001", *KAFKA, *WAIT),
+    ("gateways", "list"): (*KAFKA, *WAIT),
     ("gateways", "plan"): NODE,
     ("offsets", "list"): ("orders", *NODE),
     ("batches", "find"): ("orders", "0", "--offset", "0", *NODE),

@@ -21,6 +21,7 @@ from codegen.commands import each_command
 from codegen.site import DOCS, NAV, PAGES, ROOT
 from coordinator.config import document_keys
 from coordinator.config.settings import NODE
+from gateway.settings import GATEWAY
 
 LOADING = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src"}
 STYLE_FROM = re.compile(r"""(?:url\(|@import)\s*["']?(?:https?:)?//""")
@@ -137,8 +138,9 @@ def test_guide_and_runbook_show_commands_as_they_are_on_a_secured_service() -> N
 
 
 def test_settings_that_pages_name_exist() -> None:
-    known = {one.key for one in document_keys()}
+    known = {one.key for one in document_keys()} | set(GATEWAY.keys)
     for page in (*(ROOT / DOCS).glob("*.md"), ROOT / "README.md"):
         for block in re.findall(r"^ *```properties\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
             keys = {line.partition("=")[0].strip() for line in block.splitlines() if "=" in line and not line.strip().startswith("#")}
-            assert {key for key in keys - known if NODE.family_of(key) is None and NODE.listener_key(key) is None} == set()
+            unknown = {key for key in keys - known if all(one.family_of(key) is None for one in (NODE, GATEWAY))}
+            assert {key for key in unknown if NODE.listener_key(key) is None} == set()

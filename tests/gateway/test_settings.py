@@ -80,3 +80,15 @@ def test_every_setting_is_documented_and_shown() -> None:
     documented = {one.key for one in document_keys(GATEWAY)}
     assert documented == set(GATEWAY.keys) | {"kafka.*", "coordinator.client.*", "object.store.option.*", "listener.name.*"}
     assert all(len(key.why) > 60 and key.why.endswith(".") for key in GATEWAY.keys.values())
+
+
+def test_the_defaults_have_room_for_all_relay_ports() -> None:
+    settings = load()
+    [listener] = settings.listeners
+    assert settings.http_listener is not None
+    assert settings.http_listener.port not in range(listener.port, listener.port + 65)
+
+
+@pytest.mark.parametrize("http", ["http://0.0.0.0:9293", "http://0.0.0.0:9356"])
+def test_an_http_port_among_relay_ports_is_refused(http: str) -> None:
+    assert "http.listener" in problems(http_listener=http)
