@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.adapters.metrics.registry import Metrics
-from coordinator.adapters.server.contract import Body, Handler, IncomingRequest, Peer, Respond
+from coordinator.adapters.server.contract import Handler, IncomingRequest, Peer, Respond
 from coordinator.adapters.server.server import Server
 from coordinator.adapters.server.throttle import BURST_S, PRINCIPALS_MAX, WAIT_MAX_S, WAITING_BYTES_MAX, Bucket
 from coordinator.app.requests.dispatch import Dispatcher
@@ -26,6 +26,7 @@ from coordinator.operations.table import OPERATIONS, ApiTable
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.entity import blank
+from coordinator.protocol.framing_loops import Body
 from coordinator.protocol.messages import CommitBatch, CommitFileRequest, CommitFileResponse, DescribeTopicsRequest
 from coordinator.protocol.wire import MalformedMessage
 from coordinator.security.acls import Everything
