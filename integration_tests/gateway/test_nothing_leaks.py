@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicCollection, Uuid
+from confluent_kafka import Consumer, Producer, TopicCollection
 
 from cli.dev.gateway import GatewayProcess
 from cli.dev.kafka import BrokerRuntime
@@ -122,7 +122,7 @@ def offered(port: int) -> Mapping[int, tuple[int, int]]:
     return {int(row.api_key): (int(row.min_version), int(row.max_version)) for row in answer.api_keys}
 
 
-def kafka_id(topic_id: Uuid) -> bytes:
+def kafka_id(topic_id: Any) -> bytes:
     """Return the bytes of an id."""
     mask = (1 << 64) - 1
     return b"".join(
@@ -196,7 +196,8 @@ def test_every_api_and_version_is_without_addresses_of_brokers(world: World) -> 
     for name in ("Metadata v13", "Metadata v0", "DescribeCluster v2"):
         assert any(own in answer for what, answer in seen.items() if name in what), name
     coordinators = [answer for what, answer in seen.items() if "FindCoordinator v6" in what]
-    assert any(struct.pack(">i", one) in answer for one in gateway.relay_ports for answer in coordinators)
+    relays = [port for one in world.gateways.values() for port in one.relay_ports]
+    assert any(struct.pack(">i", one) in answer for one in relays for answer in coordinators)
 
 
 def test_the_search_finds_what_a_broker_tells(world: World) -> None:
