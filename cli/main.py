@@ -36,7 +36,7 @@ COMMANDS = {
     "dashboard": Lazy("cli.commands.dashboard", "dashboard", "Serve a page that shows what the monitor found: activity, health, findings."),
     "simulate": Lazy("cli.commands.simulate", "simulate", "Live whole clusters on virtual time, with faults from a seed."),
     "config": Lazy("cli.commands.config", "config", "Show and check the settings of a coordinator."),
-    "dev": Lazy("cli.commands.dev", "dev", "Run a whole service on this machine: Kafka, nodes, object store, load."),
+    "dev": Lazy("cli.commands.dev", "dev", "Run a whole service on this machine: Kafka, nodes, gateway, object store, load."),
     "completion": Lazy("cli.commands.completion", "completion", "Print the completion script of a shell."),
 }
 

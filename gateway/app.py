@@ -33,7 +33,7 @@ from coordinator.client.records.ulid import new_ulid
 from coordinator.runtime.answers.gateway_plan import CoordinatorPlace
 from coordinator.runtime.failures import FatalError
 from coordinator.security.client_security import ClientSecurity, SecurityUnsupported
-from gateway.access.access import Access
+from gateway.access.access import GatewayAccess
 from gateway.brokers.cluster import RealCluster
 from gateway.brokers.connection import BrokerConnection, FindPlace
 from gateway.brokers.own import OwnConnection
@@ -82,7 +82,7 @@ class GatewayProcess:
             ",".join(settings.coordinator_bootstrap_servers), client_id=client_id, security=_coordinator_security(settings)
         )
         self._catalogue = TopicCatalogue(self._client.admin)
-        self._access = Access(
+        self._access = GatewayAccess(
             settings, self._catalogue, connections_max=connections_that_fit(settings.connections_max, len(settings.listeners))
         )
         self._security = self._access.cluster
@@ -95,6 +95,7 @@ class GatewayProcess:
             self._own,
             pause_producers=self._pause_producers,
             leader_of=lambda coordinator_id: self._leaders.get(coordinator_id),
+            series=self._metrics.series,
         )
         self._group = GatewayGroup(
             self._me,
@@ -329,7 +330,15 @@ class GatewayProcess:
         return self._is_serving and self._group.is_member, detail
 
     def _samples(self) -> Iterable[Sample]:
+        yield Sample("info", (self._me.node_id, self._me.rack, self._me.version), 1)
         yield Sample("ready", (), self._readiness()[0])
+        yield Sample("member", (), self._group.is_member)
+        yield Sample("diskless_topics", (), len(self._catalogue))
+        if self._catalogue.listed_s is not None:
+            yield Sample("catalogue_age_seconds", (), asyncio.get_running_loop().time() - self._catalogue.listed_s)
+        yield Sample("coordinators_led", (), sum(one.node_id >= 0 for one in self._places))
+        for listener, expires_s in self._access.expiries_s():
+            yield Sample("certificate_seconds_left", (listener,), expires_s - time.time())
         yield Sample("gateways", (), len(self._group.gateways))
         yield Sample("brokers", (), len(self._cluster.brokers))
         yield Sample("topic_lookups_total", (), self._rooms.topics.shadows.lookups)

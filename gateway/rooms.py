@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from coordinator.adapters.metrics.histogram import Series
 from coordinator.adapters.metrics.registry import Sample
 from coordinator.adapters.objectstore import StoreOptionError, open_store
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import ServiceError
 from coordinator.client.model import PartitionId
 from coordinator.errors import DisklessError
+from coordinator.kafka.errors import error_name
 from coordinator.object_store import ObjectStore
 from coordinator.runtime.failures import FatalError
 from coordinator.store_mark import WrongStore
@@ -50,15 +52,20 @@ class Rooms:
         *,
         pause_producers: Callable[[bool], None],
         leader_of: Callable[[int], int | None],
+        series: Callable[[str], Series],
     ) -> None:
         """`brokers` asks with the gateway's own login; `pause_producers` has connections of producers read no more, or again; `leader_of`
-        names the node that leads a coordinator, as far as it is known.
+        names the node that leads a coordinator, as far as it is known; `series` is that of a histogram in `gateway.metrics`.
         """
         self._client = client
         self.store = _open(settings)
         memory = settings.gateway_memory_bytes
-        self.produce_stats = ProduceStats()
-        self.fetch_stats = FetchStats()
+        self.produce_stats = ProduceStats(
+            request_seconds=series("produce_request_seconds"),
+            upload_seconds=series("produce_upload_seconds"),
+            commit_seconds=series("produce_commit_seconds"),
+        )
+        self.fetch_stats = FetchStats(read_seconds=series("fetch_store_read_seconds"))
         self.memory = MemoryBudget(int(memory * PRODUCE_SHARE), changed=pause_producers)
         limits = FetchLimits.within(int(memory * (1 - PRODUCE_SHARE)))
         self._reader = BatchReader(self.store, limits, self.fetch_stats, now_ms=lambda: time.time_ns() // 1_000_000)
@@ -122,14 +129,14 @@ class Rooms:
             "produce_files_total": made.files,
             "produce_file_bytes_total": made.file_bytes,
             "produce_files_refused_total": made.files_refused,
-            "produce_upload_seconds_total": made.upload_seconds,
             "produce_uploads_repeated_total": made.uploads_repeated,
             "produce_uploads_given_up_total": made.uploads_given_up,
-            "produce_commit_seconds_total": made.commit_seconds,
             "produce_commits_repeated_total": made.commits_repeated,
             "produce_duplicates_total": made.duplicates,
             "produce_timed_out_total": made.timed_out,
             "produce_memory_bytes": self.memory.bytes_held,
+            "produce_memory_limit_bytes": self.memory.bytes_max,
+            "produce_paused": self.memory.is_paused,
             "produce_pauses_total": self.memory.pauses,
             "produce_files_open": self._produce.files_open,
             "fetch_requests_total": read.requests,
@@ -139,16 +146,22 @@ class Rooms:
             "fetch_store_reads_total": read.store_reads,
             "fetch_store_read_bytes_total": read.store_read_bytes,
             "fetch_store_read_failures_total": read.store_read_failures,
-            "fetch_store_read_seconds_total": read.read_seconds,
             "fetch_damaged_batches_total": read.damaged,
             "fetch_reads_too_late_total": read.reads_too_late,
+            "fetch_joined_reads_total": read.joined_reads,
+            "fetch_ahead_reads_total": read.ahead_reads,
             "fetch_cached_bytes": read.cached_bytes,
             "fetch_readers_waiting": tails.waiting,
             "fetch_partitions_followed": tails.followed,
             "fetch_polls_total": tails.polls,
         }
         yield from (Sample(name, (), value) for name, value in values.items())
-        yield from (Sample("produce_refused_total", (code,), count) for code, count in made.refused.items())
+        waiting = {"tail": read.tail_waiting, "old": read.old_waiting, "answer": read.answers_waiting}
+        yield from (Sample("fetch_places_waited_for", (place,), count) for place, count in waiting.items())
+        yield from (Sample("produce_refused_total", (error_name(code),), count) for code, count in made.refused.items())
+        for client, written in made.by_client.items():
+            yield Sample("produce_client_batches_total", (client,), written.batches)
+            yield Sample("produce_client_bytes_total", (client,), written.size_bytes)
 
     async def drain(self, timeout_s: float) -> bool:
         """Write what is buffered; returns whether all of it has an outcome. No more requests may come."""

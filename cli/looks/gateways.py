@@ -45,6 +45,11 @@ class GatewayLook:
         wanted = set(labels.items())
         return sum(value for found, value in self.metrics.get(name, {}).items() if wanted <= set(found))
 
+    def mean(self, name: str) -> float | None:
+        """Return the mean of a histogram; None without a value."""
+        count = self.total(f"{name}_count")
+        return round(self.total(f"{name}_sum") / count, 6) if count else None
+
     def by(self, name: str, label: str) -> dict[str, float]:
         """Return the sums of a metric by one of its labels, without those that are 0."""
         sums: dict[str, float] = {}
@@ -184,6 +189,32 @@ def look_fields(look: GatewayLook) -> dict[str, object]:
     return fields | {
         "connections": look.by("connections", "listener"),
         "requests": look.by("requests_total", "api"),
+        "written": {
+            "batches": look.total("produce_batches_total"),
+            "bytes": look.total("produce_bytes_total"),
+            "files": look.total("produce_files_total"),
+            "upload_seconds": look.mean("produce_upload_seconds"),
+            "commit_seconds": look.mean("produce_commit_seconds"),
+            "request_seconds": look.mean("produce_request_seconds"),
+            "uploads_given_up": look.total("produce_uploads_given_up_total"),
+        },
+        "refused": look.by("produce_refused_total", "error"),
+        "read": {
+            "bytes": look.total("fetch_bytes_total"),
+            "cache_hits": look.total("fetch_cache_hits_total"),
+            "cache_misses": look.total("fetch_cache_misses_total"),
+            "store_reads": look.total("fetch_store_reads_total"),
+            "store_read_seconds": look.mean("fetch_store_read_seconds"),
+            "damaged_batches": look.total("fetch_damaged_batches_total"),
+        },
+        "memory": {
+            "written_bytes": look.total("produce_memory_bytes"),
+            "written_bytes_limit": look.total("produce_memory_limit_bytes"),
+            "paused": bool(look.total("produce_paused")),
+            "cache_bytes": look.total("fetch_cached_bytes"),
+        },
+        "diskless_topics": look.total("diskless_topics"),
+        "catalogue_age_seconds": look.total("catalogue_age_seconds"),
     }
 
 

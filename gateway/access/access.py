@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -36,7 +36,7 @@ class LoginUpstream(Protocol):
         """Keep the gateway's own questions back, or let them go."""
 
 
-class Access:
+class GatewayAccess:
     """See the module. Raises `FatalError` for settings and files by which clients cannot be served, or not as securely as they say."""
 
     def __init__(self, settings: GatewaySettings, catalogue: Catalogue, *, connections_max: int) -> None:
@@ -81,6 +81,10 @@ class Access:
     def security_of(self, listener: str) -> ListenerSecurity:
         """Return the security of a listener."""
         return self._gates.of(listener)
+
+    def expiries_s(self) -> Sequence[tuple[str, int]]:
+        """Return when the certificate of each listener with TLS expires, in seconds since 1970."""
+        return self._gates.expiries_s()
 
     def rated(self, takers: Mapping[int, Taker]) -> dict[int, Taker]:
         """Return takers that keep principals to their byte rates."""

@@ -167,7 +167,7 @@ class BlockReader:
                 )  # fmt: skip
             raise
         finally:
-            stats.read_seconds += now_s() - began_s
+            stats.read_seconds.observe(now_s() - began_s)
             places.give(size)
         stats.store_read_bytes += len(data)
         extent = read_extent(object_key, wanted.start, data, is_old=is_old)

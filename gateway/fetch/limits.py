@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
+
+from coordinator.adapters.metrics.histogram import Series
 
 MIB: Final = 1024 * 1024
 
@@ -70,7 +72,7 @@ class FetchStats:
     store_reads: int = 0
     store_read_bytes: int = 0
     store_read_failures: int = 0
-    read_seconds: float = 0.0
+    read_seconds: Series = field(default_factory=lambda: Series(()))
     joined_reads: int = 0
     """Runs whose bytes another reader was fetching already."""
     ahead_reads: int = 0

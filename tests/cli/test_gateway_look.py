@@ -37,7 +37,7 @@ def test_metrics_are_summed_by_a_label_and_others_than_a_gateways_are_left_out()
 
 
 def test_what_is_no_text_of_metrics_is_refused() -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="could not convert"):
         read_metrics("diskless_gateway_x{")
 
 
