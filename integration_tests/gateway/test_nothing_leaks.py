@@ -189,7 +189,8 @@ def test_every_api_and_version_is_without_addresses_of_brokers(world: World) -> 
     for name in ("Metadata v13", "Metadata v0", "DescribeCluster v2"):
         assert any(own in answer for what, answer in seen.items() if name in what), name
     coordinators = [answer for what, answer in seen.items() if "FindCoordinator v6" in what]
-    assert any(struct.pack(">i", one) in answer for one in gateway.relay_ports for answer in coordinators)
+    relays = [port for one in world.gateways.values() for port in one.relay_ports]
+    assert any(struct.pack(">i", one) in answer for one in relays for answer in coordinators)
 
 
 def test_the_search_finds_what_a_broker_tells(world: World) -> None:
