@@ -27,6 +27,7 @@ from gateway.ports import UpstreamLost
 LOG = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S: Final = 10.0
+FINISH_TIMEOUT_S: Final = 30.0
 ANSWER_BYTES_MAX: Final = 2**31 - 1
 _SIZE: Final = struct.Struct(">i")
 _API_VERSIONS: Final = 18
@@ -56,6 +57,8 @@ class BrokerConnection(asyncio.Protocol):
         self._waiting: deque[Answered] = deque()
         self._frames = FrameReader(ANSWER_BYTES_MAX, "an answer")
         self._lost: str | None = None
+        self._finishing: str | None = None
+        self._deadline: asyncio.TimerHandle | None = None
         self._may_ask = asyncio.Event()
         self._may_ask.set()
         self.place: Place | None = None
@@ -121,6 +124,12 @@ class BrokerConnection(asyncio.Protocol):
         """End it; what waits for an answer is refused."""
         self._end(why)
 
+    def finish(self, why: str) -> None:
+        """Send what is left, wait for the answers, and end: what a client sent before it hung up has its effect, as at a broker."""
+        self._finishing = why
+        self._deadline = asyncio.get_running_loop().call_later(FINISH_TIMEOUT_S, self._end, why)
+        self._look_finished()
+
     # ---- called by asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -136,6 +145,7 @@ class BrokerConnection(asyncio.Protocol):
                 if not self._waiting:
                     raise MalformedMessage("an answer came that nothing was asked for")
                 self._waiting.popleft()(frame)
+            self._look_finished()
         except MalformedMessage as error:
             self._end(f"{self._name} does not answer as a broker: {error}")
 
@@ -178,6 +188,7 @@ class BrokerConnection(asyncio.Protocol):
             unsent, self._unsent = self._unsent, []
             for frame in unsent:
                 self._write(frame)
+            self._look_finished()
 
     async def _log_in(self) -> None:
         """Log in as the security says. Raises `UpstreamLost`, `ScramRefused`, OSError."""
@@ -209,10 +220,20 @@ class BrokerConnection(asyncio.Protocol):
             raise UpstreamLost(self.why_lost)
         return _read(answer, request, answer_type)
 
+    def _look_finished(self) -> None:
+        if self._finishing is None or self._waiting or self._unsent or self._opening is not None or self._lost is not None:
+            return
+        if self._transport is not None:
+            self._transport.close()  # sends what the socket has not taken yet
+            self._transport = None
+        self._end(self._finishing)
+
     def _end(self, why: str) -> None:
         if self._lost is not None:
             return
         self._lost = why
+        if self._deadline is not None:
+            self._deadline.cancel()
         self._may_ask.set()
         if self._opening is not None and self._opening is not asyncio.current_task():
             self._opening.cancel()

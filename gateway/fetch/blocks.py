@@ -23,6 +23,9 @@ REMEMBERED: Final = 4096
 """Of so many blocks of old data is remembered how much of them was asked for."""
 
 
+TELL_EVERY_S: Final = 5.0
+
+
 class Range(NamedTuple):
     """A range of an object."""
 
@@ -49,6 +52,7 @@ class BlockReader:
         self._tail = Places(limits.tail_bytes_max, limits.tail_reads_max, waiting=partial(setattr, stats, "tail_waiting"))
         self._old = Places(limits.old_bytes_max, limits.old_reads_max, waiting=partial(setattr, stats, "old_waiting"))
         self._flights: dict[str, dict[Range, Flight]] = {}
+        self._tell_s = 0.0
         self._asked: OrderedDict[tuple[str, int], tuple[int, int]] = OrderedDict()
 
     @property
@@ -149,7 +153,13 @@ class BlockReader:
                 [data] = await self._store.get_ranges(object_key, [(wanted.start, size)])
         except DisklessError as error:
             stats.store_read_failures += 1
-            log.warning("object not read key=%s start=%d bytes=%d error=%r", object_key, wanted.start, size, str(error))
+            if now_s() >= self._tell_s:
+                # One stands for many: a store that fails fails every read, and consumers try again at once.
+                self._tell_s = now_s() + TELL_EVERY_S
+                log.warning(
+                    "object not read key=%s start=%d bytes=%d failures=%d error=%r",
+                    object_key, wanted.start, size, stats.store_read_failures, str(error),
+                )  # fmt: skip
             raise
         finally:
             stats.read_seconds += now_s() - began_s

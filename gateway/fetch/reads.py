@@ -135,10 +135,7 @@ class BatchReader:
         over = asyncio.get_running_loop().create_future()
 
         def landed(flight: Flight) -> None:
-            runs = waiting.pop(flight, None)
-            if runs is None:
-                return
-            self._take(flight, runs, view)
+            self._take(flight, waiting.pop(flight), view)
             if not waiting and not over.done():
                 over.set_result(None)
 
@@ -152,7 +149,8 @@ class BatchReader:
             for run in (run for runs in waiting.values() for run in runs):
                 run.share.end_before(run.first, ErrorCode.KAFKA_STORAGE_ERROR)
         finally:
-            waiting.clear()
+            for flight in waiting:
+                flight.remove_done_callback(landed)  # it would keep the answer in memory
 
     def _take(self, flight: Flight, runs: Sequence[_Run], view: memoryview) -> None:
         """Take what a read brought, or the lack of it."""

@@ -14,13 +14,16 @@ from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from coordinator.kafka.errors import ErrorCode
-from coordinator.protocol.codec import ELEMENTS_MAX, Message, decode
+from coordinator.protocol.codec import Message, decode
 from coordinator.protocol.framing_loops import Body, Buffer
 from gateway.fetch.answer_loops import Told, write_body
 from gateway.fetch.request_loops import FIRST_WITH_TOPIC_IDS, Asked, read_body
 
 VERSIONS: Final = range(4, 18)
 """The versions of Fetch that are served."""
+
+ELEMENTS_MAX: Final = 100_000
+"""Topics and partitions of a request: more would keep the event loop from all others."""
 
 NO_ID: Final = bytes(16)
 
@@ -84,7 +87,7 @@ def _request_type(version: int) -> type[Message]:
 
 
 def _decode_generally(data: bytes, offset: int, version: int) -> FetchBody:
-    request: Any = decode(_request_type(version), data, offset)
+    request: Any = decode(_request_type(version), data, offset, elements_max=ELEMENTS_MAX)
     has_ids = version >= FIRST_WITH_TOPIC_IDS
     topics = [
         (

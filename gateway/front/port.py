@@ -96,5 +96,5 @@ class Port(Handler):
         """End the session of a connection that came to its end."""
         session = self._sessions.pop(peer.connection_id, None)
         if session is not None:
-            session.upstream.close("the client is gone")
+            session.upstream.finish("the client is gone")
             self._door.gone(peer.connection_id)

@@ -105,7 +105,10 @@ class Pending:
     def settle(self, places: Int64s, results: Int64s, refusals: dict[int, PartitionRefusal]) -> None:
         """Partitions have their results: rows of code, base offset, append time and log start offset. `refusals` are by place."""
         self.results[places] = results
-        self._refusals.update(refusals)
+        for place, refusal in refusals.items():
+            # Clients that name topics need not know that topics have ids.
+            is_foreign = refusal.code is ErrorCode.UNKNOWN_TOPIC_ID and self.request.version < TOPIC_IDS_FROM
+            self.refuse([place], refusal._replace(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) if is_foreign else refusal)
         self._open -= len(places)
         self.finish()
 

@@ -26,28 +26,26 @@ from coordinator.errors import DisklessError
 from coordinator.kafka.acls import AclOperation
 from coordinator.kafka.errors import ErrorCode
 from coordinator.object_store import ObjectStore
-from coordinator.protocol.commit_file import BATCH
 from gateway.ports import NO_ANSWER, Catalogue, DisklessTopic, Rights, Session, UpstreamLost
+from gateway.produce.admission import Admission
 from gateway.produce.buffer import Buffer, BufferLimits
-from gateway.produce.checks_loops import check_batches
 from gateway.produce.commits import Commits, CommitsFiles, CutFile
 from gateway.produce.connections import Window
-from gateway.produce.faults import NO_TRANSACTIONS, Fault, PartitionRefusal, refusal_of
+from gateway.produce.faults import PartitionRefusal
 from gateway.produce.files import Part, by_owners, file_bytes, load_of, sorted_load
 from gateway.produce.memory import MemoryBudget
 from gateway.produce.request import Int64s, Pending, ProduceRequest
-from gateway.produce.rules import RulesOfTopics, span_ms
 from gateway.produce.stats import ProduceStats
 from gateway.produce.uploads import upload
-from gateway.produce.wire_loops import APPEND_TIME, BASE_OFFSET, CODE, LOG_START, RESULT_WIDTH, TOPIC_IDS_FROM
+from gateway.produce.wire_loops import APPEND_TIME, BASE_OFFSET, CODE, LOG_START, RESULT_WIDTH
 
 LOG = logging.getLogger("gateway.produce")
 
 UNANSWERED_PATIENCE_S: Final = 30.0
 """How long the upload of a request is tried for that nobody waits for (acks=0): the usual request.timeout.ms."""
 PATIENCE_S_MAX: Final = 300.0
-_ACKS: Final = (-1, 0, 1)
-_ROW_BYTES: Final = 77
+TIMER_S_MAX: Final = 0.2
+"""Longer timers of a process may come late (`coordinator.app.process.timers.LONG_S`)."""
 _PASSED_ON: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -119,7 +117,7 @@ class ProduceTaker:
         self._hooks = hooks or ProduceHooks()
         self._wal_prefix = wal_prefix
         self._now_ms = now_ms
-        self._rules = RulesOfTopics()
+        self._admission = Admission()
         self._buffer: Buffer[Part] = Buffer(self._limits)
         self._commits = Commits(client, stats, settle=self._settle, ended=self._ended, failed=self._failed)
         self._connections: WeakKeyDictionary[Session, _Connection] = WeakKeyDictionary()
@@ -215,7 +213,7 @@ class ProduceTaker:
             respond=answer,
             freed=partial(self._budget.release, len(request.data)),
         )
-        part = self._check(read, pending, topics, forbidden)
+        part = self._admission.check(pending, topics, forbidden, self._now_ms())
         if part is None:
             pending.finish()
             return
@@ -230,64 +228,6 @@ class ProduceTaker:
             self._buffer.add(piece, piece.size_bytes, len(piece.rows), window, now_s)
         self._idle.clear()
         self._look(now_s)
-
-    def _check(
-        self, read: ProduceRequest, pending: Pending, topics: Sequence[DisklessTopic | None], forbidden: frozenset[str]
-    ) -> Part | None:
-        """Refuse what is not lawful; return the rest, if any."""
-        whole = _refusal_of_all(read)
-        if whole is not None:
-            pending.refuse(range(read.partition_count), whole)
-            return None
-        count = read.partition_count
-        rows, starts, places = bytearray(count * _ROW_BYTES), np.empty(count, np.int64), np.empty(count, np.int64)
-        coordinators = np.empty(count, np.int64)
-        faults: list[tuple[int, int, int, int]] = []
-        bad_records: list[tuple[int, int, int]] = []
-        now_ms, row = self._now_ms(), 0
-        for (_, _, _, first, stop), name, topic in zip(read.topics, read.names, topics, strict=True):
-            if topic is None:
-                if read.version >= TOPIC_IDS_FROM:
-                    pending.refuse(range(first, stop), _UNKNOWN_ID)
-                else:
-                    pending.refuse(range(first, stop), _unknown(str(name)))
-                continue
-            if topic.name in forbidden:
-                pending.refuse(range(first, stop), _forbidden(topic.name))
-                continue
-            rules = self._rules.of(topic)
-            span = span_ms(rules, now_ms)
-            partitions = min(topic.partitions, len(topic.coordinators))
-            before, faulty = row, len(faults)
-            row = check_batches(
-                read.data,
-                read.spans,
-                first,
-                stop,
-                read.version,
-                topic.topic_id,
-                partitions,
-                rules.bytes_max,
-                rules.is_log_append_time,
-                *span,
-                memoryview(rows),
-                row,
-                starts.data,
-                places.data,
-                faults,
-                bad_records,
-            )
-            coordinators[before:row] = [topic.coordinators[read.spans[3 * place]] for place in places[before:row].tolist()]
-            if len(faults) > faulty:
-                _refuse_faults(pending, topic.name, faults[faulty:], bad_records, span)
-                bad_records.clear()
-            if row - before + len(faults) - faulty < stop - first:
-                missing = [place for place in range(first, stop) if not 0 <= read.spans[3 * place] < partitions]
-                pending.refuse(missing, _unknown(topic.name))
-        if row == 0:
-            return None
-        checked = np.frombuffer(rows, BATCH, row)
-        return Part(pending, checked, starts[:row], places[:row], coordinators[:row], int(checked["size"].sum(dtype=np.int64)))
 
     def _answer(self, pending: Pending, session: Session, connection: _Connection, respond: Respond) -> None:
         codes = pending.codes
@@ -310,15 +250,14 @@ class ProduceTaker:
     def _look(self, now_s: float) -> None:
         """Cut the files that are due, and look again when the next one is."""
         due_s = self._buffer.due_s(now_s)
-        if self._timer is not None:
-            if due_s is not None and self._timer_s == due_s:  # uvloop's handles of what is due now do not tell when
-                return
-            self._timer.cancel()
-            self._timer = None
-        if due_s is None:
+        # A timer that comes earlier looks again itself.
+        if due_s is None or (self._timer is not None and self._timer_s <= due_s):
             return
+        if self._timer is not None:
+            self._timer.cancel()
         # Even what is due now waits until the requests that were read together have all been taken.
-        self._timer, self._timer_s = asyncio.get_running_loop().call_at(due_s, self._cut), due_s
+        self._timer_s = min(due_s, now_s + TIMER_S_MAX)
+        self._timer = asyncio.get_running_loop().call_at(self._timer_s, self._cut)
 
     def _cut(self) -> None:
         self._timer = None
@@ -383,7 +322,6 @@ class ProduceTaker:
         if not outcome.is_ok:
             for row in np.flatnonzero(outcome.error_codes).tolist():
                 refusals[row] = _passed_on(int(outcome.error_codes[row]), outcome.messages.get(row, ""))
-                results[row] = int(refusals[row].code), -1, -1, -1
         # The log has a duplicate where it was first accepted, not here.
         is_new = (outcome.error_codes == ErrorCode.NONE) & ~outcome.duplicates
         accepted = load.rows[is_new]
@@ -457,43 +395,8 @@ class ProduceTaker:
             LOG.error("a task of Produce failed", exc_info=error)
 
 
-_UNKNOWN_ID: Final = PartitionRefusal(ErrorCode.UNKNOWN_TOPIC_ID, "no diskless topic has this id")
-
-
-def _refusal_of_all(read: ProduceRequest) -> PartitionRefusal | None:
-    """The refusal of a request as a whole."""
-    if read.is_transactional:
-        return PartitionRefusal(ErrorCode.INVALID_TXN_STATE, NO_TRANSACTIONS)
-    if read.acks not in _ACKS:
-        return PartitionRefusal(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={read.acks}: -1 (all), 0 or 1 is allowed")
-    return None
-
-
-def _refuse_faults(
-    pending: Pending,
-    topic: str,
-    faults: Sequence[tuple[int, int, int, int]],
-    bad_records: Sequence[tuple[int, int, int]],
-    span_ms: tuple[int, int],
-) -> None:
-    by_place: dict[int, list[tuple[int, int]]] = {}
-    for place, record, timestamp in bad_records:
-        by_place.setdefault(place, []).append((record, timestamp))
-    for fault in map(Fault._make, faults):
-        index = pending.request.spans[3 * fault.place]
-        pending.refuse([fault.place], refusal_of(fault, topic, index, by_place.get(fault.place, ()), span_ms))
-
-
-def _unknown(topic: str) -> PartitionRefusal:
-    return PartitionRefusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no such partition of a diskless topic {topic}")
-
-
 def _names(topics: Iterable[DisklessTopic | None]) -> list[str]:
     return [topic.name for topic in topics if topic is not None]
-
-
-def _forbidden(topic: str) -> PartitionRefusal:
-    return PartitionRefusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no right to write to topic {topic}")
 
 
 def _passed_on(code: int, message: str) -> PartitionRefusal:

@@ -29,8 +29,9 @@ class GatewayTopicSettings:
         "requested",
         allowed=_is_rule,
         bounds="requested, all, or a regular expression of whole names",
-        why="""Which topics become diskless when clients create them: those that ask for it (diskless.enable=true), all that can, or also
-        those with such a name. Compacted topics and those of Kafka's own are always classic.""",
+        why="""Which topics become diskless when clients create them: those that ask for it (diskless.enable=true as a setting, or
+        diskless_enable=true in the client id, for kafka-topics refuses settings it does not know), all that can, or also those with such
+        a name. Compacted topics and those of Kafka's own are always classic. It must be the same at all gateways.""",
     )
     metadata_topic: str = text(
         "metadata.topic",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from cli.dev.gateway import GatewayProcess
 from cli.dev.kafka import BrokerRuntime
@@ -56,9 +56,9 @@ class Reader:
         self.consumer.close()
 
 
-def taken(consumer: Consumer, count: int) -> list[Message]:
+def taken(consumer: Consumer, count: int) -> list[Any]:
     """The next messages of a consumer."""
-    found: list[Message] = []
+    found: list[Any] = []
     while len(found) < count:
         some = consumer.consume(count - len(found), timeout=WAIT_S)
         assert some, f"only {len(found)} of {count} messages came"

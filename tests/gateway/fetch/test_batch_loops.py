@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -34,7 +35,7 @@ def marks_of(data: bytes) -> bytearray:
     return bytearray(len(data) // MARK_BYTES + 1)
 
 
-def assigned(loops: object, data: bytes, batches: Sequence[BatchLocation], marks: bytearray | None, start: int = 0) -> tuple[int, bytes]:
+def assigned(loops: Any, data: bytes, batches: Sequence[BatchLocation], marks: bytearray | None, start: int = 0) -> tuple[int, bytes]:
     """How many batches are good, and what becomes of the bytes."""
     out = bytearray(data)
     view = memoryview(out)
@@ -61,9 +62,9 @@ def test_batches_get_what_the_coordinator_assigned(
         # Bytes that were checked get the same again, and so do own ones, which have no marks.
         assert assigned(loops, data, batches, marks, start) == assigned(loops, data, batches, None) == results[-1][:2]
     assert results[0] == results[1]
-    good, out, marks = results[0]
+    good, out, marked = results[0]
     assert good == len(batches)
-    assert sum(map(bool, marks)) == len(batches)
+    assert sum(map(bool, marked)) == len(batches)
     before = parse_headers(data)
     for header, origin, batch in zip(parse_headers(out), before, batches, strict=True):
         assert (header.base_offset, header.partition_leader_epoch, header.timestamp_type) == (batch.base_offset, 0, kind)
@@ -76,7 +77,7 @@ def test_batches_get_what_the_coordinator_assigned(
 
 @BOTH
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
-def test_whichever_byte_is_damaged_the_batch_is_refused_as_by_the_python_client(loops: object, compression: Compression) -> None:
+def test_whichever_byte_is_damaged_the_batch_is_refused_as_by_the_python_client(loops: Any, compression: Compression) -> None:
     first = encode_batch([Record(timestamp_ms=1, value=b"first")])
     second = encode_batch([Record(timestamp_ms=1, value=b"second"), Record(timestamp_ms=2, value=b"")], compression=compression)
     data = first + second
@@ -98,14 +99,14 @@ def test_whichever_byte_is_damaged_the_batch_is_refused_as_by_the_python_client(
     "change",
     [{"byte_size": 60}, {"byte_size": 10**6}, {"byte_size": -5}, {"last_offset": 41}, {"last_offset": 39}, {"last_offset": 2**40}],
 )
-def test_a_place_that_is_not_the_batchs_is_refused(loops: object, change: dict[str, int]) -> None:
+def test_a_place_that_is_not_the_batchs_is_refused(loops: Any, change: dict[str, int]) -> None:
     data = encode_batch([Record(timestamp_ms=1, value=b"a")])
     [batch] = located(data, base=40)
     assert assigned(loops, data, [batch._replace(**change)], marks_of(data))[0] == 0
 
 
 @BOTH
-def test_a_header_that_lies_with_the_right_checksum_is_refused(loops: object) -> None:
+def test_a_header_that_lies_with_the_right_checksum_is_refused(loops: Any) -> None:
     from crc32c import crc32c
 
     data = bytearray(encode_batch([Record(timestamp_ms=1, value=b"a")]))
@@ -118,7 +119,7 @@ def test_a_header_that_lies_with_the_right_checksum_is_refused(loops: object) ->
 
 
 @BOTH
-def test_marks_are_of_a_batch_that_begins_there_and_of_no_other(loops: object) -> None:
+def test_marks_are_of_a_batch_that_begins_there_and_of_no_other(loops: Any) -> None:
     data = encode_batch([Record(timestamp_ms=1, value=b"a")]) * 3
     batches = located(data)
     marks = marks_of(data)

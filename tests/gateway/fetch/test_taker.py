@@ -15,7 +15,7 @@ from gateway.ports import UpstreamLost
 from records.compression import Compression
 from records.record_batch import decode_records, parse_headers
 from tests.gateway.fetch.kio_fetch import read_answer
-from tests.gateway.fetch.world import LOG_APPEND, NOW_MS, OneSession, World, batch_of, fetch_request, unavailable
+from tests.gateway.fetch.world import LOG_APPEND, NOW_MS, OneSession, World, batch_of, fetch_request, incoming, unavailable
 from tests.virtual_loop import VirtualLoop
 
 Story = Callable[[Coroutine[Any, Any, None]], None]
@@ -222,20 +222,11 @@ def test_followers_are_not_served(live: Story) -> None:
 def test_a_damaged_request_closes_the_connection(live: Story) -> None:
     async def story() -> None:
         world = World()
-        request = await_nothing(fetch_request((0, 0)))
+        request = incoming(fetch_request((0, 0)))
         with pytest.raises(MalformedMessage):
             world.taker.take(OneSession(), request._replace(data=request.data[:-3]), pytest.fail)
 
     live(story())
-
-
-def await_nothing(request: Any) -> Any:
-    """A request as the server hands it over."""
-    taken: list[Any] = []
-    world = World()
-    world.taker.take = lambda _session, incoming, _respond: taken.append(incoming)  # type: ignore[method-assign]
-    world.send(request)
-    return taken[0]
 
 
 @pytest.mark.parametrize("version", [4, 5, 6, 17])
@@ -268,7 +259,7 @@ def test_a_store_that_fails_fails_partitions_that_need_it(live: Story, version: 
 
 def test_a_store_that_hangs_is_not_waited_for_longer_than_a_client_waits(live: Story) -> None:
     async def story() -> None:
-        world = World()
+        world = World(answers_bytes=250, answer_bytes_least=250)
         world.write("wal/1", [(0, batch_of(50))], is_own=True)
         world.write("wal/2", [(1, batch_of(50))])
         world.store.is_open.clear()
@@ -277,6 +268,10 @@ def test_a_store_that_hangs_is_not_waited_for_longer_than_a_client_waits(live: S
         assert one.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert asyncio.get_running_loop().time() == world.limits.read_timeout_s
         assert world.stats.reads_too_late == 1
+        began_s = asyncio.get_running_loop().time()
+        [zero] = await world.partitions((0, 0))
+        assert offsets(zero.records) == [0]
+        assert asyncio.get_running_loop().time() == began_s, "an answer that is over takes no memory of others"
         world.store.is_open.set()
         [one] = await world.partitions((1, 0))
         assert offsets(one.records) == [0]

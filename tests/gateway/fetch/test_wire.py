@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.kafka.errors import ErrorCode
-from coordinator.protocol.codec import ELEMENTS_MAX
 from coordinator.protocol.wire import MalformedMessage
 from gateway.fetch import answer_loops, request_loops
-from gateway.fetch.wire import VERSIONS, FetchBody, decode_fetch, encode_answer, encode_refusal
+from gateway.fetch.wire import ELEMENTS_MAX, VERSIONS, FetchBody, decode_fetch, encode_answer, encode_refusal
 from tests.compiled import assert_fresh, plain
 from tests.gateway.fetch.kio_fetch import INT32, INT64, TEXT, UUID, body_of, encoded, read_answer, requests
+from tests.gateway.fetch.world import fetch_request
 
 PLAIN_REQUESTS, PLAIN_ANSWERS = plain(request_loops), plain(answer_loops)
 
@@ -70,6 +70,9 @@ def test_more_elements_than_memory_are_refused(version: int) -> None:
     many = b"\xff\xff\xff\x7f" if version >= 12 else b"\x7f\xff\xff\xff"
     with pytest.raises(MalformedMessage):
         decode_fetch(head + many + b"\0" * 40, 0, version)
+    too_many = encoded(fetch_request(*((n, 0) for n in range(ELEMENTS_MAX)), version=version))
+    with pytest.raises(MalformedMessage, match="too many array elements"):
+        decode_fetch(too_many, 0, version)
 
 
 ROW = st.tuples(INT32, st.sampled_from([0, 1, 3, 56, 100]), INT64, INT64, st.sampled_from([0, 0, 1, 126, 127, 128, 20_000]))

@@ -223,13 +223,8 @@ class World:
 
     def send(self, request: Any) -> asyncio.Future[Any]:
         """Send a request as kio writes it; the answer is a body, or None."""
-        version = int(request.__version__)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        before = b"header"
-        incoming = IncomingRequest(
-            1, version, 7, "consumer", before + encoded(request), len(before), 1, 0.0, Peer(1, "PLAINTEXT", "test", ANONYMOUS)
-        )
-        self.taker.take(OneSession(), incoming, answer.set_result)
+        self.taker.take(OneSession(), incoming(request), answer.set_result)
         return answer
 
     async def fetch(self, *asked: tuple[int, int], version: int = 12, **more: Any) -> Any:
@@ -242,6 +237,13 @@ class World:
         """The answer of each partition of the topic."""
         [topic] = (await self.fetch(*asked, version=version, **more)).responses
         return list(topic.partitions)
+
+
+def incoming(request: Any) -> IncomingRequest:
+    """A request as the server hands it over."""
+    before = b"header"
+    peer = Peer(1, "PLAINTEXT", "test", ANONYMOUS)
+    return IncomingRequest(1, int(request.__version__), 7, "consumer", before + encoded(request), len(before), 1, 0.0, peer)
 
 
 def fetch_request(

@@ -18,7 +18,7 @@ from gateway.produce.buffer import BufferLimits
 from records.record_batch import ProducerSequence, Record, encode_batch, parse_headers
 from simulation.fakes.objects import StoreFault
 from tests.gateway.produce.kio_produce import ID_VERSIONS, VERSIONS, Result, batch
-from tests.gateway.produce.world import ORDERS, OTHERS, START_MS, FakeCatalogue, World, every, results, run
+from tests.gateway.produce.world import ORDERS, OTHERS, START_MS, FakeCatalogue, LateTimers, World, every, results, run
 
 LIMITS = BufferLimits(buffer_bytes=100_000, buffer_ms=250, file_gap_ms=25, files_per_second_max=40, batches_max=50)
 
@@ -260,6 +260,16 @@ def test_a_stalled_client_does_not_wait_for_the_timer() -> None:
     run(work())
 
 
+def test_the_time_of_the_buffer_is_kept_where_long_timers_come_late() -> None:
+    async def work() -> None:
+        world = World(LIMITS)
+        await asyncio.sleep(0.06)
+        await world.client().ask(("orders", [(0, batch())]))
+        assert 0.31 <= world.loop.time() < 0.32
+
+    run(work(), LateTimers)
+
+
 def test_a_client_with_one_request_in_flight_is_learned() -> None:
     async def work() -> None:
         world = World(LIMITS)
@@ -409,8 +419,11 @@ def test_a_deleted_partition_does_not_hold_up_the_others_of_its_share() -> None:
     async def work() -> None:
         world = World()
         world.service.gone = {key(ORDERS, 4)}
-        found = await world.client().ask(("orders", [(0, batch()), (4, batch()), (1, batch())]))
-        assert [one.code for one in found["orders"]] == [0, ErrorCode.UNKNOWN_TOPIC_ID, 0]
+        partitions = [(0, batch()), (4, batch()), (1, batch())]
+        by_name = await world.client().ask(("orders", partitions))
+        assert [one.code for one in by_name["orders"]] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]
+        by_id = await world.client().ask((ORDERS, partitions), version=ID_VERSIONS)
+        assert [one.code for one in by_id[ORDERS]] == [0, ErrorCode.UNKNOWN_TOPIC_ID, 0]
 
     run(work())
 

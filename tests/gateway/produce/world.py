@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from coordinator.adapters.server.contract import IncomingRequest, Peer
+from coordinator.app.process.timers import shared_delay_s
 from coordinator.client.model import CommitOutcome, FileStandingAt
 from coordinator.core.commands import FileStanding
 from coordinator.kafka.acls import AclOperation
@@ -31,10 +32,18 @@ START_MS = 1_700_000_000_000
 VERSION = 12
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
+def run(work: Coroutine[Any, Any, T], loop: type[VirtualLoop] = VirtualLoop) -> T:
     """Run on virtual time."""
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+    with asyncio.Runner(loop_factory=loop) as runner:
         return runner.run(work)
+
+
+class LateTimers(VirtualLoop):
+    """A loop on virtual time whose long timers come as late as those of a process."""
+
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:
+        now_s = self.time()
+        return super().call_at(now_s + shared_delay_s(now_s, when - now_s), callback, *args, context=context)
 
 
 class FakeCatalogue:
