@@ -21,6 +21,7 @@ from codegen.commands import each_command
 from codegen.site import DOCS, NAV, PAGES, ROOT
 from coordinator.config import document_keys
 from coordinator.config.settings import NODE
+from gateway.settings import GATEWAY
 
 LOADING = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src"}
 STYLE_FROM = re.compile(r"""(?:url\(|@import)\s*["']?(?:https?:)?//""")
@@ -137,8 +138,12 @@ def test_guide_and_runbook_show_commands_as_they_are_on_a_secured_service() -> N
 
 
 def test_settings_that_pages_name_exist() -> None:
-    known = {one.key for one in document_keys()}
+    tables = [(table, {one.key for one in document_keys(table)}) for table in (NODE, GATEWAY)]
     for page in (*(ROOT / DOCS).glob("*.md"), ROOT / "README.md"):
         for block in re.findall(r"^ *```properties\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
             keys = {line.partition("=")[0].strip() for line in block.splitlines() if "=" in line and not line.strip().startswith("#")}
-            assert {key for key in keys - known if NODE.family_of(key) is None and NODE.listener_key(key) is None} == set()
+            unknown = [
+                {key for key in keys - known if table.family_of(key) is None and table.listener_key(key) is None} for table, known in tables
+            ]
+            # A block is the configuration of a node or of a gateway.
+            assert set() in unknown, f"{page}: {min(unknown, key=len)}"
