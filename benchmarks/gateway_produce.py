@@ -168,21 +168,25 @@ async def take_us(bodies: Sequence[bytes], megabytes: int) -> tuple[float, Produ
     return spent_us, stats
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gateway_produce", description=__doc__)
-    parser.add_argument("--megabytes", type=int, default=300, help="how much is taken for each row (300)")
-    asked = parser.parse_args()
+SHAPES: Final = ((MB, Compression.NONE), (16 * 1024, Compression.NONE), (1024, Compression.NONE), (MB, Compression.LZ4))
+
+
+def measure(shapes: Sequence[tuple[int, Compression]], megabytes: int) -> None:
+    """Print a row for each size of batches and codec."""
     print(f"{'batch':>10} {'codec':>7} {'check us/MB':>12} {'whole us/MB':>12} {'us/request':>11} {'files':>6}")
-    shapes = [(size, Compression.NONE) for size in (MB, 16 * 1024, 1024)] + [(MB, Compression.LZ4), (16 * 1024, Compression.LZ4)]
     for batch_bytes, codec in shapes:
         made = [make_request(batch_bytes, codec, partition) for partition in range(PARTITIONS)]
         bodies = [body for body, _ in made]
-        size = made[0][1]
-        megabytes = asked.megabytes if batch_bytes > 1024 else asked.megabytes // 10
-        checked = check_us(bodies[0]) * MB / size
+        checked = check_us(bodies[0]) * MB / made[0][1]
         spent, stats = asyncio.run(take_us(bodies, megabytes))
         whole = spent * MB / stats.size_bytes
         print(f"{batch_bytes:>10} {codec.name.lower():>7} {checked:>12.0f} {whole:>12.0f} {spent / stats.requests:>11.1f} {stats.files:>6}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gateway_produce", description=__doc__)
+    parser.add_argument("--megabytes", type=int, default=100, help="how much is taken for each row (100)")
+    measure(SHAPES, parser.parse_args().megabytes)
 
 
 if __name__ == "__main__":

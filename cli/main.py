@@ -12,7 +12,7 @@ COMMANDS = {
     "topics": Lazy("cli.commands.data.topics", "topics", "Create, grow, delete and look at diskless topics."),
     "files": Lazy("cli.commands.data.files", "files", "Make WAL files, commit them, look at those that are known."),
     "gateway": Lazy("cli.commands.gateway", "gateway", "Run a gateway, by which Kafka clients use diskless topics."),
-    "gateways": Lazy("cli.commands.data.gateways", "gateways", "Look at the produce gateways of coordinators."),
+    "gateways": Lazy("cli.commands.data.gateways", "gateways", "Look at gateways, and at the plan of produce gateways."),
     "offsets": Lazy("cli.commands.data.offsets", "offsets", "Look up offsets of partitions by time."),
     "batches": Lazy("cli.commands.data.batches", "batches", "Find the batches of a partition in the object store."),
     "records": Lazy("cli.commands.data.records", "records", "Delete records from the beginning of partitions."),
@@ -36,7 +36,7 @@ COMMANDS = {
     "dashboard": Lazy("cli.commands.dashboard", "dashboard", "Serve a page that shows what the monitor found: activity, health, findings."),
     "simulate": Lazy("cli.commands.simulate", "simulate", "Live whole clusters on virtual time, with faults from a seed."),
     "config": Lazy("cli.commands.config", "config", "Show and check the settings of a coordinator."),
-    "dev": Lazy("cli.commands.dev", "dev", "Run a whole service on this machine: Kafka, nodes, object store, load."),
+    "dev": Lazy("cli.commands.dev", "dev", "Run a whole service on this machine: Kafka, nodes, gateway, object store, load."),
     "completion": Lazy("cli.commands.completion", "completion", "Print the completion script of a shell."),
 }
 

@@ -7,14 +7,36 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from codegen import api_keys, command_reference, commands, configuration, gateway_configuration, licences, messages, operations, records
+from codegen import (
+    api_keys,
+    command_reference,
+    commands,
+    configuration,
+    gateway_configuration,
+    licences,
+    messages,
+    metrics,
+    operations,
+    records,
+)
 from codegen.licences import LicenceError
 from codegen.source import formatted
 
 ROOT = Path(__file__).parents[1]
 GENERATORS: dict[Path, Callable[[Path], str]] = {
     module.TARGET: module.generate
-    for module in (records, messages, api_keys, operations, commands, configuration, gateway_configuration, command_reference, licences)
+    for module in (
+        records,
+        messages,
+        api_keys,
+        operations,
+        metrics,
+        commands,
+        configuration,
+        gateway_configuration,
+        command_reference,
+        licences,
+    )
 }
 
 

@@ -38,12 +38,14 @@ HOME = {"README.md": "index.md"}
 """What links of the repository mean by these is another page of the site."""
 
 NAV: Mapping[str, tuple[str, ...]] = {
-    "Start": ("index.md", "getting-started.md", "concepts.md"),
+    "Start": ("index.md", "getting-started.md", "use-your-kafka-clients.md", "concepts.md"),
     "Operate": (
         "operating.md",
         "sizing.md",
         "secure-nodes.md",
         "secure-gateways.md",
+        "gateway-tuning.md",
+        "gateway-limits.md",
         "secured-kafka.md",
         "systemd.md",
         "chart.md",
@@ -65,6 +67,7 @@ NAV: Mapping[str, tuple[str, ...]] = {
         "command-reference.md",
         "command-line.md",
         "operations.md",
+        "metrics.md",
         "snapshot-format.md",
         "licences.md",
     ),
@@ -80,6 +83,7 @@ NAV: Mapping[str, tuple[str, ...]] = {
         "design/retention.md",
         "design/directory.md",
         "design/nodes.md",
+        "design/long-polls.md",
         "design/client.md",
         "design/migration.md",
         "design/failures.md",

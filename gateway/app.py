@@ -15,7 +15,8 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from coordinator.adapters.metrics.http import HttpServer
@@ -24,6 +25,7 @@ from coordinator.app.addresses import cannot_listen
 from coordinator.app.process.compiled import warn_of_interpreted_loops
 from coordinator.app.process.open_files import connections_that_fit, raise_open_files
 from coordinator.app.process.timers import CoalescingLoop
+from coordinator.app.security.http import HttpSecurity
 from coordinator.app.version import installed_version
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import ServiceError
@@ -41,7 +43,7 @@ from gateway.front.hiding import HidingTaker
 from gateway.front.relays import ListenerPorts
 from gateway.front.sights import GatewaySights
 from gateway.front.stale import LOOKED_AT, StaleTaker
-from gateway.metrics import FRONT, PREFIX, server_samples
+from gateway.metrics import PREFIX, TABLE, server_samples
 from gateway.ports import Taker
 from gateway.rooms import Rooms
 from gateway.settings import GatewaySettings
@@ -65,10 +67,11 @@ class GatewayProcess:
         self._fatal: FatalError | None = None
         self._stop = asyncio.Event()
         self._is_serving = False
+        self._is_leaving = False
         self._places: tuple[CoordinatorPlace, ...] = ()
         self._leaders: dict[int, int] = {}
         self._stale: Counter[int] = Counter()
-        self._metrics = Metrics(FRONT, PREFIX)
+        self._metrics = Metrics(TABLE, PREFIX)
         self._tasks: list[asyncio.Task[None]] = []
         self._ports: list[ListenerPorts] = []
         self._me = _describe_me(settings)
@@ -92,6 +95,7 @@ class GatewayProcess:
             self._own,
             pause_producers=self._pause_producers,
             leader_of=lambda coordinator_id: self._leaders.get(coordinator_id),
+            series=self._metrics.series,
         )
         self._group = GatewayGroup(
             self._me,
@@ -104,7 +108,7 @@ class GatewayProcess:
         )
         self._sights = GatewaySights(
             self._cluster,
-            gateways=lambda: self._group.gateways,
+            gateways=self._gateways_to_show,
             coordinators=lambda: self._places,
             catalogue=self._catalogue,
             shadows=self._rooms.topics.shadows,
@@ -118,6 +122,7 @@ class GatewayProcess:
         """Serve until a signal or a fatal error; returns the exit status."""
         settings = self._settings
         LOG.info("starting gateway=%d version=%s rack=%s", settings.gateway_node_id, installed_version(), settings.gateway_rack or "-")
+        faulthandler.enable()
         warn_of_interpreted_loops()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -128,9 +133,15 @@ class GatewayProcess:
                 await ports.start(listener.port)
             except OSError as error:
                 raise FatalError(cannot_listen("listeners", str(listener), error)) from error
-        http, http_address = await self._serve_http()
+        http_security = HttpSecurity(settings)
+        http, http_address = await self._serve_http(http_security)
         self._begin(
-            self._access.keep_current(), self._cluster.follow(), self._catalogue.follow(), self._follow_leaders(), self._serve(http_address)
+            http_security.follow(),
+            self._access.keep_current(),
+            self._cluster.follow(),
+            self._catalogue.follow(),
+            self._follow_leaders(),
+            self._serve(http_address),
         )
         await self._stop.wait()
         await self._end(http)
@@ -178,8 +189,11 @@ class GatewayProcess:
             if task.get_name() == self._group.run.__name__:
                 task.cancel()
         await self._group.leave()
-        self._sights.changed()
         if was_serving and has_others and self._fatal is None:
+            self._is_leaving = True
+            for ports in self._ports:
+                ports.lead_no_more()
+            self._sights.changed()
             await asyncio.sleep(self._settings.gateway_drain_ms / 1000)
         await asyncio.gather(*(ports.stop(DRAIN_TIMEOUT_MS) for ports in self._ports))
         if not await self._rooms.drain(0.0):
@@ -240,6 +254,10 @@ class GatewayProcess:
             for listener in self._settings.listeners
         ]
 
+    def _gateways_to_show(self) -> Sequence[Gateway]:
+        """Return the gateways that clients are told of: all but this one once it is about to stop."""
+        return [one for one in self._group.gateways if not self._is_leaving or one.node_id != self._me.node_id]
+
     def _pause_producers(self, paused: bool) -> None:
         for ports in self._ports:
             ports.pause_producers(paused)
@@ -280,16 +298,26 @@ class GatewayProcess:
                     self._sights.changed()
             await asyncio.sleep(LOOK_AT_LEADERS_S)
 
-    async def _serve_http(self) -> tuple[HttpServer | None, str]:
-        address = self._settings.http_listener
+    async def _serve_http(self, security: HttpSecurity) -> tuple[HttpServer | None, str]:
+        address, tokens = self._settings.http_listener, security.tokens
         self._metrics.read_from(self._samples)
         if address is None:
             return None, "off"
-        server = HttpServer(address, ready=self._readiness, metrics=self._metrics)
+        server = HttpServer(
+            address,
+            ready=self._readiness,
+            metrics=self._metrics,
+            tls=security.context,
+            admit=None if tokens is None else tokens.admit,
+            is_ready_open=self._settings.http_ready_open,
+        )
         try:
-            return server, str(await server.start())
+            started = await server.start()
         except OSError as error:
             raise FatalError(cannot_listen("http.listener", str(address), error)) from error
+        [(_, advertised), *_] = self._me.listeners.items()
+        self._group.announce(str(replace(started, host=advertised.host) if started.is_wildcard else started))
+        return server, str(started)
 
     def _readiness(self) -> tuple[bool, Mapping[str, object]]:
         detail = {
@@ -302,11 +330,22 @@ class GatewayProcess:
         return self._is_serving and self._group.is_member, detail
 
     def _samples(self) -> Iterable[Sample]:
+        yield Sample("info", (self._me.node_id, self._me.rack, self._me.version), 1)
         yield Sample("ready", (), self._readiness()[0])
+        yield Sample("member", (), self._group.is_member)
+        yield Sample("diskless_topics", (), len(self._catalogue))
+        if self._catalogue.listed_s is not None:
+            yield Sample("catalogue_age_seconds", (), asyncio.get_running_loop().time() - self._catalogue.listed_s)
+        yield Sample("coordinators_led", (), sum(one.node_id >= 0 for one in self._places))
+        for listener, expires_s in self._access.expiries_s():
+            yield Sample("certificate_seconds_left", (listener,), expires_s - time.time())
         yield Sample("gateways", (), len(self._group.gateways))
         yield Sample("brokers", (), len(self._cluster.brokers))
         yield Sample("topic_lookups_total", (), self._rooms.topics.shadows.lookups)
         yield Sample("group_generations_total", (), self._group.generations)
+        yield Sample("rights_questions_total", (), self._access.rights.questions)
+        yield from (Sample("throttled_total", (rate,), count) for rate, count in self._access.throttled.items())
+        yield from self._rooms.samples()
         for key in LOOKED_AT:
             yield Sample("stale_requests_total", (APIS[key].name,), self._stale[key])
         for ports in self._ports:
@@ -327,7 +366,8 @@ def _describe_me(settings: GatewaySettings) -> Gateway:
     addresses = {one.name: Address(one.host, one.port, settings.relay_base(one.port)) for one in told}
     incarnation = new_ulid(int(time.time() * 1000), os.urandom(10))
     relays = RelayIds(settings.gateway_relay_brokers)
-    return Gateway(settings.gateway_node_id, settings.gateway_rack, incarnation, addresses, relays, installed_version())
+    store = str(settings.object_store_url)
+    return Gateway(settings.gateway_node_id, settings.gateway_rack, incarnation, addresses, relays, installed_version(), store)
 
 
 async def _run(settings: GatewaySettings) -> int:
@@ -340,7 +380,6 @@ async def _run(settings: GatewaySettings) -> int:
 
 def run_gateway(settings: GatewaySettings) -> int:
     """Run one gateway in the foreground; logging is set up by the caller."""
-    faulthandler.enable()
     raise_open_files(settings.connections_max)
     with asyncio.Runner(loop_factory=CoalescingLoop) as runner:
         return runner.run(_run(settings))

@@ -11,6 +11,7 @@ from coordinator.adapters.server.server import Server
 from gateway.front.apis import APIS
 
 PREFIX: Final = "diskless_gateway_"
+SECONDS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
 def counter(name: str, help_text: str, *labels: str) -> Metric:
@@ -23,7 +24,14 @@ def gauge(name: str, help_text: str, *labels: str) -> Metric:
     return Metric(name=name, kind=MetricKind.GAUGE, help=help_text, labels=labels, is_read=True)
 
 
+def histogram(name: str, help_text: str) -> Metric:
+    """Declare a histogram of seconds."""
+    return Metric(name=name, kind=MetricKind.HISTOGRAM, help=help_text, buckets=SECONDS)
+
+
 FRONT: Final = (
+    gauge("info", "Always 1; its labels say which gateway this is, and of which version", "node_id", "rack", "version"),
+    gauge("member", "1 if this gateway is a member of the group of gateways"),
     gauge("ready", "1 if this gateway serves clients and is a member of the group of gateways"),
     gauge("gateways", "Live gateways that this one knows of, itself among them"),
     gauge("brokers", "Real brokers in service"),
@@ -35,9 +43,63 @@ FRONT: Final = (
     counter("sent_bytes_total", "Bytes sent to clients", "listener"),
     counter("requests_total", "Requests of clients, by API", "listener", "api"),
     counter("stale_requests_total", "Requests on relay ports for diskless topics, answered NOT_LEADER_OR_FOLLOWER", "api"),
+    gauge("diskless_topics", "Diskless topics that this gateway knows of"),
+    gauge("catalogue_age_seconds", "Time since the coordinators listed the diskless topics"),
+    gauge("coordinators_led", "Coordinators whose leader this gateway knows"),
+    gauge("certificate_seconds_left", "Time until the certificate of a listener expires; negative afterwards", "listener"),
     counter("topic_lookups_total", "Metadata answers that had to wait for a look at topics that were not known"),
     counter("group_generations_total", "Generations of the group of gateways that this one was in"),
 )
+
+
+PRODUCE: Final = (
+    counter("produce_requests_total", "Produce requests for diskless topics"),
+    histogram("produce_request_seconds", "Time from a request's last byte to its answer"),
+    counter("produce_batches_total", "Batches that the coordinators accepted"),
+    counter("produce_bytes_total", "Bytes of these batches"),
+    counter("produce_client_batches_total", "Lawful batches by client id, those of clients beyond 500 as `(others)`", "client_id"),
+    counter("produce_client_bytes_total", "Bytes of these batches", "client_id"),
+    counter("produce_files_total", "WAL files that were uploaded"),
+    counter("produce_file_bytes_total", "Bytes of these files"),
+    counter("produce_files_refused_total", "Files of which the coordinators accepted nothing"),
+    histogram("produce_upload_seconds", "Time of an upload, its repetitions included"),
+    counter("produce_uploads_repeated_total", "Uploads that were tried again"),
+    counter("produce_uploads_given_up_total", "Uploads that ended without a file"),
+    histogram("produce_commit_seconds", "Time from the end of an upload until all batches of the file have their outcome"),
+    counter("produce_commits_repeated_total", "Commits that were asked again, since their outcome was not known"),
+    counter("produce_duplicates_total", "Batches that the coordinators had already"),
+    counter("produce_timed_out_total", "Requests whose time was over before all of their batches had an outcome"),
+    counter("produce_refused_total", "Partitions of requests that were refused, by Kafka's error", "error"),
+    gauge("produce_memory_bytes", "Bytes of requests that are held"),
+    gauge("produce_memory_limit_bytes", "As many may be held before producers are not read"),
+    gauge("produce_paused", "1 while producers are not read since memory is used up"),
+    counter("produce_pauses_total", "Times that producers were not read since memory was used up"),
+    gauge("produce_files_open", "Files that have no outcome yet"),
+)
+FETCH: Final = (
+    counter("fetch_requests_total", "Fetch requests for diskless topics"),
+    counter("fetch_bytes_total", "Bytes of records in answers"),
+    counter("fetch_cache_hits_total", "Runs of batches that were in memory"),
+    counter("fetch_cache_misses_total", "Runs of batches that were not"),
+    counter("fetch_store_reads_total", "Reads of the object store"),
+    counter("fetch_store_read_bytes_total", "Bytes of these reads"),
+    counter("fetch_store_read_failures_total", "Reads that failed"),
+    histogram("fetch_store_read_seconds", "Time of a read"),
+    counter("fetch_joined_reads_total", "Runs of batches whose bytes another reader was fetching already"),
+    counter("fetch_ahead_reads_total", "Reads ahead for readers of old data"),
+    gauge("fetch_places_waited_for", "Reads (tail, old) and answers that wait for memory", "place"),
+    counter("fetch_damaged_batches_total", "Batches that were not what the coordinators say"),
+    counter("fetch_reads_too_late_total", "Answers that went without bytes for which the store took too long"),
+    gauge("fetch_cached_bytes", "Bytes in the cache"),
+    gauge("fetch_readers_waiting", "Readers that wait at the ends of partitions"),
+    gauge("fetch_partitions_followed", "Partitions whose ends are followed"),
+    counter("fetch_polls_total", "Long polls at coordinators for all readers together"),
+)
+ACCESS: Final = (
+    counter("rights_questions_total", "Questions to the cluster about the rights of clients"),
+    counter("throttled_total", "Answers that told of a throttle time, by the rate", "rate"),
+)
+TABLE: Final = (*FRONT, *PRODUCE, *FETCH, *ACCESS)
 
 
 def server_samples(listener: str, servers: Sequence[Server]) -> Iterable[Sample]:

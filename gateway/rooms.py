@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from coordinator.adapters.metrics.histogram import Series
+from coordinator.adapters.metrics.registry import Sample
 from coordinator.adapters.objectstore import StoreOptionError, open_store
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import ServiceError
 from coordinator.client.model import PartitionId
 from coordinator.errors import DisklessError
+from coordinator.kafka.errors import error_name
 from coordinator.object_store import ObjectStore
 from coordinator.runtime.failures import FatalError
 from coordinator.store_mark import WrongStore
@@ -18,6 +21,7 @@ from gateway.fetch.limits import FetchLimits, FetchStats
 from gateway.fetch.reads import BatchReader
 from gateway.fetch.taker import FetchTaker
 from gateway.front.apis import Key
+from gateway.offsets.exact import ExactOffsets
 from gateway.offsets.takers import offsets_takers
 from gateway.ports import Rights, Taker
 from gateway.produce.buffer import BufferLimits
@@ -32,17 +36,7 @@ from gateway.topics.shadows import Asks
 from gateway.topics.takers import topic_room
 
 PRODUCE_SHARE: Final = 0.4
-"""Of `gateway.memory.bytes`; the rest is Fetch's, as `fetch_limits` divides it."""
-
-
-def fetch_limits(memory_bytes: int) -> FetchLimits:
-    """Divide the memory of Fetch."""
-    return FetchLimits(
-        cache_bytes=int(memory_bytes * 0.44),
-        answers_bytes=int(memory_bytes * 0.22),
-        tail_bytes_max=int(memory_bytes * 0.22),
-        old_bytes_max=int(memory_bytes * 0.12),
-    )
+"""Of `gateway.memory.bytes`; the rest is Fetch's."""
 
 
 class Rooms:
@@ -58,17 +52,22 @@ class Rooms:
         *,
         pause_producers: Callable[[bool], None],
         leader_of: Callable[[int], int | None],
+        series: Callable[[str], Series],
     ) -> None:
         """`brokers` asks with the gateway's own login; `pause_producers` has connections of producers read no more, or again; `leader_of`
-        names the node that leads a coordinator, as far as it is known.
+        names the node that leads a coordinator, as far as it is known; `series` is that of a histogram in `gateway.metrics`.
         """
         self._client = client
         self.store = _open(settings)
         memory = settings.gateway_memory_bytes
-        self.produce_stats = ProduceStats()
-        self.fetch_stats = FetchStats()
+        self.produce_stats = ProduceStats(
+            request_seconds=series("produce_request_seconds"),
+            upload_seconds=series("produce_upload_seconds"),
+            commit_seconds=series("produce_commit_seconds"),
+        )
+        self.fetch_stats = FetchStats(read_seconds=series("fetch_store_read_seconds"))
         self.memory = MemoryBudget(int(memory * PRODUCE_SHARE), changed=pause_producers)
-        limits = fetch_limits(int(memory * (1 - PRODUCE_SHARE)))
+        limits = FetchLimits.within(int(memory * (1 - PRODUCE_SHARE)))
         self._reader = BatchReader(self.store, limits, self.fetch_stats, now_ms=lambda: time.time_ns() // 1_000_000)
 
         def node_of(partition: PartitionId) -> int | None:
@@ -78,7 +77,7 @@ class Rooms:
 
         self.tails = Tails(client, node_of)
         self._fetch = FetchTaker(catalogue, rights, self.tails, self._reader, limits, self.fetch_stats)
-        self._offsets = offsets_takers(catalogue, rights, client, client.admin)
+        self._offsets = offsets_takers(catalogue, rights, client, client.admin, ExactOffsets(client, self.store))
         self._produce = ProduceTaker(
             catalogue,
             rights,
@@ -119,6 +118,50 @@ class Rooms:
         except (ServiceError, DisklessError):
             return False
         return True
+
+    def samples(self) -> Iterable[Sample]:
+        """Return the counters of the rooms; see `gateway.metrics`."""
+        made, read, tails = self.produce_stats, self.fetch_stats, self.tails
+        values: dict[str, float] = {
+            "produce_requests_total": made.requests,
+            "produce_batches_total": made.batches,
+            "produce_bytes_total": made.size_bytes,
+            "produce_files_total": made.files,
+            "produce_file_bytes_total": made.file_bytes,
+            "produce_files_refused_total": made.files_refused,
+            "produce_uploads_repeated_total": made.uploads_repeated,
+            "produce_uploads_given_up_total": made.uploads_given_up,
+            "produce_commits_repeated_total": made.commits_repeated,
+            "produce_duplicates_total": made.duplicates,
+            "produce_timed_out_total": made.timed_out,
+            "produce_memory_bytes": self.memory.bytes_held,
+            "produce_memory_limit_bytes": self.memory.bytes_max,
+            "produce_paused": self.memory.is_paused,
+            "produce_pauses_total": self.memory.pauses,
+            "produce_files_open": self._produce.files_open,
+            "fetch_requests_total": read.requests,
+            "fetch_bytes_total": read.bytes_out,
+            "fetch_cache_hits_total": read.cache_hits,
+            "fetch_cache_misses_total": read.cache_misses,
+            "fetch_store_reads_total": read.store_reads,
+            "fetch_store_read_bytes_total": read.store_read_bytes,
+            "fetch_store_read_failures_total": read.store_read_failures,
+            "fetch_damaged_batches_total": read.damaged,
+            "fetch_reads_too_late_total": read.reads_too_late,
+            "fetch_joined_reads_total": read.joined_reads,
+            "fetch_ahead_reads_total": read.ahead_reads,
+            "fetch_cached_bytes": read.cached_bytes,
+            "fetch_readers_waiting": tails.waiting,
+            "fetch_partitions_followed": tails.followed,
+            "fetch_polls_total": tails.polls,
+        }
+        yield from (Sample(name, (), value) for name, value in values.items())
+        waiting = {"tail": read.tail_waiting, "old": read.old_waiting, "answer": read.answers_waiting}
+        yield from (Sample("fetch_places_waited_for", (place,), count) for place, count in waiting.items())
+        yield from (Sample("produce_refused_total", (error_name(code),), count) for code, count in made.refused.items())
+        for client, written in made.by_client.items():
+            yield Sample("produce_client_batches_total", (client,), written.batches)
+            yield Sample("produce_client_bytes_total", (client,), written.size_bytes)
 
     async def drain(self, timeout_s: float) -> bool:
         """Write what is buffered; returns whether all of it has an outcome. No more requests may come."""

@@ -89,7 +89,7 @@ RULES("http.listener", "http.ssl.certificate.location", "http.ssl.key.location")
 RULES("listeners", "listener.security.protocol.map", *GATEWAY.listener_keys)(tls_problems)
 
 
-@RULES("listeners", "gateway.relay.port.base", "gateway.relay.brokers")
+@RULES("listeners", "gateway.relay.port.base", "gateway.relay.brokers", "http.listener")
 def _relay_ports(settings: GatewaySettings) -> Iterator[Problem]:
     """Relay ports are apart from each other and from other ports."""
     if settings.gateway_relay_port_base and len(settings.listeners) > 1:
@@ -98,7 +98,8 @@ def _relay_ports(settings: GatewaySettings) -> Iterator[Problem]:
         )
         return
     count = RelayIds(settings.gateway_relay_brokers).count
-    taken: dict[int, str] = {}
+    http = settings.http_listener
+    taken = {} if http is None else {http.port: "http.listener"}
     for listener in settings.listeners:
         if not listener.port:
             yield problem_of(settings, "listeners", f"{listener} must have a port: relay ports follow it", "choose a port")
@@ -116,7 +117,7 @@ def _relay_ports(settings: GatewaySettings) -> Iterator[Problem]:
                 yield problem_of(
                     settings,
                     "listeners",
-                    f"port {port} is one of {taken[port]} and one of listener {listener.name}, with their relay ports",
+                    f"port {port} is one of {taken[port]} and one of listener {listener.name}, with its relay ports",
                     f"keep {count + 1} ports free for each listener, or name fewer brokers in gateway.relay.brokers",
                 )
                 break

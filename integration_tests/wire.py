@@ -259,6 +259,8 @@ class Wire:
         max_bytes: int = 1 << 30,
         max_batches: int = 0,
         timeout_ms: int = TIMEOUT_MS,
+        min_bytes: int = 1,
+        max_wait_ms: int = 0,
         api_key: int | None = None,
     ) -> list[Found]:
         """FindBatches with (topic, partition, offset[, max bytes]) each."""
@@ -269,7 +271,12 @@ class Wire:
             )
             topics.append(m.FindBatchesTopic(topic_id=topic.id, partitions=(asked,)))
         request = m.FindBatchesRequest(
-            fetch_max_bytes=max_bytes, max_batches_per_partition=max_batches, topics=tuple(topics), timeout_ms=timeout_ms
+            fetch_max_bytes=max_bytes,
+            max_batches_per_partition=max_batches,
+            topics=tuple(topics),
+            timeout_ms=timeout_ms,
+            min_bytes=min_bytes,
+            max_wait_ms=max_wait_ms,
         )
         response = await self.call(request, api_key)
         assert [(one.topic_id, one.partitions[0].partition_index) for one in response.topics] == [(p[0].id, p[1]) for p in points]

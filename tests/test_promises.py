@@ -42,6 +42,8 @@ SLEEPS: Allowed = {
     "tests/app/test_timers.py": (1, "timers are the subject"),
     "tests/server/test_secure_listeners.py": (2, "a session's end, for which only the server has a clock"),
     "integration_tests/faults/process_faults.py": (3, "the rhythm of a fault"),
+    "integration_tests/test_long_polls.py": (1, "what an idle process costs is measured over a time"),
+    "integration_tests/gateway/test_offsets.py": (1, "what an idle process costs is measured over a time"),
     "integration_tests/test_orphan_scan.py": (4, "objects get older by the store's clock, and uploads wait for chance times"),
 }
 

@@ -48,7 +48,7 @@ def guide(
     if dashboard is not None:
         lines.append(f"  dashboard      {dashboard.address}   pid {dashboard.pid}   log {dashboard.log_file}")
     lines += [f"  object store   file://{service.objects}", f"  data folder    {folder}", "", "Try in another terminal:", ""]
-    for comment, command in commands(service, monitor, demo=demo):
+    for comment, command in commands(service, gateway, monitor, demo=demo):
         lines += [f"  # {comment}", f"{COMMAND_MARK}{command}"]
     if gateway is not None:
         lines += ["", "Use Kafka's own tools, kcat or any Kafka client, in this order:", ""]
@@ -67,7 +67,7 @@ def guide(
     return "\n".join([*lines, "", "Ctrl-C here, or `diskless dev down`, stops everything.", ""])
 
 
-def commands(service: LocalService, monitor: DevMonitor | None, *, demo: bool) -> list[tuple[str, str]]:
+def commands(service: LocalService, gateway: DevGateway | None, monitor: DevMonitor | None, *, demo: bool) -> list[tuple[str, str]]:
     """Commands to try, each with its purpose; the first two set the variables of the others."""
     config = service.processes[0].folder / "coordinator.properties"
     listed = [
@@ -86,6 +86,8 @@ def commands(service: LocalService, monitor: DevMonitor | None, *, demo: bool) -
     database = _database(service)
     if database is not None:
         listed.append(("SQL over the state of a node", f"diskless db sql {shlex.quote(str(database))} {shlex.quote(SQL)}"))
+    if gateway is not None:
+        listed.append(("the gateway, and what it has done", "diskless gateways describe"))
     if monitor is not None:
         listed.append(("what Spark makes of the log, audit included", f"diskless monitor status --dir {shlex.quote(str(monitor.folder))}"))
     listed.append(("what is wrong, if anything", "diskless doctor"))
@@ -95,9 +97,11 @@ def commands(service: LocalService, monitor: DevMonitor | None, *, demo: bool) -
 def client_commands(gateway: DevGateway, *, demo: bool) -> list[tuple[str, str]]:
     """Commands of Kafka's own distribution and of kcat, each with its purpose; each needs those before it."""
     server = f"--bootstrap-server {gateway.address}"
+    create = f"--create --topic {MINE} --partitions 3"
     read = f"--topic {MINE} --group readers --from-beginning --max-messages 20 --timeout-ms 10000"
     listed = [
-        ("a diskless topic", f"kafka-topics.sh {server} --create --topic {MINE} --partitions 3 --config diskless.enable=true"),
+        # Kafka's tool refuses a setting that it does not know, as diskless.enable, before it asks: its client id says the same.
+        ("a diskless topic", f"echo client.id=diskless_enable=true | kafka-topics.sh {server} {create} --command-config /dev/stdin"),
         ("write records", f"seq 10 | kcat -b {gateway.address} -P -t {MINE}"),
         ("and with Kafka's own tool", f"seq 11 20 | kafka-console-producer.sh {server} --topic {MINE}"),
         (

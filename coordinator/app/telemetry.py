@@ -14,7 +14,7 @@ from coordinator.app.security.authorization import KafkaRules
 from coordinator.app.version import installed_version
 from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.core.leadership.states import State
-from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.errors import error_name
 from coordinator.runtime.node.abstention import KINDS
 from coordinator.runtime.node.accusations import CONTRADICTION_KINDS
 from coordinator.runtime.node.node import Node
@@ -107,7 +107,7 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
         yield Sample("records_total", (partition,), counts.records)
         yield Sample("duplicate_batches_total", (partition,), counts.duplicates)
         for error, count in counts.rejected.items():
-            yield Sample("rejected_batches_total", (partition, _error_name(error)), count)
+            yield Sample("rejected_batches_total", (partition, error_name(error)), count)
     for partition in (one.partition for one in node.replicas.followed()):
         for kind in CONTRADICTION_KINDS:
             yield Sample("contradictions_total", (partition, kind), node.accusations.counts[(partition, kind)])
@@ -219,7 +219,7 @@ def _orphan_samples(node: Node) -> Iterable[Sample]:
 def request_samples(answered: Mapping[tuple[str, int], int]) -> Iterable[Sample]:
     """Requests answered, by operation and first error."""
     for (api, error), count in answered.items():
-        yield Sample("requests_total", (api, _error_name(error)), count)
+        yield Sample("requests_total", (api, error_name(error)), count)
 
 
 def server_samples(servers: Sequence[Server]) -> Iterable[Sample]:
@@ -274,11 +274,3 @@ def kafka_samples(stats: KafkaStats) -> Iterable[Sample]:
     for name, count in stats.client_errors.items():
         client, _, error = name.partition(":")
         yield Sample("kafka_client_errors_total", (client, error), count)
-
-
-def _error_name(code: int) -> str:
-    """Kafka's name of an error; the number of one that this version does not know."""
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return str(code)

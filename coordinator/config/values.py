@@ -139,6 +139,10 @@ class HttpAddress:
             raise OutOfBounds(rule)
         return cls(*_host_and_port(address, rule), has_tls)
 
+    @property
+    def is_wildcard(self) -> bool:
+        return self.host in WILDCARD_HOSTS
+
     def __str__(self) -> str:
         return f"{'https' if self.has_tls else 'http'}://{_join(self.host, self.port)}"
 

@@ -67,3 +67,11 @@ RETRIABLE = frozenset(
         ErrorCode.UNKNOWN_TOPIC_ID,
     }
 )
+
+
+def error_name(code: int) -> str:
+    """Kafka's name of an error; the number of one that this version does not know."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -81,6 +81,10 @@ class Access:
     def security_of(self, listener: str) -> ListenerSecurity:
         """Return the security of a listener."""
         return self._gates.of(listener)
+
+    def expiries_s(self) -> Sequence[tuple[str, int]]:
+        """Return when the certificate of each listener with TLS expires, in seconds since 1970."""
+        return self._gates.expiries_s()
 
     def rated(self, takers: Mapping[int, Taker]) -> dict[int, Taker]:
         """Return takers that keep principals to their byte rates."""

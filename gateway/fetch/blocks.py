@@ -100,14 +100,19 @@ class BlockReader:
         return next((flight for range_, flight in self._flights.get(object_key, {}).items() if range_.holds(wanted)), None)
 
     def _is_worth_a_block(self, object_key: str, block: int, ranges: Sequence[Range]) -> bool:
-        """Whether so much of a block was asked for that all of it is read: the next readers will want the rest."""
+        """Whether so much of a block was asked for that all of it is read: the next readers will want the rest.
+
+        Then it is forgotten, so that a block which the cache has lost is not read whole again for each small part of it.
+        """
         place, limits = (object_key, block), self._limits
         size, reads = self._asked.pop(place, (0, 0))
-        size += sum(one.stop - one.start for one in ranges)
-        self._asked[place] = (size, reads + 1)
+        size, reads = size + sum(one.stop - one.start for one in ranges), reads + 1
+        if size >= limits.block_worth_bytes or reads >= limits.block_worth_reads:
+            return True
+        self._asked[place] = (size, reads)
         if len(self._asked) > REMEMBERED:
             self._asked.popitem(last=False)
-        return size >= limits.block_worth_bytes or reads + 1 >= limits.block_worth_reads
+        return False
 
     def _merged(self, ranges: Sequence[Range]) -> Mapping[Range, Sequence[Range]]:
         """Neighbouring ranges become one, as long as it is no larger than a block."""
@@ -162,7 +167,7 @@ class BlockReader:
                 )  # fmt: skip
             raise
         finally:
-            stats.read_seconds += now_s() - began_s
+            stats.read_seconds.observe(now_s() - began_s)
             places.give(size)
         stats.store_read_bytes += len(data)
         extent = read_extent(object_key, wanted.start, data, is_old=is_old)

@@ -1,7 +1,7 @@
 """The bytes of objects that are kept in memory: own files, blocks and ranges that were read.
 
-Bounded in bytes. What was used least goes first, and old data first of all when it has more than its share: who reads a partition from
-its beginning does not push out the tail, which all others read.
+Bounded in bytes. Old data and the tail each lose what was used least. Old data has no more than its share, so who reads a partition from
+its beginning does not push out the tail, which all others read; the tail has what is left.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class ExtentCache:
         while self._old_bytes > self._old_max:
             self.forget(next(iter(self._old)))
         while self._bytes > self._bytes_max:
-            self.forget(next(iter(self._old or self._recent)))
+            self.forget(next(iter(self._recent or self._old)))
 
     def keep_own(self, object_key: str, data: bytes | bytearray | memoryview) -> None:
         """Keep a file that this gateway has uploaded, every batch of which it has checked. The bytes must not change any more."""

@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
+
+from coordinator.adapters.metrics.histogram import Series
 
 MIB: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchLimits:
-    """Bounds of memory and time; `memory_bytes` is what they come to."""
+    """Bounds of memory and time."""
 
     cache_bytes: int = 256 * MIB
-    old_share: float = 0.25
-    """Up to which part of the cache is for old data."""
+    old_share: float = 0.4
+    """The part of the cache that is for old data, when there is some to read."""
     answers_bytes: int = 128 * MIB
     """Records of all answers that are being made or sent."""
     answer_bytes_max: int = 16 * MIB
@@ -40,13 +42,20 @@ class FetchLimits:
     """How much is read ahead for a reader of old data, of one partition."""
     read_timeout_s: float = 15.0
     """How long an answer waits for the store; the consumer waits for half a minute, mostly."""
-    wait_ms_max: int = 300_000
-    """The longest long poll."""
+    wait_ms_max: int = 4_000
+    """The longest long poll. Rights are asked for when it begins: one that is taken away meanwhile counts when it is over."""
 
-    @property
-    def memory_bytes(self) -> int:
-        """What all of Fetch may hold, besides first batches that are larger than an answer."""
-        return self.cache_bytes + self.answers_bytes + self.tail_bytes_max + self.old_bytes_max
+    @staticmethod
+    def within(memory_bytes: int) -> FetchLimits:
+        """Divide the memory that all of Fetch may hold, besides first batches and files that are larger than its parts."""
+        cache_bytes = int(memory_bytes * 0.44)
+        return FetchLimits(
+            cache_bytes=cache_bytes,
+            answers_bytes=int(memory_bytes * 0.22),
+            block_bytes=max(4 * MIB, min(16 * MIB, cache_bytes // 16)),
+            tail_bytes_max=int(memory_bytes * 0.22),
+            old_bytes_max=int(memory_bytes * 0.12),
+        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,7 +72,7 @@ class FetchStats:
     store_reads: int = 0
     store_read_bytes: int = 0
     store_read_failures: int = 0
-    read_seconds: float = 0.0
+    read_seconds: Series = field(default_factory=lambda: Series(()))
     joined_reads: int = 0
     """Runs whose bytes another reader was fetching already."""
     ahead_reads: int = 0

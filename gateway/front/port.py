@@ -14,6 +14,7 @@ from coordinator.adapters.server.contract import Desk, Handler, Host, IncomingRe
 from gateway.brokers.connection import BrokerConnection
 from gateway.front.apis import Key
 from gateway.front.session import FrontSession, pass_on
+from gateway.front.stale import LOOKED_AT, refusal_if_answered
 from gateway.ports import Taker
 
 LOG = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ class Port(Handler):
         self._sessions: dict[int, FrontSession] = {}
         self._hosts: WeakValueDictionary[int, Host] = WeakValueDictionary()
         self._is_paused = False
+        self._is_leaving = False
 
     @property
     def sessions(self) -> int:
@@ -72,6 +74,9 @@ class Port(Handler):
         """Take a request; see `Handler`."""
         session = self.session(request.peer)
         session.names(request.client_id)
+        if self._is_leaving and request.api_key in LOOKED_AT and (answer := refusal_if_answered(request)) is not None:
+            respond(answer)
+            return
         taker = self._takers.get(request.api_key)
         if taker is None:
             pass_on(session, request, respond)
@@ -79,6 +84,10 @@ class Port(Handler):
         taker.take(session, request, respond)
         if self._is_paused and request.api_key == Key.PRODUCE:
             self._pause(session, True)
+
+    def lead_no_more(self) -> None:
+        """Answer requests for partitions that they are led elsewhere: this gateway is about to stop, and others are there."""
+        self._is_leaving = True
 
     def pause_producers(self, paused: bool) -> None:
         """Have connections whose records wait for their acknowledgement read no more, or again; so with those that send some meanwhile."""

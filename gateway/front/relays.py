@@ -86,6 +86,11 @@ class ListenerPorts:
                         broker_id, self.name, self._relays.text,
                     )  # fmt: skip
 
+    def lead_no_more(self) -> None:
+        """See `Port.lead_no_more`."""
+        if self._port is not None:
+            self._port.lead_no_more()
+
     def pause_producers(self, paused: bool) -> None:
         """Have connections that write to diskless topics read no more, or again."""
         if self._port is not None:

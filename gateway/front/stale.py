@@ -27,6 +27,8 @@ from gateway.front.session import pass_on
 from gateway.front.topics_loops import named_topics
 from gateway.ports import Catalogue, Session
 
+TAGS: Final = (b"", b"\0")
+"""The tagged fields of an answer's header, where it has none and where it has some."""
 _ACKS: Final = struct.Struct(">h")
 
 
@@ -104,7 +106,7 @@ class StaleTaker:
         if any(find(name) is not None for name in names):
             self._refused(self._key)
             # A client that wants no answer learns of its error by the end of the connection, as from a broker.
-            respond(refusal(self._key, request) if wants_answer else None)
+            respond((TAGS[APIS[self._key].is_answer_tagged(request.api_version)], refusal(self._key, request)) if wants_answer else None)
         elif wants_answer:
             pass_on(session, request, respond)
         else:
@@ -121,10 +123,7 @@ def read_names(key: Key, request: IncomingRequest) -> tuple[bool, Sequence[bytes
     is_flexible, wants_answer = APIS[key].is_flexible(version), True
     where = layout(key, version)
     if key == Key.PRODUCE:
-        at = _after_text(data, at, is_flexible)
-        if at + _ACKS.size > len(data):
-            raise MalformedMessage("Produce: the bytes end before its acks")
-        wants_answer = _ACKS.unpack_from(data, at) != (0,)
+        wants_answer, at = _wants_answer(request)
     found: list[bytes] = []
     if named_topics(data, at + where.before, where.has_id, where.partition_bytes, where.has_records, is_flexible, found) < 0:
         raise MalformedMessage(f"{APIS[key].name} version {version}: its topics cannot be read")
@@ -146,8 +145,27 @@ def _after_text(data: bytes, at: int, is_flexible: bool) -> int:
     return at + 2 + max(int(_ACKS.unpack_from(data, at)[0]), 0)
 
 
+def refusal_if_answered(request: IncomingRequest) -> bytes | None:
+    """Encode the answer that no partition of a request is led here, without its header; None for a request that wants no answer.
+
+    Raises `MalformedMessage`.
+    """
+    key = Key(request.api_key)
+    if key == Key.PRODUCE and not _wants_answer(request)[0]:
+        return None
+    return refusal(key, request)
+
+
+def _wants_answer(request: IncomingRequest) -> tuple[bool, int]:
+    """Return whether a Produce request wants an answer, and where its acks are. Raises `MalformedMessage`."""
+    at = _after_text(request.data, request.body_offset, APIS[Key.PRODUCE].is_flexible(request.api_version))
+    if at + _ACKS.size > len(request.data):
+        raise MalformedMessage("Produce: the bytes end before its acks")
+    return _ACKS.unpack_from(request.data, at) != (0,), at
+
+
 def refusal(key: Key, request: IncomingRequest) -> bytes:
-    """Encode the answer that no partition of a request is led here. Raises `MalformedMessage`."""
+    """Encode the answer that no partition of a request is led here, without its header. Raises `MalformedMessage`."""
     how, version = _ANSWERS[key], request.api_version
     asked: Any = decode(
         getattr(schema_module(how.package, version, "request"), f"{APIS[key].name}Request"),
@@ -166,8 +184,7 @@ def refusal(key: Key, request: IncomingRequest) -> bytes:
         )
         named = {how.topic: getattr(topic, how.topic, None), "topic_id": getattr(topic, "topic_id", None)}
         topics.append(_blank(topic_type, **{how.told_rows: rows}, **named))
-    out = io.BytesIO(b"\0" if APIS[key].is_answer_tagged(version) else b"")
-    out.seek(0, io.SEEK_END)
+    out = io.BytesIO()
     # kio's own encoder knows times that may be null, as Produce has them; it happens once for a client with old metadata.
     entity_writer(answer_type)(out, _blank(answer_type, **{how.told: tuple(topics)}))
     return out.getvalue()

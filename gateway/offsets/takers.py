@@ -15,6 +15,7 @@ from coordinator.errors import DisklessError
 from coordinator.kafka.acls import AclOperation
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP
+from gateway.offsets.exact import ByTime, ExactOffsets
 from gateway.offsets.wire import DELETE_RECORDS, LEADER_EPOCH, LIST_OFFSETS, NO_EPOCH, OFFSET_FOR_LEADER_EPOCH, Asked, Told, Wire
 from gateway.ports import Catalogue, Rights, Session, Taker, UpstreamLost
 
@@ -141,12 +142,21 @@ class OffsetsTaker(Taker):
         return [next(answers) if one is None else one for one in told]
 
 
-def offsets_takers(catalogue: Catalogue, rights: Rights, lists: Lists, deletes: Deletes) -> dict[int, OffsetsTaker]:
+def offsets_takers(catalogue: Catalogue, rights: Rights, lists: Lists, deletes: Deletes, exact: ExactOffsets) -> dict[int, OffsetsTaker]:
     """Return the takers of this room, by API key."""
 
     async def list_offsets(open_: Sequence[tuple[PartitionId, Asked]], timeout_ms: int) -> list[Told]:
         found = await lists.list_offsets([(partition, one.value) for partition, one in open_], timeout_ms=timeout_ms)
-        return [_listed(one) for one in found]
+        told = [_listed(one) for one in found]
+        by_time = {
+            place: ByTime(partition, one.value, told[place].timestamp, told[place].offset)
+            for place, (partition, one) in enumerate(open_)
+            if (one.value >= 0 or one.value == MAX_TIMESTAMP) and told[place].offset >= 0
+        }
+        if by_time:
+            for place, record in zip(by_time, await exact.refine(list(by_time.values()), timeout_ms), strict=True):
+                told[place] = record
+        return told
 
     async def end_offsets(open_: Sequence[tuple[PartitionId, Asked]], timeout_ms: int) -> list[Told]:
         found = await lists.list_offsets([(partition, LATEST) for partition, _ in open_], timeout_ms=timeout_ms)

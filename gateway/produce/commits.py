@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from coordinator.client.model import Batches, CommitOutcome
 
 FIRST_TIMEOUT_MS: Final = 2_000
-"""Of the first attempt for a file: coordinators that do not answer then no longer hold up the others."""
+"""Of the first attempt: coordinators that have not answered then no longer hold up the others."""
 TIMEOUT_MS: Final = 10_000
 _PAUSE_S: Final = 0.05
 _PAUSE_MAX_S: Final = 1.0
@@ -66,7 +66,6 @@ class CutFile:
         self.waiting = set(self.owner_ids)
         """Coordinators whose shares have not been sent."""
         self.undecided = set(self.owner_ids)
-        self.was_tried = False
         self.accepted = 0
         """Batches that a coordinator has taken, in this file or before."""
 
@@ -140,9 +139,10 @@ class Commits:
         """Commit shares until each has an outcome."""
         is_whole = len(coordinators) == len(file.owner_ids)
         rows = np.arange(len(file.load.rows)) if is_whole else np.flatnonzero(np.isin(file.load.coordinators, coordinators))
-        pause_s = _PAUSE_S
+        pause_s, timeout_ms = _PAUSE_S, FIRST_TIMEOUT_MS
         while True:
-            outcome = await self._attempt(file, rows)
+            outcome = await self._attempt(file, rows, timeout_ms)
+            timeout_ms = TIMEOUT_MS
             if outcome is not None:
                 rows = self._take(file, rows, outcome)
             if not len(rows):
@@ -151,9 +151,7 @@ class Commits:
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
             pause_s = min(2 * pause_s, _PAUSE_MAX_S)
 
-    async def _attempt(self, file: CutFile, rows: Int64s) -> CommitOutcome | None:
-        timeout_ms = TIMEOUT_MS if file.was_tried else FIRST_TIMEOUT_MS
-        file.was_tried = True
+    async def _attempt(self, file: CutFile, rows: Int64s, timeout_ms: int) -> CommitOutcome | None:
         load = file.load
         batches = load.rows if len(rows) == len(load.rows) else load.rows[rows]
         try:

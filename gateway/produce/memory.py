@@ -10,7 +10,7 @@ class MemoryBudget:
 
     def __init__(self, bytes_max: int, *, changed: Callable[[bool], None] = lambda _paused: None) -> None:
         """`changed` is told when reading must pause (True) and may go on (False)."""
-        self._bytes_max = bytes_max
+        self.bytes_max = bytes_max
         self._resume_at = bytes_max - bytes_max // 4
         self._changed = changed
         self.bytes_held = 0
@@ -23,7 +23,7 @@ class MemoryBudget:
         """Count bytes that were received. Never refuses: who reads asks `is_paused` before."""
         self.bytes_held += size_bytes
         self.bytes_held_max = max(self.bytes_held_max, self.bytes_held)
-        if self.bytes_held >= self._bytes_max and not self.is_paused:
+        if self.bytes_held >= self.bytes_max and not self.is_paused:
             self.is_paused = True
             self.pauses += 1
             self._changed(True)

@@ -200,15 +200,17 @@ class ProduceTaker:
             session.produces_unanswered += 1
             self._buffer.look_at(window)
         timer: asyncio.TimerHandle | None = None
+        received_s = request.received_s  # the request itself, with its records, must not be held until the answer
 
         def answer(pending: Pending) -> None:
             if timer is not None:
                 timer.cancel()
+            self._stats.request_seconds.observe(loop.time() - received_s)
             self._answer(pending, session, connection, respond)
 
         pending = Pending(
             read,
-            deadline_s=request.received_s + patience_s,
+            deadline_s=received_s + patience_s,
             window=window,
             respond=answer,
             freed=partial(self._budget.release, len(request.data)),
@@ -286,7 +288,7 @@ class ProduceTaker:
         began_s = loop.time()
         patience_s = max(pending.deadline_s for pending in file.load.pendings)
         complaint = await upload(self._store, file.key, file.data, is_in_vain=lambda: loop.time() >= patience_s, stats=self._stats)
-        self._stats.upload_seconds += loop.time() - began_s
+        self._stats.upload_seconds.observe(loop.time() - began_s)
         if complaint is not None:
             self._give_up(file, complaint)
             return
@@ -339,7 +341,7 @@ class ProduceTaker:
     def _ended(self, file: CutFile) -> None:
         """All shares of a file are decided."""
         self._files.discard(file)
-        self._stats.commit_seconds += asyncio.get_running_loop().time() - self._committing_s.pop(file)
+        self._stats.commit_seconds.observe(asyncio.get_running_loop().time() - self._committing_s.pop(file))
         if not file.accepted:
             self._stats.files_refused += 1
             self._spawn(self._remove(file))

@@ -65,7 +65,7 @@ class GatewayDataSettings:
         25,
         low=0,
         high=10_000,
-        why="""Least time between two files that are written since clients wait.""",
+        why="""Least time between two files that are written because clients wait for their acknowledgement.""",
     )
     gateway_files_per_second_max: int = integer(
         "gateway.files.per.second.max",

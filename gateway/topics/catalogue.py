@@ -111,13 +111,12 @@ class TopicCatalogue:
 
     async def _look_at_migrations(self) -> None:
         """Take topics into the tables whose partitions all have their B0."""
-        for topic_id, one in list(self._migrating.items()):
-            asked = [PartitionId(topic_id, partition) for partition in one.classic]
-            states = await self._coordinators.describe_diskless_logs(asked, timeout_ms=TIMEOUT_MS)
-            if all(not state.error and state.state != "pending" for state in states):
-                del self._migrating[topic_id]
-                self._migrated.add(topic_id)
-                self._keep(one)
+        asked = [PartitionId(topic_id, partition) for topic_id, one in self._migrating.items() for partition in one.classic]
+        states = await self._coordinators.describe_diskless_logs(asked, timeout_ms=TIMEOUT_MS)
+        waiting = {one.topic_id for one, state in zip(asked, states, strict=True) if state.error or state.state == "pending"}
+        for topic_id in self._migrating.keys() - waiting:
+            self._migrated.add(topic_id)
+            self._keep(self._migrating.pop(topic_id))
 
 
 def _seen(task: asyncio.Task[None]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -81,12 +82,13 @@ class TopicChanges:
         """Delete topics of both kinds; one row for each."""
         known = {one.topic_id: one.name for one in found.in_kafka.values()}
         keys = [str(one.name) if one.name is not None else known.get(_raw(one.topic_id), _raw(one.topic_id)) for one in states]
+        times = Counter(keys)
         rows: dict[int, Any] = {}
         diskless: dict[int, DisklessTopic] = {}
         for place, (state, key) in enumerate(zip(states, keys, strict=True)):
             if (state.name is None) is (state.topic_id is None):
                 rows[place] = _deleted(state, ErrorCode.invalid_request, NAME_OR_ID)
-            elif keys.count(key) > 1:
+            elif times[key] > 1:
                 rows[place] = _deleted(state, ErrorCode.invalid_request, DUPLICATE)
             elif key in found.undecided:
                 rows[place] = _deleted(state, ErrorCode.request_timed_out, found.why_not(key))
@@ -104,8 +106,7 @@ class TopicChanges:
                 DeleteTopicsRequest(topics=ask, timeout=i32Timedelta.parse(timedelta(milliseconds=timeout_ms))), DeleteTopicsResponse
             )
             by_key: dict[Any, Any] = {key: one for one in told.responses for key in (one.topic_id, one.name) if key is not None}
-            for place in sent:
-                state = ask[sent.index(place)]
+            for place, state in zip(sent, ask, strict=True):
                 row = by_key.get(state.topic_id if state.name is None else state.name)
                 rows[place] = (
                     _deleted(states[place], ErrorCode.request_timed_out, "the broker did not answer for it") if row is None else row

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -36,8 +37,8 @@ LOG = logging.getLogger(__name__)
 
 AUTO_CREATE: Final = "auto.create.topics.enable"
 _WITHIN: Final = i32Timedelta.parse(timedelta(seconds=15))
-LATEST: Final = 7
-"""The first version of CreateTopics whose answers have ids."""
+AT_ONCE: Final = 50
+"""So many topics are created at the coordinators at once."""
 _SECOND_THOUGHTS: Final = (ErrorCode.request_timed_out,)
 
 
@@ -49,6 +50,7 @@ class Creation:
         self._shadows = shadows
         self._catalogue = catalogue
         self._coordinators = coordinators
+        self._places = asyncio.Semaphore(AT_ONCE)
 
     # ---- CreateTopics
 
@@ -71,8 +73,8 @@ class Creation:
         deadline_s = _now_s() + asked.timeout.total_seconds()
         names = [str(one.name) for one in asked.topics]
         rows: dict[str, Any] = {}
-        for name in names:
-            if names.count(name) > 1:
+        for name, times in Counter(names).items():
+            if times > 1:
                 rows[name] = refused(name, ErrorCode.invalid_request, "Duplicate topic name.")
             elif wanted[name].error:
                 rows[name] = refused(name, ErrorCode(int(wanted[name].error)), wanted[name].message)
@@ -139,9 +141,10 @@ class Creation:
     ) -> Any:
         """Have the coordinators create the topic of a shadow; return its row."""
         name = str(row.name)
-        left_ms = max(1_000, int((deadline_s - _now_s()) * 1000))
         try:
-            await self._coordinators.create_topic(name, partitions, topic_id=topic_id, settings=settings, timeout_ms=left_ms)
+            async with self._places:
+                left_ms = max(1_000, int((deadline_s - _now_s()) * 1000))
+                await self._coordinators.create_topic(name, partitions, topic_id=topic_id, settings=settings, timeout_ms=left_ms)
         except ServiceError as error:
             code = ErrorCode(kafka_code(error))
             if code in _SECOND_THOUGHTS:
@@ -154,24 +157,26 @@ class Creation:
         return row
 
     async def _refused(self, session: Session, row: Any, topic_id: bytes, code: ErrorCode, why: str, *, is_new: bool) -> Any:
-        """The coordinators refuse the topic for good: take away the shadow that this request has made, if none of them has it."""
-        await self._see()
+        """The coordinators refuse the topic for good: take away the shadow that this request has made, if they are sure not to have it."""
+        is_seen = await self._see()
         if self._catalogue.identified(topic_id) is not None:  # created meanwhile by another request, with other settings
             return replace(row, error_code=ErrorCode.topic_already_exists, error_message=why)
         fate = "its shadow in Kafka is left: delete the topic"
-        if is_new:
+        if is_new and is_seen:
             state = DeleteTopicState(name=None, topic_id=uuid.UUID(bytes=topic_id))
             ask = DeleteTopicsRequest(topics=(state,), timeout=_WITHIN)
             [gone] = (await session.upstream.ask(ask, DeleteTopicsResponse)).responses
             fate = "" if gone.error_code is ErrorCode.none else f"{fate}, which this client may not ({gone.error_code.name})"
         return replace(row, error_code=code, error_message="; ".join(filter(None, (why, fate))))
 
-    async def _see(self) -> None:
-        """Have the catalogue show what was created before clients ask for it; if it cannot be now, it follows later."""
+    async def _see(self) -> bool:
+        """Have the catalogue show what was created before clients ask for it; if it cannot be now (False), it follows later."""
         try:
             await self._catalogue.refreshed()
         except ServiceError as error:
             LOG.info("topics not listed after a creation error=%r", str(error))
+            return False
+        return True
 
     async def _described(self, rows: Sequence[Any]) -> dict[str, Any]:
         """Rows of topics that were created, with their settings, where the client may see them."""

@@ -16,6 +16,7 @@ from kio.static.primitive import i64
 
 from coordinator.adapters.server.contract import IncomingRequest
 from gateway.ports import Catalogue, Session
+from gateway.topics.shadows import Shadows
 from gateway.topics.wire import (
     ADD_PARTITIONS_TO_TXN,
     DESCRIBE_LOG_DIRS,
@@ -40,11 +41,17 @@ OBJECT_STORE: Final = "object store of diskless topics (sizes: diskless files li
 class Refusals:
     """Answers requests for what diskless topics do not have. Used on one event loop."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, shadows: Shadows, catalogue: Catalogue) -> None:
+        self._shadows = shadows
         self._catalogue = catalogue
 
-    def _ours(self, names: Iterable[Any]) -> list[str]:
-        return sorted({str(name) for name in names if name is not None and self._catalogue.named(str(name)) is not None})
+    async def _ours(self, names: Iterable[Any]) -> list[str]:
+        """The diskless topics among those of a request, by their ids. Raises `UpstreamLost`."""
+        named = {str(name) for name in names if name is not None and self._catalogue.named(str(name)) is not None}
+        if not named:
+            return []
+        found = await self._shadows.sort_out(named)
+        return sorted(name for name in named if name in found.diskless or name in found.undecided)
 
     # ---- on all ports
 
@@ -53,7 +60,7 @@ class Refusals:
         asked = ADD_PARTITIONS_TO_TXN.read(request)
         transactions = getattr(asked, "transactions", None)
         topics = asked.v3_and_below_topics if transactions is None else [topic for one in transactions for topic in one.topics]
-        ours = self._ours(topic.name for topic in topics)
+        ours = await self._ours(topic.name for topic in topics)
         if not ours:
             return await relayed(session, request, ADD_PARTITIONS_TO_TXN)
         LOG.warning("transaction refused client=%s: topics %s are diskless, and those have no transactions", session.client_id, ours)
@@ -94,7 +101,7 @@ class Refusals:
     async def share_heartbeat(self, session: Session, request: IncomingRequest) -> bytes:
         """Answer ShareGroupHeartbeat: who subscribes a diskless topic does not become a member."""
         asked = SHARE_GROUP_HEARTBEAT.read(request)
-        ours = self._ours(asked.subscribed_topic_names or ())
+        ours = await self._ours(asked.subscribed_topic_names or ())
         if not ours:
             return await relayed(session, request, SHARE_GROUP_HEARTBEAT)
         text = f"topics {', '.join(ours)} are diskless: {NO_SHARING}"

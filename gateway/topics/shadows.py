@@ -39,6 +39,8 @@ CLASSIC_MAX: Final = 100_000
 SPREAD_S: Final = 2.0
 """For so long a diskless topic that a broker does not know is asked for again: brokers learn of a new topic one after the other."""
 SPREAD_PAUSE_S: Final = 0.1
+BROKER_KEPT_S: Final = 10.0
+"""For so long a setting of brokers is not asked for again."""
 BROKER: Final = 4
 """Kafka's number of the type of resource that is a broker."""
 _MAY_NOT: Final = "the gateway's own login may not see topic=%s: give it Describe and DescribeConfigs on all topics"
@@ -112,6 +114,7 @@ class Shadows:
         self._own = own
         self._catalogue = catalogue
         self._classic: set[bytes] = set()
+        self._allowed: dict[str, tuple[float, bool]] = {}
         self.lookups = 0
         """How often topics had to be looked up."""
 
@@ -206,6 +209,14 @@ class Shadows:
 
     async def broker_allows(self, setting: str) -> bool:
         """Return whether a broker's setting is on; also when the own login may not see it. Raises `UpstreamLost`."""
+        now_s = asyncio.get_running_loop().time()
+        asked_s, is_on = self._allowed.get(setting, (now_s - BROKER_KEPT_S, False))
+        if now_s - asked_s >= BROKER_KEPT_S:
+            is_on = await self._ask_brokers(setting)
+            self._allowed[setting] = (now_s, is_on)
+        return is_on
+
+    async def _ask_brokers(self, setting: str) -> bool:
         nobody: tuple[Any, ...] = ()
         request = MetadataRequest(topics=nobody, allow_auto_topic_creation=False, include_topic_authorized_operations=False)
         brokers = [str(one.node_id) for one in (await self._own.ask(request, MetadataResponse)).brokers]

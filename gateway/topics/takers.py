@@ -48,7 +48,7 @@ def topic_room(rule: CreationRule, catalogue: Catalogue, coordinators: Coordinat
     creation = Creation(rule, shadows, catalogue, coordinators)
     settings = TopicSettings(shadows, catalogue, coordinators)
     changes = TopicChanges(shadows, catalogue, coordinators)
-    refusals = Refusals(catalogue)
+    refusals = Refusals(shadows, catalogue)
     everywhere = [
         TopicTaker(CREATE_TOPICS, creation.answer),
         TopicTaker(DELETE_TOPICS, changes.delete),

@@ -12,12 +12,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
-from typing import Final, TypeVar
+from typing import Final
 
-import kio.schema.describe_groups.v5 as describe_groups
-import kio.schema.find_coordinator.v4 as find_coordinator
 import kio.schema.heartbeat.v4 as heartbeat
 import kio.schema.join_group.v7 as join_group
 import kio.schema.join_group.v7.request as join_group_request
@@ -29,37 +28,20 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import GroupId
 from kio.static.primitive import i32, i32Timedelta
 
-from coordinator.protocol.codec import Message
 from coordinator.runtime.failures import FatalError
 from gateway.brokers.connection import BrokerConnection, FindPlace
 from gateway.ports import UpstreamLost
+from gateway.view.group import PROTOCOL_TYPE, GroupCoordinator, GroupTrouble, check, read_members
 from gateway.view.model import BadMember, Gateway, distinct
 
 LOG = logging.getLogger(__name__)
 
-PROTOCOL_TYPE: Final = "diskless-gateway"
 PROTOCOL: Final = "all-1"
 """The name says the form of what members tell: a member with another one cannot join."""
 REBALANCE_TIMEOUT_MS: Final = 10_000
-ANSWER_TIMEOUT_S: Final = 5.0
 RETRY_PAUSE_S: Final = 0.3
 LOOK_PAUSE_S: Final = 0.3
 LEAVE_TIMEOUT_S: Final = 2.0
-_KEY_TYPE_GROUP: Final = 0
-_SETTLED: Final = frozenset({"Stable", "Empty", "Dead"})
-_REFUSED: Final = {
-    ErrorCode.inconsistent_group_protocol: "it is the group of something else; name another one in diskless.gateway.group.id",
-    ErrorCode.group_authorization_failed: "the gateway's own login may not use it; allow READ and DESCRIBE on the group",
-    ErrorCode.invalid_session_timeout: "gateway.session.timeout.ms is outside of what the brokers allow "
-    "(group.min.session.timeout.ms, group.max.session.timeout.ms)",
-    ErrorCode.group_max_size_reached: "it is full; raise the brokers' group.max.size",
-}
-
-Answer = TypeVar("Answer", bound=Message)
-
-
-class GroupTrouble(Exception):
-    """The group cannot be used for the moment; the text says why."""
 
 
 class GatewayGroup:
@@ -81,10 +63,8 @@ class GatewayGroup:
         self._group_id = GroupId(group_id)
         self._session_timeout_ms = session_timeout_ms
         self._heartbeat_s = heartbeat_interval_ms / 1000
-        self._connect = connect
-        self._any_place = any_place
         self._changed = changed
-        self._coordinator: BrokerConnection | None = None
+        self._coordinator = GroupCoordinator(group_id, connect, any_place)
         self._member_id = ""
         self._generation = -1
         self._listed: tuple[Gateway, ...] = (me,)
@@ -100,6 +80,10 @@ class GatewayGroup:
         """The live gateways by node id, this one among them."""
         return self._listed
 
+    def announce(self, http: str) -> None:
+        """Tell the others from the next generation on where /ready and /metrics of this gateway are."""
+        self._me = replace(self._me, http=http)
+
     async def refuse_double(self) -> None:
         """Return when no live gateway has this one's node id. Raises `FatalError` when one does.
 
@@ -111,7 +95,7 @@ class GatewayGroup:
                 double = await self._double()
             except (GroupTrouble, UpstreamLost) as error:
                 LOG.info("group of gateways not reached yet reason=%r", str(error))
-                await self._drop("asked again")
+                self._coordinator.drop("asked again")
             else:
                 if double is None:
                     return
@@ -132,20 +116,25 @@ class GatewayGroup:
                 if self.is_member or not self.has_joined.is_set():
                     LOG.warning("group of gateways not reached reason=%r; the gateways known stay", str(error) or "no answer in time")
                 self.is_member = False
-                await self._drop(str(error))
+                self._coordinator.drop(str(error))
                 await asyncio.sleep(RETRY_PAUSE_S)
 
     async def leave(self) -> None:
         """Tell the others that this gateway ends."""
-        if not self._member_id or self._coordinator is None:
+        if not self._member_id or not self._coordinator.is_connected:
             return
-        member = leave_group_request.MemberIdentity(member_id=self._member_id, reason="the gateway stops")
         try:
             async with asyncio.timeout(LEAVE_TIMEOUT_S):
-                await self._ask(leave_group.LeaveGroupRequest(group_id=self._group_id, members=(member,)), leave_group.LeaveGroupResponse)
+                await self._leave_as(self._member_id, "the gateway stops")
         except (GroupTrouble, UpstreamLost, TimeoutError) as error:
             LOG.warning("group of gateways not left reason=%r; the others miss this one after its session", str(error))
-        await self._drop("the gateway stops")
+        self._coordinator.drop("the gateway stops")
+
+    async def _leave_as(self, member_id: str, why: str) -> None:
+        """Take a member out of the group. Raises `GroupTrouble`, `UpstreamLost`."""
+        member = leave_group_request.MemberIdentity(member_id=member_id, reason=why)
+        request = leave_group.LeaveGroupRequest(group_id=self._group_id, members=(member,))
+        await self._coordinator.ask(request, leave_group.LeaveGroupResponse)
 
     # ---- the protocol
 
@@ -160,14 +149,14 @@ class GatewayGroup:
                 protocol_type=PROTOCOL_TYPE,
                 protocols=(protocol,),
             )
-            joined = await self._ask(request, join_group.JoinGroupResponse, REBALANCE_TIMEOUT_MS / 1000)
+            joined = await self._coordinator.ask(request, join_group.JoinGroupResponse, REBALANCE_TIMEOUT_MS / 1000)
             if joined.error_code is ErrorCode.member_id_required:
                 self._member_id = joined.member_id
                 continue
             if joined.error_code is ErrorCode.unknown_member_id:
                 self._member_id = ""
                 continue
-            self._check(joined.error_code, "joined")
+            check(self._group_id, joined.error_code, "joined")
             break
         self._member_id, self._generation = joined.member_id, joined.generation_id
         assignments: tuple[sync_group_request.SyncGroupRequestAssignment, ...] = ()
@@ -176,7 +165,7 @@ class GatewayGroup:
             assignments = tuple(
                 sync_group_request.SyncGroupRequestAssignment(member_id=one.member_id, assignment=listed) for one in joined.members
             )
-        synced = await self._ask(
+        synced = await self._coordinator.ask(
             sync_group.SyncGroupRequest(
                 group_id=self._group_id,
                 generation_id=i32(self._generation),
@@ -190,7 +179,7 @@ class GatewayGroup:
         )
         if synced.error_code is ErrorCode.rebalance_in_progress:
             return await self._join()
-        self._check(synced.error_code, "synced")
+        check(self._group_id, synced.error_code, "synced")
         self._take(read_list(synced.assignment))
         return None
 
@@ -217,60 +206,28 @@ class GatewayGroup:
 
     async def _is_in_generation(self) -> bool:
         request = heartbeat.HeartbeatRequest(group_id=self._group_id, generation_id=i32(self._generation), member_id=self._member_id)
-        code = (await self._ask(request, heartbeat.HeartbeatResponse)).error_code
+        code = (await self._coordinator.ask(request, heartbeat.HeartbeatResponse)).error_code
         if code in (ErrorCode.rebalance_in_progress, ErrorCode.illegal_generation):
             return False
         if code is ErrorCode.unknown_member_id:
             self._member_id = ""
             return False
-        self._check(code, "heartbeat")
+        check(self._group_id, code, "heartbeat")
         return True
 
-    def _check(self, code: ErrorCode, what: str) -> None:
-        """Raise `FatalError` for a group that cannot be joined as it is, `GroupTrouble` for any other error."""
-        if code is ErrorCode.none:
-            return
-        if code in _REFUSED:
-            raise FatalError(f"diskless.gateway.group.id={self._group_id}: {code.name}: {_REFUSED[code]}")
-        raise GroupTrouble(f"{what}: the broker answers {code.name}")
-
     async def _double(self) -> Gateway | None:
-        """Return a member with this gateway's node id and other addresses. Raises `GroupTrouble`, `UpstreamLost`, `FatalError`."""
-        request = describe_groups.DescribeGroupsRequest(groups=(self._group_id,), include_authorized_operations=False)
-        [group] = (await self._ask(request, describe_groups.DescribeGroupsResponse)).groups
-        self._check(group.error_code, "described")
-        if group.group_state not in _SETTLED:
-            raise GroupTrouble(f"the group is {group.group_state}")
-        if group.members and group.protocol_type != PROTOCOL_TYPE:
-            raise FatalError(f"diskless.gateway.group.id={self._group_id}: {_REFUSED[ErrorCode.inconsistent_group_protocol]}")
-        for member in group.members:
-            one = Gateway.decode(member.member_metadata)
-            if one.node_id == self._me.node_id and dict(one.listeners) != dict(self._me.listeners):
+        """Return a member with this gateway's node id and other addresses. Raises `GroupTrouble`, `UpstreamLost`, `FatalError`.
+
+        A former self is taken out of the group: the others would wait for it until its session is over.
+        """
+        for member_id, one in await self._coordinator.described():
+            if one.node_id != self._me.node_id:
+                continue
+            if dict(one.listeners) != dict(self._me.listeners):
                 return one
+            LOG.info("former self leaves the group member=%s", member_id)
+            await self._leave_as(member_id, "killed, and started again")
         return None
-
-    async def _ask(self, request: Message, answer_type: type[Answer], longer_s: float = 0) -> Answer:
-        """Ask the coordinator of the group. Raises `GroupTrouble`, `UpstreamLost`."""
-        if self._coordinator is None or self._coordinator.is_lost:
-            self._coordinator = self._connect(self._find_coordinator)
-        return await _in_time(self._coordinator.ask(request, answer_type), ANSWER_TIMEOUT_S + longer_s)
-
-    async def _find_coordinator(self) -> tuple[str, int]:
-        """Find the coordinator of the group. Raises `UpstreamLost`."""
-        some = self._connect(self._any_place)
-        try:
-            request = find_coordinator.FindCoordinatorRequest(key_type=_KEY_TYPE_GROUP, coordinator_keys=(self._group_id,))  # type: ignore[arg-type]
-            [found] = (await some.ask(request, find_coordinator.FindCoordinatorResponse)).coordinators
-        finally:
-            some.close()
-        if found.error_code is not ErrorCode.none:
-            raise UpstreamLost(f"the coordinator of group {self._group_id} is not known: {found.error_code.name}")
-        return found.host, int(found.port)
-
-    async def _drop(self, why: str) -> None:
-        if self._coordinator is not None:
-            self._coordinator.close(why)
-            self._coordinator = None
 
 
 def make_list(told: Sequence[bytes]) -> bytes:
@@ -293,13 +250,7 @@ def read_list(assignment: bytes) -> tuple[Gateway, ...]:
         told = [json.dumps(row).encode() for row in rows]
     except (ValueError, TypeError) as error:
         raise GroupTrouble(f"the list of gateways cannot be read: {error!r}") from error
-    found = []
-    for one in told:
-        try:
-            found.append(Gateway.decode(one))
-        except BadMember as error:
-            LOG.error("gateway not known reason=%r", str(error))
-    return tuple(found)
+    return read_members(told)
 
 
 def _where(gateway: Gateway) -> str:
@@ -308,12 +259,3 @@ def _where(gateway: Gateway) -> str:
 
 def _time(ms: int) -> i32Timedelta:
     return i32Timedelta.parse(timedelta(milliseconds=ms))
-
-
-async def _in_time(asking: Awaitable[Answer], timeout_s: float) -> Answer:
-    """Wait for an answer. Raises `GroupTrouble` when there is none in time, and what asking raises."""
-    try:
-        async with asyncio.timeout(timeout_s):
-            return await asking
-    except TimeoutError as error:
-        raise GroupTrouble(f"no answer in {timeout_s:g} s") from error

@@ -70,6 +70,10 @@ class Gateway:
     listeners: Mapping[str, Address] = field(hash=False)
     relays: RelayIds
     version: str = ""
+    store: str = ""
+    """Its object store, as a URL without credentials."""
+    http: str = ""
+    """Where /ready and /metrics are, as a URL; empty for nowhere."""
 
     def relay_port(self, listener: str, broker_id: int) -> int | None:
         """Return the port at which a listener relays a broker; None when it does not."""
@@ -85,6 +89,8 @@ class Gateway:
             "incarnation": self.incarnation,
             "listeners": {name: list(one) for name, one in self.listeners.items()},
             "relays": self.relays.text,
+            "store": self.store,
+            "http": self.http,
         }
         return json.dumps(told, separators=(",", ":")).encode()
 
@@ -95,7 +101,10 @@ class Gateway:
             told = json.loads(data)
             listeners = {str(name): Address(str(host), int(port), int(base)) for name, (host, port, base) in told["listeners"].items()}
             return cls(
-                int(told["node_id"]), str(told["rack"]), str(told["incarnation"]), listeners, RelayIds(told["relays"]), str(told["version"])
+                node_id=int(told["node_id"]),
+                listeners=listeners,
+                relays=RelayIds(told["relays"]),
+                **{name: str(told[name]) for name in ("rack", "incarnation", "version", "store", "http")},
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadMember(f"{data[:200]!r}: {error!r}") from error

@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 import kio.schema.fetch.v12 as fetch
+import kio.schema.list_offsets.v7 as list_offsets
 import kio.schema.produce.v9 as produce
 from confluent_kafka.admin import AclOperation, ResourceType
-from kio.schema.types import TopicName
+from kio.schema.types import BrokerId, TopicName
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 
@@ -95,6 +96,17 @@ class GatewayWire:
         [told] = answer.responses[0].partitions
         return int(told.error_code.value), bytes(told.records or b"")
 
+    async def end(self, topic: str) -> int:
+        """Ask for the end of partition 0; return the error code."""
+        partition = list_offsets.request.ListOffsetsPartition(partition_index=i32(0), timestamp=i64(-1))
+        request = list_offsets.ListOffsetsRequest(
+            replica_id=BrokerId(-1),
+            isolation_level=i8(0),
+            topics=(list_offsets.request.ListOffsetsTopic(name=TopicName(topic), partitions=(partition,)),),
+        )
+        answer = await self._ask(request, list_offsets.ListOffsetsResponse)
+        return int(answer.topics[0].partitions[0].error_code.value)
+
     async def _ask(self, request: Any, answer_type: Any) -> Any:
         body = io.BytesIO()
         entity_writer(type(request))(body, request)
@@ -155,6 +167,18 @@ class SecuredGateway:
         made.properties["listeners"] = f"SASL_SSL://{made.address}"
         made.properties |= {key.replace("_", "."): value for key, value in changed.items()}
         return made
+
+    @contextmanager
+    def running(self, node_id: int, **changed: str) -> Iterator[GatewayProcess]:
+        """Run one gateway more, which leaves the others in the end."""
+        made = self.make(node_id, **changed)
+        try:
+            made.start()
+            made.wait_serving()
+            yield made
+            assert made.terminate() == 0
+        finally:
+            made.close()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if hasattr(self, "gateway"):

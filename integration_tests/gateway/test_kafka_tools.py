@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -191,30 +193,53 @@ def test_transactions_and_share_groups_are_refused_and_diskless_sources_work(
     assert "share groups cannot read diskless topics" in said
 
 
-def test_a_gateway_that_is_killed_between_the_steps_leaves_what_repeating_finishes(
-    world: World, gateways: tuple[GatewayProcess, GatewayProcess]
-) -> None:
+@contextmanager
+def dying_gateway(world: World) -> Iterator[GatewayProcess]:
+    """A gateway that reaches Kafka and no coordinator; who uses it kills it."""
     [node] = world.service.nodes.values()
     [dying] = world.start(1004, gateway_create_diskless="auto-.*")
-    name = named("killed")
     node.pause()
     try:
-        admin = world.admin(dying)
-        creating = admin.create_topics([NewTopic(name, 2, config={"diskless.enable": "true"})], request_timeout=WAIT_S)
-        wait_until(lambda: name in at_brokers(world), "the shadow")
-        dying.kill()
-        with pytest.raises(KafkaException):
-            creating[name].result(2 * WAIT_S)
+        yield dying
     finally:
         node.resume()
         dying.close()
         del world.gateways[1004]
+        wait_until(lambda: world.known(world.gateways[1001]) == [1001, 1002], "the dead gateway to be missed")
+
+
+def killed_within(gateway: GatewayProcess, future: Future[Any], is_half_done: Callable[[], bool]) -> None:
+    """Kill a gateway when the first step of what it was asked for is done; who asked gets no answer."""
+    wait_until(is_half_done, "the first step")
+    gateway.kill()
+    with pytest.raises(KafkaException):
+        future.result(2 * WAIT_S)
+
+
+def test_a_gateway_that_is_killed_between_the_steps_leaves_what_repeating_finishes(
+    world: World, gateways: tuple[GatewayProcess, GatewayProcess]
+) -> None:
+    name = named("killed")
+    wanted = NewTopic(name, 2, config={"diskless.enable": "true"})
+    with dying_gateway(world) as dying:
+        admin = world.admin(dying)
+        killed_within(dying, admin.create_topics([wanted], request_timeout=WAIT_S)[name], lambda: name in at_brokers(world))
     assert name not in listed(world)
     admin = world.admin(gateways[0])
     # Nobody takes it for a classic topic.
     told = admin.list_topics(name, timeout=WAIT_S).topics[name]
     assert told.error is not None
     assert told.error.code() == KafkaError.LEADER_NOT_AVAILABLE
-    admin.create_topics([NewTopic(name, 2, config={"diskless.enable": "true"})])[name].result(WAIT_S)
+    admin.create_topics([wanted])[name].result(WAIT_S)
     assert listed(world)[name].num_partitions == 2
     assert len(admin.list_topics(name, timeout=WAIT_S).topics[name].partitions) == 2
+
+    real = AdminClient({"bootstrap.servers": world.kafka.bootstrap})
+    with dying_gateway(world) as dying:
+        cut = world.admin(dying)
+        growing = cut.create_partitions([NewPartitions(name, 3)], request_timeout=WAIT_S)[name]
+        killed_within(dying, growing, lambda: len(real.list_topics(name, timeout=WAIT_S).topics[name].partitions) == 3)
+    # Until it is finished gateways show the smaller number.
+    assert (listed(world)[name].num_partitions, len(admin.list_topics(name, timeout=WAIT_S).topics[name].partitions)) == (2, 2)
+    admin.create_partitions([NewPartitions(name, 3)])[name].result(WAIT_S)
+    assert (listed(world)[name].num_partitions, len(admin.list_topics(name, timeout=WAIT_S).topics[name].partitions)) == (3, 3)

@@ -25,6 +25,7 @@ from cli.dev.kafka import BrokerRuntime
 from integration_tests.gateway.secured import SecuredGateway
 from integration_tests.secured_kafka import Right
 from integration_tests.waiting import WAIT_S, wait_until
+from simulation.fakes.certificates import Authority
 
 EVERYTHING = (Operation.ALL,)
 FORBIDDEN = KafkaError.TOPIC_AUTHORIZATION_FAILED
@@ -50,11 +51,6 @@ def topic(world: SecuredGateway, *, is_diskless: bool = True, partitions: int = 
     admin = AdminClient(world.client("alice"))
     admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(WAIT_S)
     return name
-
-
-def from_the_beginning(consumer: Consumer, partitions: list[TopicPartition]) -> None:
-    """Read partitions that are assigned from their first record on."""
-    consumer.assign([TopicPartition(one.topic, one.partition, 0) for one in partitions])
 
 
 def write(properties: dict[str, str], name: str, values: Iterable[str], **more: str) -> list[KafkaError | None]:
@@ -96,8 +92,8 @@ def test_a_login_passes_and_topics_work(world: SecuredGateway, mechanism: str, i
     for number in range(100):
         producer.produce(name, key=str(number), value=f"record {number}")
     assert producer.flush(WAIT_S) == 0
-    consumer = Consumer({**properties, "group.id": new_name("group")})
-    consumer.subscribe([name], on_assign=from_the_beginning)
+    consumer = Consumer({**properties, "group.id": new_name("group"), "auto.offset.reset": "earliest"})
+    consumer.subscribe([name])
     found: set[bytes | None] = set()
 
     def has_all() -> bool:
@@ -153,6 +149,7 @@ async def test_clients_may_do_what_the_cluster_says(
         code, records = await wire.fetch(name)
         assert code == (0 if may_read else FORBIDDEN)
         assert (b"first" in records) == may_read
+        assert await wire.end(name) == (0 if may_read or may_write or Operation.DESCRIBE in rights else FORBIDDEN)
     if may_write:
         assert write(world.client(user), name, ["third"], enable_idempotence="true") == [None]
     assert read(world.client("alice"), name, 3 if may_write else 1) == ["first", "second", "third"][: 3 if may_write else 1]
@@ -226,13 +223,15 @@ def test_topics_are_administered_with_the_rights_of_the_client(world: SecuredGat
     admin, resource = AdminClient(world.client("writer")), ConfigResource(ConfigResource.Type.TOPIC, name)
     change = ConfigResource(ConfigResource.Type.TOPIC, name)
     change.add_incremental_config(ConfigEntry("retention.ms", "60000", incremental_operation=AlterConfigOpType.SET))
-    made = new_name("made")
+    made, end = new_name("made"), TopicPartition(name, 0, 1)
+    assert write(world.client("alice"), name, ["first", "second"]) == [None, None]
     works = {
         "create": admin.create_topics([NewTopic(made, 1, 1, config={"diskless.enable": "true"})])[made],
         "delete": admin.delete_topics([name])[name],
         "grow": admin.create_partitions([NewPartitions(name, 4)])[name],
         "describe": admin.describe_configs([resource])[resource],
         "alter": admin.incremental_alter_configs([change])[change],
+        "delete records": admin.delete_records([end])[end],
     }
     for what, work in works.items():
         with pytest.raises(KafkaException) as refused:
@@ -242,4 +241,50 @@ def test_topics_are_administered_with_the_rights_of_the_client(world: SecuredGat
     boss = AdminClient(world.client("alice"))
     assert boss.incremental_alter_configs([change])[change].result(WAIT_S) is None
     assert boss.describe_configs([resource])[resource].result(WAIT_S)["retention.ms"].value == "60000"
+    assert boss.delete_records([end])[end].result(WAIT_S).low_watermark == 1
     boss.delete_topics([name])[name].result(WAIT_S)
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"listeners": "PLAINTEXT://127.0.0.1:{port}"}, "make it SASL_PLAINTEXT"),
+        ({"listeners": "SSL://127.0.0.1:{port}"}, "make it SASL_SSL"),
+        ({"kafka.sasl.mechanism": "GSSAPI"}, "sasl.mechanism GSSAPI is not known"),
+        ({"kafka.security.protocol": "SSL", "kafka.ssl.certificate.location": "{certificate}"}, "would take every client for this gateway"),
+        ({"kafka.ssl.ca.location": "/not/there"}, "kafka.*: /not/there"),
+        ({"coordinator.client.ssl.ca.location": "/not/there"}, "coordinator.client.*: /not/there"),
+        ({"ssl.keystore.location": "/not/there"}, "ssl.keystore.location /not/there"),
+    ],
+)
+def test_a_gateway_does_not_start_less_secure_than_it_says(world: SecuredGateway, changed: dict[str, str], reason: str) -> None:
+    gateway = world.make(1_009)
+    port = gateway.address.rpartition(":")[2]
+    gateway.properties |= {key: value.format(port=port, certificate=world.certificate) for key, value in changed.items()}
+    gateway.start()
+    try:
+        wait_until(lambda: gateway.process is not None and not gateway.process.is_running(), "the process to end")
+        assert "cannot start: " in gateway.log_text()
+        assert reason in gateway.log_text()
+    finally:
+        gateway.close()
+
+
+def test_a_certificate_of_a_client_is_a_gate_beside_its_login(world: SecuredGateway) -> None:
+    with world.running(1_010, ssl_client_auth="required", ssl_truststore_location=str(world.ca.ca_file)) as gateway:
+        mine = str(world.ca.issue("a stranger to Kafka"))
+        without = {**world.client("alice"), "bootstrap.servers": gateway.address}
+        with_it = {**without, "ssl.certificate.location": mine, "ssl.key.location": mine}
+        assert AdminClient(with_it).list_topics(timeout=WAIT_S).brokers
+        assert refusal(without).code() in (KafkaError._SSL, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
+        assert refusal({**with_it, "sasl.password": "wrong"}).code() == KafkaError._AUTHENTICATION
+
+
+def test_a_certificate_that_is_replaced_counts_for_new_connections(world: SecuredGateway) -> None:
+    other = Authority(world.ca.ca_file.parent, "other-ca")
+    with world.running(1_011, ssl_keystore_location=str(world.ca.issue("replaced"))) as gateway:
+        client = {**world.client("alice"), "bootstrap.servers": gateway.address}
+        assert AdminClient(client).list_topics(timeout=WAIT_S).brokers
+        other.issue("replaced")
+        wait_until(lambda: "certificate reloaded" in gateway.log_text(), "the new certificate")
+        assert AdminClient({**client, "ssl.ca.location": str(other.ca_file)}).list_topics(timeout=WAIT_S).brokers

@@ -7,17 +7,20 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
 from kio.schema.errors import ErrorCode
 
 from cli.dev.kafka import Kafka
+from cli.main import root
 from coordinator.client.admin import DisklessAdmin
 from coordinator.client.errors import NotFound
 from coordinator.client.model import TopicListing
 from integration_tests.gateway.takers import GatewayTopics, gateway_topics
 from integration_tests.service import UNDISTURBED, Service
 from integration_tests.waiting import wait_until
+from records.levels import LEVEL_LATEST
 
 NameFactory = Callable[[str], str]
 SET, DELETE, APPEND = 0, 1, 2
@@ -25,7 +28,9 @@ SET, DELETE, APPEND = 0, 1, 2
 
 @pytest.fixture(scope="module")
 def service(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with Service(kafka.bootstrap, tmp_path_factory.mktemp("topics"), partitions=2, properties=UNDISTURBED) as made:
+    with Service(
+        kafka.bootstrap, tmp_path_factory.mktemp("topics"), partitions=2, properties={**UNDISTURBED, "max.partitions.per.topic": "8"}
+    ) as made:
         made.start(1)
         yield made
 
@@ -117,6 +122,18 @@ async def test_several_topics_of_one_request_succeed_and_fail_alone(kafka: Kafka
         assert kafka_settings(kafka.bootstrap, compacted) == {"cleanup.policy": "compact"}
 
 
+@pytest.mark.parametrize("version", range(2, 8))
+async def test_every_version_creates_and_deletes(kafka: Kafka, service: Service, unique_name: NameFactory, version: int) -> None:
+    async with gateway_topics(kafka.bootstrap, service.addresses) as (gateway, client):
+        name = unique_name("topic")
+        assert codes(await gateway.create(name, diskless_enable="true", version=version)) == [ErrorCode.none]
+        assert len((await client.describe_topic(name)).partitions) == 3
+        assert codes(await gateway.delete(name, name, version=version - 1)) == [ErrorCode.invalid_request] * 2
+        assert codes(await gateway.delete(name, version=version - 1)) == [ErrorCode.none]
+        with pytest.raises(NotFound):
+            await client.describe_topic(name)
+
+
 async def test_a_dry_run_changes_nothing(kafka: Kafka, service: Service, unique_name: NameFactory) -> None:
     async with gateway_topics(kafka.bootstrap, service.addresses) as (gateway, client):
         name = unique_name("topic")
@@ -188,6 +205,32 @@ async def test_a_topic_grows_in_both_places(kafka: Kafka, service: Service, uniq
         assert found.partitions == 5
 
 
+async def test_a_topic_is_classic_until_its_migration_has_begun_every_partition(
+    kafka: Kafka, service: Service, unique_name: NameFactory
+) -> None:
+    async with gateway_topics(kafka.bootstrap, service.addresses) as (gateway, client):
+        name = unique_name("topic")
+        [row] = await gateway.create(name, partitions=2, retention_ms="86400000")
+        await client.admin.raise_schema_level(LEVEL_LATEST)
+        # The first step of a migration: the service has the topic, and its partitions wait for their B0.
+        await client.admin.create_topic(name, 2, topic_id=row.topic_id.bytes, classic_pending=True)
+        await gateway.catalogue.refreshed()
+        assert gateway.catalogue.named(name) is None
+        assert "segment.bytes" in await gateway.describe(name)
+        both = ["--bootstrap-server", ",".join(service.addresses), "--kafka-bootstrap-server", kafka.bootstrap]
+        words = ["migration", "start", name, "--writers-stopped", "--still", "0.3", "--yes", *both]
+        done = await asyncio.to_thread(CliRunner().invoke, root, words, prog_name="diskless")
+        assert done.exit_code == 0, done.output
+        await gateway.catalogue.refreshed()
+        found = gateway.catalogue.identified(row.topic_id.bytes)
+        assert found is not None
+        assert (found.name, found.partitions) == (name, 2)
+        settings = await gateway.describe(name)
+        assert settings["diskless.enable"] == ("true", 1)
+        assert "segment.bytes" not in settings
+        assert codes(await gateway.delete(name)) == [ErrorCode.none]
+
+
 class CutOff:
     """Coordinators that the gateway never reaches: what it does last before it is killed."""
 
@@ -251,6 +294,18 @@ async def test_repeating_finishes_a_creation_that_was_cut_off(kafka: Kafka, serv
         assert (described.name, len(described.partitions), described.settings) == (name, 3, {"retention.ms": "9"})
         assert await gateway.room.shadows.unfinished([(name, topic.topic_id)]) == frozenset()
         assert codes(await gateway.create(name, diskless_enable="true", retention_ms="9")) == [ErrorCode.topic_already_exists]
+
+
+async def test_a_topic_that_the_coordinators_refuse_leaves_no_shadow(kafka: Kafka, service: Service, unique_name: NameFactory) -> None:
+    async with gateway_topics(kafka.bootstrap, service.addresses) as (gateway, client):
+        alone, wide = unique_name("alone"), unique_name("wide")
+        await client.admin.create_topic(alone, 1)  # at the coordinators only, with another id
+        [row] = await gateway.create(alone, diskless_enable="true")
+        assert row.error_code is ErrorCode.topic_already_exists
+        [row] = await gateway.create(wide, diskless_enable="true", partitions=9)
+        assert (row.error_code, "max.partitions.per.topic" in row.error_message) == (ErrorCode.invalid_partitions, True)
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        wait_until(lambda: not {alone, wide} & set(admin.list_topics(timeout=20).topics), "the shadows to be gone")
 
 
 @pytest.mark.parametrize("is_deleting_first", [False, True])

@@ -47,6 +47,9 @@ BASES: dict[Path_, tuple[str, ...]] = {
     ("files", "describe"): ("wal/01JD0000000000000000000000", *NODE),
     ("files", "list"): NODE,
     ("files", "pack"): ("--out", "new.wal"),
+    ("gateway", "run"): ("--config", "gateway.properties"),
+    ("gateways", "describe"): ("1001", *KAFKA, *WAIT),
+    ("gateways", "list"): (*KAFKA, *WAIT),
     ("gateways", "plan"): NODE,
     ("offsets", "list"): ("orders", *NODE),
     ("batches", "find"): ("orders", "0", "--offset", "0", *NODE),
@@ -126,12 +129,18 @@ def leaves(command: click.Command = root, path: Path_ = ()) -> Iterator[tuple[Pa
         yield from leaves(child, (*path, name))
 
 
+GATEWAY_PROPERTIES = (
+    f"gateway.node.id=1001\nbootstrap.servers={REFUSED}\ncoordinator.bootstrap.servers={REFUSED}\n"
+    "listeners=PLAINTEXT://binary:9292\nhttp.listener=\nobject.store.url=file:///nowhere/at/all\n"
+)
+"""The store is missing: the gateway ends before it waits for Kafka."""
 LEAVES = dict(leaves())
 
 
 def make_files(here: Path) -> None:
     """Put into a folder what the bases name, and what hostile values name."""
     (here / "node.properties").write_text(PROPERTIES)
+    (here / "gateway.properties").write_text(GATEWAY_PROPERTIES)
     (here / "objects").mkdir()
     (here / "a-folder").mkdir()
     (here / "binary").write_bytes(bytes(range(256)) * 64)

@@ -1,24 +1,95 @@
-"""`diskless gateways`: which brokers should take the produce requests for which coordinators."""
+"""`diskless gateways`: the live gateways of Kafka clients, and which brokers should take the produce requests for which coordinators."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from cli.options import output_option, server_option, timeout_option
-from cli.output import print_rows, say
+from cli.options import INDEX, kafka_place, output_option, server_option, timeout_option
+from cli.output import print_fields, print_rows, say
 
 if TYPE_CHECKING:
+    from cli.kafka.cluster import KafkaPlace
     from cli.output import Row
     from coordinator.client.calls.gateways import GatewayDescription
 
 COLUMNS = ("broker", "rack", "address", "coordinators", "leaders", "commits_per_file")
+LISTED = ("gateway", "rack", "version", "listeners", "relay_ports", "http", "object_store", "incarnation")
+
+group_option = click.option(
+    "--group",
+    "group_id",
+    default="diskless-gateways",
+    show_default=True,
+    metavar="ID",
+    help="Group of Kafka by which the gateways know each other (`diskless.gateway.group.id`).",
+)
+
+token_option = click.option(
+    "--token-file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="File with a bearer token of the gateways' HTTP ports (`http.bearer.token.file`).",
+)
 
 
 @click.group()
 def gateways() -> None:
-    """Look at the produce gateways of coordinators."""
+    """Look at gateways, and at the plan of produce gateways."""
+
+
+@gateways.command("list")
+@kafka_place("--kafka-bootstrap-server", has_topic=False)
+@group_option
+@timeout_option
+@output_option
+def list_gateways(kafka: KafkaPlace, group_id: str, timeout_s: float, output: str) -> None:
+    """List the live gateways, as they tell of themselves through their group in Kafka.
+
+    A gateway that died is listed until its session ends (`gateway.session.timeout.ms`). The login needs DESCRIBE on the group. Relay
+    ports are the first and the last that a listener may have: one for each broker of `gateway.relay.brokers`.
+
+    Example: `diskless gateways list --kafka-bootstrap-server localhost:9092`
+    """
+    from cli.looks.gateways import find_gateways, gateway_row
+    from cli.service import run
+
+    found = run(find_gateways(kafka, group_id, timeout_s))
+    print_rows([gateway_row(one) for one in found], output, LISTED, empty=f"group {group_id} has no gateway")
+
+
+@gateways.command()
+@click.argument("gateway_id", metavar="[ID]", type=INDEX, required=False)
+@kafka_place("--kafka-bootstrap-server", has_topic=False)
+@group_option
+@token_option
+@timeout_option
+@output_option
+def describe(gateway_id: int | None, kafka: KafkaPlace, group_id: str, token_file: Path | None, timeout_s: float, output: str) -> None:
+    """Describe one gateway, or all: what it tells the others, and what its HTTP port says of its work.
+
+    The HTTP port must be reachable from here. Counters are those since its start.
+
+    Example: `diskless gateways describe 1001 --kafka-bootstrap-server localhost:9092`
+    """
+    from cli.looks.gateways import HttpAccess, find_gateways, look_at_gateways, look_fields
+    from cli.outcome import Exit, Failed
+    from cli.service import run
+
+    access = HttpAccess.of(kafka, timeout_s, token_file)
+    found = run(find_gateways(kafka, group_id, timeout_s))
+    wanted = [one for one in found if gateway_id in (None, one.node_id)]
+    if gateway_id is not None and not wanted:
+        raise Failed(f"no live gateway has the id {gateway_id}; `diskless gateways list` shows those there are", Exit.NOT_FOUND)
+    fields = [look_fields(one) for one in run(look_at_gateways(wanted, access))]
+    if output == "table" or gateway_id is not None:
+        for one in fields:
+            print_fields(one, output)
+    else:
+        print_rows(fields, output, ())
+    if not fields:
+        say(f"group {group_id} has no gateway")
 
 
 @gateways.command()

@@ -7,8 +7,8 @@ import ssl
 from dataclasses import replace
 from typing import Final
 
+from coordinator.config.sections.http import HttpProtected
 from coordinator.config.sections.security import ClientAuth
-from coordinator.config.settings import Settings
 from coordinator.runtime.failures import FatalError
 from coordinator.security.bearer_token import BearerTokens, TokenFileError
 from coordinator.security.tls import ListenerTls, TlsFilesError
@@ -19,7 +19,7 @@ LOOK_S: Final = 5.0
 class HttpSecurity:
     """Raises `FatalError` when made from files that are not usable."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: HttpProtected) -> None:
         has_tls = settings.http_listener is not None and settings.http_listener.has_tls
         file = settings.http_bearer_token_file
         try:
@@ -43,7 +43,7 @@ class HttpSecurity:
                 self.tokens.refresh()
 
 
-def _tls(settings: Settings) -> ListenerTls:
+def _tls(settings: HttpProtected) -> ListenerTls:
     """Return the TLS of the port: versions and cipher suites are those of all listeners."""
     files = replace(
         settings.for_listener(""),

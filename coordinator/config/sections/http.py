@@ -6,8 +6,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 from coordinator.config.keys import boolean, path, text
+from coordinator.config.values import HttpAddress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,3 +44,30 @@ class HttpSettings:
         why="""Whether /ready answers without a token of http.bearer.token.file too, since orchestrators look there and have none: it
         then says yes or no, and the details only to who has a token.""",
     )
+
+
+class HttpProtected(Protocol):
+    """The settings of the HTTP port of any process, with those of TLS that all of its listeners share."""
+
+    @property
+    def http_listener(self) -> HttpAddress | None:
+        """The address."""
+
+    @property
+    def http_ssl_certificate_location(self) -> Path | None:
+        """See `HttpSettings`."""
+
+    @property
+    def http_ssl_key_location(self) -> Path | None:
+        """See `HttpSettings`."""
+
+    @property
+    def http_ssl_key_password(self) -> str:
+        """See `HttpSettings`."""
+
+    @property
+    def http_bearer_token_file(self) -> Path | None:
+        """See `HttpSettings`."""
+
+    def for_listener(self, listener: str) -> Any:
+        """Return the settings of one listener, or those of all for an empty name."""

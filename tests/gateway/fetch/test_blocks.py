@@ -11,6 +11,7 @@ import pytest
 from tests.gateway.fetch.test_taker import HOUR_AGO_MS, offsets
 from tests.gateway.fetch.world import World, batch_of, fetch_request, unavailable
 from tests.virtual_loop import VirtualLoop
+from tests.waiting import virtual_time
 
 Story = Callable[[Coroutine[Any, Any, None]], None]
 
@@ -32,7 +33,7 @@ def test_readers_of_one_block_make_one_read(live: Story) -> None:
         data = world.write("wal/1", [(n, batch_of(1_000, seed=n)) for n in range(4)])
         world.store.is_open.clear()
         readers = [world.send(fetch_request((n % 4, 0))) for n in range(40)]
-        await asyncio.sleep(1)
+        await virtual_time(1)
         assert world.store.reads == [("wal/1", 0, world.limits.block_bytes)]
         world.store.is_open.set()
         await asyncio.gather(*readers)
@@ -81,6 +82,13 @@ def test_old_data_is_read_in_ranges_until_a_block_is_worth_it(live: Story) -> No
         await world.partitions((3, 0))
         assert len(world.store.reads) == 3
         assert world.stats.store_read_bytes == sizes[0] + sizes[2] + len(data)
+        # A block that the cache has lost is not read whole for each small part of it.
+        lost = World(block_worth_bytes=3_000, block_worth_reads=100, cache_bytes=0)
+        lost.write("wal/1", parts, append_ms=HOUR_AGO_MS)
+        for _ in range(3):
+            for partition in range(3):
+                await lost.partitions((partition, 0))
+        assert [size for _, _, size in lost.store.reads] == [sizes[0], sizes[1], lost.limits.block_bytes] * 3
         often = World(block_worth_bytes=10**9, block_worth_reads=3)
         often.write("wal/1", parts, append_ms=HOUR_AGO_MS)
         for partition in range(4):
@@ -131,12 +139,12 @@ def test_old_reads_wait_for_places_of_their_own_and_the_tail_does_not(live: Stor
         write_many(world, 20, append_ms=HOUR_AGO_MS)
         world.store.is_open.clear()
         old = [world.send(fetch_request((0, 4 * n), partition_max_bytes=4_500)) for n in range(5)]
-        await asyncio.sleep(1)
+        await virtual_time(1)
         assert world.store.under_way == 2
         assert world.stats.old_waiting > 10
         world.write("wal/new", [(1, batch_of(100))])
         tail = world.send(fetch_request((1, 20)))
-        await asyncio.sleep(1)
+        await virtual_time(1)
         assert (world.store.under_way, world.stats.tail_waiting) == (3, 0)
         assert world.store.reads[-1][0] == "wal/new"
         world.store.is_open.set()

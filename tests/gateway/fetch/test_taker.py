@@ -17,6 +17,7 @@ from records.record_batch import decode_records, parse_headers
 from tests.gateway.fetch.kio_fetch import read_answer
 from tests.gateway.fetch.world import LOG_APPEND, NOW_MS, OneSession, World, batch_of, fetch_request, incoming, unavailable
 from tests.virtual_loop import VirtualLoop
+from tests.waiting import virtual_time
 
 Story = Callable[[Coroutine[Any, Any, None]], None]
 each_version = pytest.mark.parametrize("version", VERSIONS)
@@ -72,9 +73,9 @@ def test_a_fetch_waits_until_there_is_enough_or_time_is_over(live: Story) -> Non
         [nothing] = await world.partitions((0, 0), max_wait_ms=500)
         assert (clock(), nothing.error_code, bytes(nothing.records)) == (0.5, 0, b"")
         waiting = world.send(fetch_request((0, 0), (1, 0), max_wait_ms=60_000, min_bytes=250))
-        await asyncio.sleep(1)
+        await virtual_time(1)
         world.write("wal/1", [(0, batch_of(50))], is_own=True)
-        await asyncio.sleep(1)
+        await virtual_time(1)
         assert not waiting.done()
         world.write("wal/2", [(1, batch_of(100))], is_own=True)
         [topic] = read_answer(12, await waiting).responses
@@ -117,7 +118,7 @@ def test_many_answers_share_their_memory_and_get_smaller(live: Story) -> None:
         world = World(answers_bytes=40_000, answer_bytes_max=20_000, answer_bytes_least=2_000)
         world.write("wal/1", [(0, b"".join(batch_of(900, seed=n) for n in range(60)))], is_own=True)
         asked = [world.send(fetch_request((0, 0), partition_max_bytes=10**6)) for _ in range(30)]
-        await asyncio.sleep(1)
+        await virtual_time(1)
         sizes = [sum(map(len, one.result())) for one in asked if one.done()]
         assert sizes[0] > 9_000 > sizes[4] > sizes[-1] > 900
         assert sum(sizes) < 42_000
@@ -333,7 +334,7 @@ def test_a_taker_that_is_closed_leaves_nothing_behind(live: Story) -> None:
         world.write("wal/1", [(0, batch_of(50))])
         world.store.is_open.clear()
         unread = [world.send(fetch_request((0, 0))), world.send(fetch_request((1, 0), max_wait_ms=10_000))]
-        await asyncio.sleep(1)
+        await virtual_time(1)
         await world.taker.close()
         await world.reader.close()
         assert len(asyncio.all_tasks()) == 1
@@ -355,7 +356,7 @@ def test_a_reader_from_the_beginning_is_read_ahead_for_and_one_at_the_tail_is_no
             offset = found[-1] + 1
             if offset > 4:
                 assert len(world.store.reads) >= before
-            await asyncio.sleep(0.05)
+            await virtual_time(0.05)
         assert found == list(range(40))
         assert len(world.store.reads) == 40, "each range is read once"
         assert world.stats.ahead_reads > 30

@@ -26,6 +26,7 @@ from records.record_batch import Record, encode_batch, parse_headers
 from simulation.fakes.objects import FakeObjectStore
 from simulation.fakes.snapshots import FakeObjects
 from tests.gateway.fetch.kio_fetch import encoded, read_answer, request_module
+from tests.waiting import virtual_time
 
 NOW_MS = 1_700_000_000_000
 LOG_APPEND = 1
@@ -137,7 +138,7 @@ class TopicRights:
 
     async def forbidden(self, session: Session, topics: Collection[str], operation: AclOperation) -> frozenset[str]:
         self.asked.append(topics)
-        await asyncio.sleep(0.01)
+        await virtual_time(0.01)
         if self.fault is not None:
             raise self.fault
         return self.denied & frozenset(topics)
@@ -172,7 +173,7 @@ class CountingStore(FakeObjectStore):
         self.under_way_max = max(self.under_way_max, self.under_way)
         try:
             await self.is_open.wait()
-            await asyncio.sleep(self.takes_s)
+            await virtual_time(self.takes_s)
         finally:
             self.under_way -= 1
         if key in self.faults:

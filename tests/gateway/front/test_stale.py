@@ -19,8 +19,8 @@ from coordinator.protocol.framing import read_request_header, request_frame
 from coordinator.protocol.wire import MalformedMessage
 from coordinator.security.principal import ANONYMOUS
 from gateway.front import topics_loops
-from gateway.front.apis import APIS, OWN, RELAYED, Key
-from gateway.front.stale import LOOKED_AT, StaleTaker, layout, read_names
+from gateway.front.apis import APIS, RELAYED, Key
+from gateway.front.stale import LOOKED_AT, StaleTaker, layout, read_names, refusal, refusal_if_answered
 from gateway.ports import DisklessTopic
 from integration_tests.gateway.samples import message_type, sample
 from tests.compiled import plain
@@ -137,6 +137,7 @@ def test_a_request_that_names_a_diskless_topic_is_refused_as_a_whole(key: int, v
     [body], upstream, refused = take(key, request, NAMES[1], sample_id(1).bytes)
     assert (upstream.sent, upstream.told, refused) == ([], [], [key])
     assert body is not None
+    body = b"".join(body)
     tags = 1 if APIS[key].is_answer_tagged(version) else 0
     assert body[:tags] == bytes(tags)
     answer: Any = entity_reader(message_type(key, version, "response"))(body, tags)[0]
@@ -191,4 +192,18 @@ def test_any_bytes_end_the_same_way(
 def test_every_request_that_is_looked_at_has_a_layout() -> None:
     for key, version in VERSIONS:
         assert layout(key, version).partition_bytes > 0
-    assert {*OWN, Key.DELETE_RECORDS, Key.LIST_OFFSETS} >= LOOKED_AT
+
+
+@EACH
+def test_a_gateway_that_is_about_to_stop_leads_nothing(key: int, version: int) -> None:
+    request, _ = incoming(key, version)
+    body = refusal_if_answered(request)
+    assert body is not None
+    assert body == refusal(Key(key), request)
+    read: Any = entity_reader(message_type(key, version, "response"))
+    assert read(body, 0)[1] == len(body)
+
+
+def test_what_wants_no_answer_is_taken_until_the_end() -> None:
+    for version in range(3, 10):
+        assert refusal_if_answered(incoming(Key.PRODUCE, version, acks=0)[0]) is None

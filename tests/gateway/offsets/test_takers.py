@@ -6,19 +6,23 @@ import asyncio
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from coordinator.adapters.objectstore import open_store
 from coordinator.adapters.server.contract import IncomingRequest, Peer
 from coordinator.client.calls.partitions import DeletedRecords
 from coordinator.client.errors import SERVED, ClientClosed, Refusal
-from coordinator.client.model import ListedOffset, PartitionId
+from coordinator.client.model import FetchFrom, ListedOffset, PartitionBatches, PartitionId
 from coordinator.kafka.acls import AclOperation
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.kafka_versions import schema_module
 from coordinator.protocol.codec import decode, encode
+from coordinator.protocol.find_batches import BatchLocation
 from coordinator.security.principal import ANONYMOUS
+from gateway.offsets.exact import ExactOffsets
 from gateway.offsets.takers import offsets_takers
 from gateway.offsets.wire import DELETE_RECORDS, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, Wire
 from gateway.ports import DisklessTopic, Session, UpstreamLost
@@ -85,6 +89,18 @@ class Logs:
         offset = {-1: END, -2: 5, -3: END - 1, -4: 5}[timestamp]
         return ListedOffset(refusal=SERVED, timestamp_ms=END - 1 if timestamp == -3 else -1, offset=offset)
 
+    async def find_batches(self, fetches: Sequence[FetchFrom], **_: Any) -> list[PartitionBatches]:
+        """A batch of one record at each offset, with LogAppendTime."""
+        return [
+            PartitionBatches(
+                refusal=SERVED,
+                log_start_offset=5,
+                high_watermark=END,
+                batches=(BatchLocation(1, "k", 2, 0, 1, offset, offset, offset, offset, 1),),
+            )
+            for _, offset, _ in fetches
+        ]
+
     async def delete_records(self, points: Sequence[tuple[PartitionId, int]], *, timeout_ms: int | None = None) -> list[DeletedRecords]:
         self.timeouts.append(timeout_ms)
         return [self._deleted(partition, offset) for partition, offset in points]
@@ -125,7 +141,9 @@ def request_of(key: int, version: int, points: Iterable[Point], *, epoch: int = 
 class Desk:
     def __init__(self) -> None:
         self.logs, self.rights = Logs(), Allowed()
-        self.takers = offsets_takers(Topics(), self.rights, self.logs, self.logs)
+        self.takers = offsets_takers(
+            Topics(), self.rights, self.logs, self.logs, ExactOffsets(self.logs, open_store(f"file://{Path(__file__).parent}"))
+        )
 
     async def ask(self, key: int, version: int, *points: Point, **wanted: int) -> list[tuple[Any, ...]] | None:
         """The fields of each partition's answer in the order of the version, with its topic; None when there is none."""

@@ -13,6 +13,7 @@ from kio.static.primitive import i16, i32
 from coordinator.protocol.codec import decode
 from gateway.topics.catalogue import TopicCatalogue
 from gateway.topics.refusing import NO_SHARING, Refusals
+from gateway.topics.shadows import Shadows
 from gateway.topics.wire import (
     ADD_PARTITIONS_TO_TXN,
     DESCRIBE_LOG_DIRS,
@@ -22,15 +23,16 @@ from gateway.topics.wire import (
     SHARE_GROUP_HEARTBEAT,
     made,
 )
-from tests.gateway.topics.fakes import FakeCoordinators, incoming, listing, session
+from tests.gateway.topics.fakes import FakeBroker, FakeCoordinators, incoming, listing, session
 
 
-async def refusals() -> Refusals:
+async def refusals(*, is_joined: bool = True) -> Refusals:
     coordinators = FakeCoordinators()
     coordinators.put(listing("diskless", b"a" * 16))
     catalogue = TopicCatalogue(coordinators)
     await catalogue.refreshed()
-    return Refusals(catalogue)
+    broker = FakeBroker(topics={"diskless": (b"a" * 16, 3, "0") if is_joined else (b"z" * 16, 3, "1000")})
+    return Refusals(Shadows(broker, catalogue), catalogue)
 
 
 def transaction(version: int, *names: str) -> Any:
@@ -62,6 +64,13 @@ async def test_transactions_of_classic_topics_pass(version: int) -> None:
     client = session()
     asked = incoming(ADD_PARTITIONS_TO_TXN, transaction(version, "classic", "other"))
     await (await refusals()).add_partitions(client, asked)
+    assert client.upstream.forwarded == [asked.data]
+
+
+async def test_a_classic_topic_with_the_name_of_a_diskless_one_passes() -> None:
+    client = session()
+    asked = incoming(ADD_PARTITIONS_TO_TXN, transaction(3, "diskless"))
+    await (await refusals(is_joined=False)).add_partitions(client, asked)
     assert client.upstream.forwarded == [asked.data]
 
 

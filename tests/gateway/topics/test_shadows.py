@@ -107,3 +107,6 @@ async def test_what_a_broker_allows_is_asked_of_all_of_them(value: str | None, a
     shadows, _, broker = made()
     broker.settings = {} if value is None else {"delete.topic.enable": value}
     assert await shadows.broker_allows("delete.topic.enable") is allows
+    asked = len(broker.asked)
+    assert await shadows.broker_allows("delete.topic.enable") is allows
+    assert len(broker.asked) == asked

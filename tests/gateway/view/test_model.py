@@ -16,7 +16,7 @@ ADDRESSES = st.builds(Address, NAMES, st.integers(1, 65_535), st.integers(1, 65_
 
 @given(st.integers(0, 2**31 - 1), st.text(max_size=20), NAMES, st.dictionaries(NAMES, ADDRESSES, max_size=3), NAMES)
 def test_what_a_gateway_tells_is_read_back(node_id: int, rack: str, incarnation: str, listeners: dict[str, Address], version: str) -> None:
-    told = Gateway(node_id, rack, incarnation, listeners, RelayIds("0-7,100-101"), version)
+    told = Gateway(node_id, rack, incarnation, listeners, RelayIds("0-7,100-101"), version, f"s3://{rack}", f"http://{version}")
     assert Gateway.decode(told.encode()) == told
 
 
