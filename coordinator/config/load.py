@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from coordinator.config.keys import Key
 from coordinator.config.problems import ConfigError, Problem
-from coordinator.config.rules import NODE_RULES, RESERVED_KAFKA_KEYS, Rules
+from coordinator.config.rules import NODE_RULES, RESERVED_KAFKA_KEYS, SettingsRules
 from coordinator.config.sections.security import LISTENER_PREFIX
 from coordinator.config.settings import NODE, Settings
 from coordinator.config.sources import Given, SourceError, environment_name, read_environment, read_file, read_overrides
@@ -29,7 +29,7 @@ class ProcessKind(NamedTuple):
 
     name: str
     table: SettingsTable
-    rules: Rules[Any]
+    rules: SettingsRules[Any]
     reserved: Mapping[str, str]
     """The keys of `kafka.*` that the process sets itself, with what to do instead."""
 

@@ -60,7 +60,7 @@ RESERVED_KAFKA_KEYS = dict.fromkeys(_FIXED_KAFKA_KEYS, _LEAVE_OUT) | {
 }
 
 
-class Rules(Generic[S]):
+class SettingsRules(Generic[S]):
     """The rules between the settings of one kind of process."""
 
     def __init__(self, table: SettingsTable) -> None:
@@ -82,7 +82,7 @@ class Rules(Generic[S]):
         return register
 
 
-NODE_RULES: Final[Rules[Settings]] = Rules(NODE)
+NODE_RULES: Final[SettingsRules[Settings]] = SettingsRules(NODE)
 _rule = NODE_RULES
 
 
