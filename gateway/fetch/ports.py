@@ -9,7 +9,7 @@ from coordinator.client.model import FetchFrom, PartitionBatches
 
 
 class Finder(Protocol):
-    """Finds where batches are."""
+    """Finds where batches are, and waits for them."""
 
     async def find(self, fetches: Sequence[FetchFrom], *, min_bytes: int, max_bytes: int, max_wait_ms: int) -> Sequence[PartitionBatches]:
         """Find batches of partitions from offsets on, one result for each in order.
