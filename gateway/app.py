@@ -33,7 +33,7 @@ from coordinator.client.records.ulid import new_ulid
 from coordinator.runtime.answers.gateway_plan import CoordinatorPlace
 from coordinator.runtime.failures import FatalError
 from coordinator.security.client_security import ClientSecurity, SecurityUnsupported
-from gateway.access.access import Access
+from gateway.access.access import GatewayAccess
 from gateway.brokers.cluster import RealCluster
 from gateway.brokers.connection import BrokerConnection, FindPlace
 from gateway.brokers.own import OwnConnection
@@ -82,7 +82,7 @@ class GatewayProcess:
             ",".join(settings.coordinator_bootstrap_servers), client_id=client_id, security=_coordinator_security(settings)
         )
         self._catalogue = TopicCatalogue(self._client.admin)
-        self._access = Access(
+        self._access = GatewayAccess(
             settings, self._catalogue, connections_max=connections_that_fit(settings.connections_max, len(settings.listeners))
         )
         self._security = self._access.cluster

@@ -40,6 +40,8 @@ class Patient:
     kafka: KafkaPlace | None
     open_store: Callable[[], ObjectStore] | None
     settings: Settings | None
+    gateway_group: str
+    gateway_token_file: Path | None
     lag_max: int
     timeout_s: float
 
@@ -50,6 +52,18 @@ class Patient:
 @kafka_options
 @topic_option
 @store_options
+@click.option(
+    "--gateway-group",
+    default="diskless-gateways",
+    show_default=True,
+    metavar="ID",
+    help="Group by which gateways know each other (`diskless.gateway.group.id`).",
+)
+@click.option(
+    "--gateway-token-file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="File with a bearer token of the gateways' HTTP ports.",
+)
 @click.option("--lag-max", type=OFFSET, default=1000, show_default=True, help="Entries a replica may be behind.")
 @timeout_option
 @output_option
@@ -62,6 +76,8 @@ def doctor(
     store_url: str | None,
     store_options: Sequence[str],
     config_file: Path | None,
+    gateway_group: str,
+    gateway_token_file: Path | None,
     lag_max: int,
     timeout_s: float,
     output: str,
@@ -70,8 +86,8 @@ def doctor(
 
     Looks at what the options name: the metadata topic's settings, replicas and leaders (Kafka), reachability, versions, leaders,
     standbys, digests, snapshots, overdue files, retention, data directories and clocks (nodes), shadows of diskless topics (Kafka and
-    nodes), the object store, and the data directories and the security of this machine's node (--config). Status 1 when a finding is an
-    error; warnings alone give 0.
+    nodes), gateways and the batches of their clients (Kafka and the gateways' HTTP ports), the object store, and the data directories
+    and the security of this machine's node (--config). Status 1 when a finding is an error; warnings alone give 0.
 
     Examples: `diskless doctor --config coordinator.properties --bootstrap-server localhost:9192`,
     `diskless doctor --bootstrap-server localhost:9192 --kafka-bootstrap-server localhost:9092 -o json`
@@ -92,6 +108,8 @@ def doctor(
         kafka=find_kafka_place(kafka_server, config_file, topic, command_config, command_properties) if has_kafka else None,
         open_store=partial(open_object_store, store_url, store_options, config_file) if store_url or config_file else None,
         settings=None if config_file is None else read_service_settings(config_file),
+        gateway_group=gateway_group,
+        gateway_token_file=gateway_token_file,
         lag_max=lag_max,
         timeout_s=timeout_s,
     )
@@ -106,7 +124,9 @@ async def _examine(patient: Patient) -> list[Diagnosis]:
     facts, entries, found = await _look_at_kafka(patient)
     more = await _look_at_nodes(patient, facts, entries)
     found += more
-    found += await _look_at_shadows(patient)
+    more, shadows = await _look_at_shadows(patient)
+    found += more
+    found += await _look_at_gateways(patient, shadows)
     found += await _look_at_store(patient)
     found += _look_at_folders(patient)
     found += _look_at_security(patient)
@@ -298,8 +318,8 @@ async def _migrations(client: DisklessClient, timeout_s: float) -> list[tuple[st
     return [(name, one.state) for (name, _), one in zip(named, states, strict=True) if one.error is ErrorCode.NONE]
 
 
-async def _look_at_shadows(patient: Patient) -> list[Diagnosis]:
-    """Compare the diskless topics with Kafka's; other findings tell why Kafka or the nodes do not answer."""
+async def _look_at_shadows(patient: Patient) -> tuple[list[Diagnosis], int]:
+    """Compare the diskless topics with Kafka's, and count those with a shadow; other findings tell why Kafka or the nodes do not answer."""
     import asyncio
 
     from cli.doctor.diagnosis import skipped
@@ -310,7 +330,7 @@ async def _look_at_shadows(patient: Patient) -> list[Diagnosis]:
     from coordinator.client.errors import ServiceError
 
     if patient.nodes is None or patient.kafka is None:
-        return [skipped(CHECK, "nodes and Kafka are needed for it: --bootstrap-server, --kafka-bootstrap-server or --config")]
+        return [skipped(CHECK, "nodes and Kafka are needed for it: --bootstrap-server, --kafka-bootstrap-server or --config")], 0
     timeout_s = min(patient.timeout_s, 10.0)
     try:
         async with open_client(patient.nodes, timeout_s) as client:
@@ -320,8 +340,25 @@ async def _look_at_shadows(patient: Patient) -> list[Diagnosis]:
         ids = {one.topic_id for one in listed if not one.classic}
         records = await asyncio.to_thread(shadows.records, [one for one in found if one.topic_id in ids])
     except (ServiceError, Failed) as error:
-        return [skipped(CHECK, f"topics cannot be compared: {error}")]
-    return diagnose_shadows(listed, found, records)
+        return [skipped(CHECK, f"topics cannot be compared: {error}")], 0
+    return diagnose_shadows(listed, found, records), len({one.topic_id for one in listed} & {one.topic_id for one in found})
+
+
+async def _look_at_gateways(patient: Patient, shadows: int) -> list[Diagnosis]:
+    """Look at the live gateways; `shadows` is how many diskless topics Kafka clients could reach through them."""
+    from cli.doctor.diagnosis import skipped
+    from cli.doctor.gateways import CHECK, diagnose_gateways
+    from cli.looks.gateways import HttpAccess, find_gateways, look_at_gateways
+    from cli.outcome import Failed
+
+    if patient.kafka is None:
+        return [skipped(CHECK, "no Kafka was given: --kafka-bootstrap-server or --config")]
+    try:
+        access = HttpAccess.of(patient.kafka, patient.timeout_s, patient.gateway_token_file)
+        gateways = await find_gateways(patient.kafka, patient.gateway_group, min(patient.timeout_s, 10.0))
+    except Failed as failed:
+        return [skipped(CHECK, str(failed))]
+    return diagnose_gateways(await look_at_gateways(gateways, access), shadows)
 
 
 def _snapshot_limits(patient: Patient) -> tuple[int, int]:

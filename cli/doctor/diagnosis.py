@@ -35,6 +35,7 @@ CHECK_ORDER = (
     "orphans",
     "migrations",
     "shadows",
+    "gateways",
     "clocks",
     "object store",
     "data dirs",

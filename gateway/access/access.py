@@ -36,7 +36,7 @@ class LoginUpstream(Protocol):
         """Keep the gateway's own questions back, or let them go."""
 
 
-class Access:
+class GatewayAccess:
     """See the module. Raises `FatalError` for settings and files by which clients cannot be served, or not as securely as they say."""
 
     def __init__(self, settings: GatewaySettings, catalogue: Catalogue, *, connections_max: int) -> None:

@@ -8,8 +8,8 @@ from typing import Protocol
 from coordinator.client.model import FetchFrom, PartitionBatches
 
 
-class Finder(Protocol):
-    """Finds where batches are, and waits for them."""
+class TailFinder(Protocol):
+    """Finds where batches are."""
 
     async def find(self, fetches: Sequence[FetchFrom], *, min_bytes: int, max_bytes: int, max_wait_ms: int) -> Sequence[PartitionBatches]:
         """Find batches of partitions from offsets on, one result for each in order.

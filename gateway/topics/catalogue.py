@@ -14,7 +14,7 @@ from typing import Final
 from coordinator.client.errors import ServiceError
 from coordinator.client.model import PartitionId, TopicChanges, TopicListing
 from gateway.ports import DisklessTopic
-from gateway.topics.coordinators import Coordinators
+from gateway.topics.coordinators import TopicCoordinators
 
 LOG = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ TIMEOUT_MS: Final = 5_000
 class TopicCatalogue:
     """Implements `gateway.ports.Catalogue`. Used on one event loop."""
 
-    def __init__(self, coordinators: Coordinators, *, every_s: float = FOLLOW_EVERY_S) -> None:
+    def __init__(self, coordinators: TopicCoordinators, *, every_s: float = FOLLOW_EVERY_S) -> None:
         self._coordinators = coordinators
         self._every_s = every_s
         self._offset = -1

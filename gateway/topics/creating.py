@@ -27,7 +27,7 @@ from kio.static.primitive import i8, i16, i32, i32Timedelta
 from coordinator.adapters.server.contract import IncomingRequest
 from coordinator.client.errors import ServiceError
 from gateway.ports import Catalogue, Session
-from gateway.topics.coordinators import Coordinators
+from gateway.topics.coordinators import TopicCoordinators
 from gateway.topics.rule import ENABLE, CreationRule, Wanted
 from gateway.topics.settings import configs_of
 from gateway.topics.shadows import SHADOW_SETTINGS, Shadows
@@ -42,10 +42,10 @@ AT_ONCE: Final = 50
 _SECOND_THOUGHTS: Final = (ErrorCode.request_timed_out,)
 
 
-class Creation:
+class TopicCreation:
     """Creates topics of both kinds. Used on one event loop."""
 
-    def __init__(self, rule: CreationRule, shadows: Shadows, catalogue: Catalogue, coordinators: Coordinators) -> None:
+    def __init__(self, rule: CreationRule, shadows: Shadows, catalogue: Catalogue, coordinators: TopicCoordinators) -> None:
         self._rule = rule
         self._shadows = shadows
         self._catalogue = catalogue

@@ -67,10 +67,10 @@ class GroupCoordinator:
 
         Several with one node id can be among them: a former self stays a member until its session ends.
         """
-        return tuple(sorted((one for _, one in await self.described()), key=lambda one: one.node_id))
+        return tuple(sorted((one for _, one in await self.member_ids()), key=lambda one: one.node_id))
 
-    async def described(self) -> list[tuple[str, Gateway]]:
-        """Return the members, each with its id in the group. Raises as `members`."""
+    async def member_ids(self) -> list[tuple[str, Gateway]]:
+        """Return the members that can be read, each with its id in the group. Raises `GroupTrouble`, `UpstreamLost`, `FatalError`."""
         request = describe_groups.DescribeGroupsRequest(groups=(self._group_id,), include_authorized_operations=False)
         [group] = (await self.ask(request, describe_groups.DescribeGroupsResponse)).groups
         check(self._group_id, group.error_code, "described")
@@ -78,7 +78,7 @@ class GroupCoordinator:
             raise GroupTrouble(f"the group is {group.group_state}")
         if group.members and group.protocol_type != PROTOCOL_TYPE:
             raise FatalError(f"diskless.gateway.group.id={self._group_id}: {_REFUSED[ErrorCode.inconsistent_group_protocol]}")
-        return [(one.member_id, gateway) for one in group.members for gateway in read_members([one.member_metadata])]
+        return [(member.member_id, one) for member in group.members for one in read_members([member.member_metadata])]
 
     async def ask(self, request: Message, answer_type: type[Answer], longer_s: float = 0) -> Answer:
         """Ask the coordinator of the group. Raises `GroupTrouble`, `UpstreamLost`."""

@@ -220,7 +220,7 @@ class GatewayGroup:
 
         A former self is taken out of the group: the others would wait for it until its session is over.
         """
-        for member_id, one in await self._coordinator.described():
+        for member_id, one in await self._coordinator.member_ids():
             if one.node_id != self._me.node_id:
                 continue
             if dict(one.listeners) != dict(self._me.listeners):

@@ -19,7 +19,7 @@ from coordinator.security.client_security import ClientSecurity
 from coordinator.security.principal import ANONYMOUS
 from gateway.brokers.connection import BrokerConnection
 from gateway.topics.catalogue import TopicCatalogue
-from gateway.topics.coordinators import Coordinators
+from gateway.topics.coordinators import TopicCoordinators
 from gateway.topics.rule import CreationRule
 from gateway.topics.takers import TopicRoom, topic_room
 from gateway.topics.wire import (
@@ -30,7 +30,7 @@ from gateway.topics.wire import (
     DESCRIBE_CONFIGS,
     INCREMENTAL_ALTER_CONFIGS,
     TOPIC,
-    Api,
+    TopicApi,
 )
 
 PEER = Peer(1, "PLAINTEXT", "127.0.0.1", ANONYMOUS)
@@ -55,7 +55,7 @@ class ClientSession:
 class GatewayTopics:
     """One gateway's room of topics with one client."""
 
-    def __init__(self, bootstrap: str, coordinators: Coordinators, rule: str = "requested") -> None:
+    def __init__(self, bootstrap: str, coordinators: TopicCoordinators, rule: str = "requested") -> None:
         host, _, port = bootstrap.split(",")[0].rpartition(":")
 
         async def place() -> tuple[str, int]:
@@ -71,7 +71,7 @@ class GatewayTopics:
         self.own.close()
         self.session.upstream.close()
 
-    async def ask(self, api: Api, request: Any) -> Any:
+    async def ask(self, api: TopicApi, request: Any) -> Any:
         """Ask as a client does; the answer has the version of the request."""
         version = int(request.__version__)
         frame = request_frame(api.key, version, 7, "test", encode(request), flexible=request.__flexible__)[4:]

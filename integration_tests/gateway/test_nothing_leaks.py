@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicCollection, Uuid
+from confluent_kafka import Consumer, Producer, TopicCollection
 
 from cli.dev.gateway import GatewayProcess
 from cli.dev.kafka import BrokerRuntime
+from coordinator.adapters.kafka.cluster import topic_id_bytes
 from coordinator.protocol.codec import decode
 from coordinator.protocol.framing import reply_body
 from gateway.front.apis import APIS, Key
@@ -122,14 +123,6 @@ def offered(port: int) -> Mapping[int, tuple[int, int]]:
     return {int(row.api_key): (int(row.min_version), int(row.max_version)) for row in answer.api_keys}
 
 
-def kafka_id(topic_id: Uuid) -> bytes:
-    """Return the bytes of an id."""
-    mask = (1 << 64) - 1
-    return b"".join(
-        (half & mask).to_bytes(8, "big") for half in (topic_id.get_most_significant_bits(), topic_id.get_least_significant_bits())
-    )
-
-
 def use(gateway: GatewayProcess) -> None:
     """Make groups, offsets and records that answers can tell of."""
     for topic in (CLASSIC, DISKLESS):
@@ -160,7 +153,7 @@ def test_every_api_and_version_is_without_addresses_of_brokers(world: World) -> 
     member.poll(5)
     admin = World.admin(gateway)
     described = admin.describe_topics(TopicCollection([CLASSIC, DISKLESS]))
-    ids = {name: uuid.UUID(bytes=kafka_id(one.result(30).topic_id)) for name, one in described.items()}
+    ids = {name: uuid.UUID(bytes=topic_id_bytes(one.result(30).topic_id)) for name, one in described.items()}
     ports = {"own node": int(gateway.address.rpartition(":")[2]), "relay of 2": gateway.relay_ports[2]}
     seen: dict[str, bytes] = {}
     faults: list[str] = []

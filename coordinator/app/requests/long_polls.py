@@ -27,7 +27,7 @@ from coordinator.protocol.find_batches import FindBatchesBody
 from coordinator.runtime.failures import NotReadable
 from coordinator.runtime.node.node import Node
 from coordinator.runtime.replica.replica import Replica
-from coordinator.runtime.replica.watches import BatchWatch
+from coordinator.runtime.replica.watches import Watch
 from coordinator.runtime.routing.applied import find_applied
 
 POINTS_MAX: Final = 200_000
@@ -113,7 +113,7 @@ class LongPoll:
         self._answered = answered
         self._loop = loop
         self._found: list[FoundBatches] = []
-        self._watches: list[tuple[Replica, BatchWatch, list[int]]] = []
+        self._watches: list[tuple[Replica, Watch, list[int]]] = []
         self._changed: set[int] | None = set()
         self._waited_s = 0.0
         self._waits_since_s = 0.0
@@ -187,7 +187,7 @@ class LongPoll:
             self._watches.append((replica, watch, mine))
             replica.watch(watch)
 
-    def _watch_of(self, replica: Replica, places: list[int]) -> BatchWatch | None:
+    def _watch_of(self, replica: Replica, places: list[int]) -> Watch | None:
         points = [self._points[place] for place in places]
         try:
             rows = replica.look(ShardView.rows_of, points)
@@ -200,7 +200,7 @@ class LongPoll:
         # The partitions may have changed after they were looked at. B0 does not while the log is there.
         marks[:, 0] = [self._found[place].high_watermark for place in places]
         marks[:, 1] = [self._found[place].log_start for place in places]
-        return BatchWatch(numbers, marks, {point.topic_id for point in points}, lambda changed: self._wake(places, changed))
+        return Watch(numbers, marks, {point.topic_id for point in points}, lambda changed: self._wake(places, changed))
 
     def _unwatch(self) -> None:
         watches, self._watches = self._watches, []

@@ -63,7 +63,7 @@ from coordinator.runtime.replica.recovery import Recovery
 from coordinator.runtime.replica.state_lock import StateLock
 from coordinator.runtime.replica.state_writer import StateWriter
 from coordinator.runtime.replica.term_writer import TermWriter
-from coordinator.runtime.replica.watches import BatchWatch, Watches
+from coordinator.runtime.replica.watches import Watch, Watches
 from coordinator.runtime.replica_config import ReplicaIdentity, ReplicaPorts, ReplicaRules
 
 LOG = logging.getLogger("coordinator.replica")
@@ -292,7 +292,7 @@ class Replica:
         LOG.error("a read found what cannot be partition=%d reason=%r", self.partition, str(error), exc_info=trouble)
         self.invalidate(str(error) if isinstance(error, StateFailed | BrokenInvariant) else f"a read failed: {error!r}")
 
-    def watch(self, watch: BatchWatch) -> None:
+    def watch(self, watch: Watch) -> None:
         """Have a watch fire when its partitions change in the state that `look` reads, also when they have since its marks were taken."""
         self._watches.add(watch)
         if self.view is None or not self.is_readable:
@@ -300,7 +300,7 @@ class Replica:
         elif self.view.is_settled:
             self._watches.look(self.view)
 
-    def unwatch(self, watch: BatchWatch) -> None:
+    def unwatch(self, watch: Watch) -> None:
         """Forget a watch, if it has not fired."""
         self._watches.discard(watch)
 

@@ -20,7 +20,7 @@ Wake: TypeAlias = Callable[[list[int] | None], None]
 """Takes the places in the watch that have changed; None when everything has to be asked for anew. It must only schedule what follows."""
 
 
-class BatchWatch:
+class Watch:
     """Partitions that one poll waits for, by their rows."""
 
     __slots__ = ("marks", "rows", "topic_ids", "wake")
@@ -37,16 +37,16 @@ class Watches:
 
     def __init__(self, *, on_used: Callable[[], None]) -> None:
         """`on_used` is called when the first watch comes and when the last one goes."""
-        self._watches: dict[BatchWatch, None] = {}
+        self._watches: dict[Watch, None] = {}
         self._on_used = on_used
         # What the watches have, in one array each, with the watch and the place in it of each line; None when a watch came or went.
-        self._table: tuple[list[BatchWatch], Int64s, Int64s, Int64s, Int64s] | None = None
+        self._table: tuple[list[Watch], Int64s, Int64s, Int64s, Int64s] | None = None
         self._looked_at = self._forgotten = -1
 
     def __bool__(self) -> bool:
         return bool(self._watches)
 
-    def add(self, watch: BatchWatch) -> None:
+    def add(self, watch: Watch) -> None:
         """Have a watch fire at a change. What has changed since its marks were taken is found by the next look."""
         self._watches[watch] = None
         self._table = None
@@ -54,7 +54,7 @@ class Watches:
         if len(self._watches) == 1:
             self._on_used()
 
-    def discard(self, watch: BatchWatch) -> None:
+    def discard(self, watch: Watch) -> None:
         """Forget a watch, if it is there."""
         if watch in self._watches:
             del self._watches[watch]
@@ -86,13 +86,13 @@ class Watches:
         for owner, places_changed in found.items():
             self._fire(watches[owner], places_changed)
 
-    def _collect(self) -> tuple[list[BatchWatch], Int64s, Int64s, Int64s, Int64s]:
+    def _collect(self) -> tuple[list[Watch], Int64s, Int64s, Int64s, Int64s]:
         watches = list(self._watches)
         sizes = np.array([len(one.rows) for one in watches], np.int64)
         owners = np.repeat(np.arange(len(watches)), sizes)
         places = np.concatenate([np.arange(size) for size in sizes])
         return watches, owners, places, np.concatenate([one.rows for one in watches]), np.concatenate([one.marks for one in watches])
 
-    def _fire(self, watch: BatchWatch, places: list[int] | None) -> None:
+    def _fire(self, watch: Watch, places: list[int] | None) -> None:
         self.discard(watch)
         watch.wake(places)
