@@ -35,9 +35,9 @@ from coordinator.runtime.failures import FatalError
 from coordinator.security.client_security import ClientSecurity, SecurityUnsupported
 from gateway.access.access import GatewayAccess
 from gateway.brokers.cluster import RealCluster
-from gateway.brokers.connection import BrokerConnection, FindPlace
+from gateway.brokers.connection import BrokerLink, FindPlace
 from gateway.brokers.own import OwnConnection
-from gateway.front.apis import APIS, OWN, PARTITIONS_OF_LEADERS, RELAYED, Key, PortApis
+from gateway.front.apis import APIS, OWN, PARTITIONS_OF_LEADERS, RELAYED, KafkaKey, PortApis
 from gateway.front.discovery import discovery_takers
 from gateway.front.hiding import HidingTaker
 from gateway.front.relays import ListenerPorts
@@ -59,7 +59,7 @@ ASK_TIMEOUT_MS: Final = 5_000
 RETRY_S: Final = 0.5
 
 
-class GatewayProcess:
+class GatewayMain:
     """The parts of one gateway; `run` is its life."""
 
     def __init__(self, settings: GatewaySettings) -> None:
@@ -225,15 +225,15 @@ class GatewayProcess:
 
     # ---- parts
 
-    def _connect(self, find: FindPlace) -> BrokerConnection:
+    def _connect(self, find: FindPlace) -> BrokerLink:
         """Make a connection with the gateway's own login."""
-        return BrokerConnection(find, self._security, f"diskless-gateway-{self._settings.gateway_node_id}", logs_in=True)
+        return BrokerLink(find, self._security, f"diskless-gateway-{self._settings.gateway_node_id}", logs_in=True)
 
     def _make_ports(self) -> list[ListenerPorts]:
         own, relayed = self._access.rated(self._rooms.own), dict(self._rooms.relayed)
         for takers in (own, relayed):
-            takers[Key.DESCRIBE_CONFIGS] = HidingTaker(takers[Key.DESCRIBE_CONFIGS])
-        stale: dict[int, Taker] = {key: StaleTaker(Key(key), self._catalogue, self._refused) for key in LOOKED_AT}
+            takers[KafkaKey.DESCRIBE_CONFIGS] = HidingTaker(takers[KafkaKey.DESCRIBE_CONFIGS])
+        stale: dict[int, Taker] = {key: StaleTaker(KafkaKey(key), self._catalogue, self._refused) for key in LOOKED_AT}
         own_apis = PortApis(OWN, own, [key for key in PARTITIONS_OF_LEADERS if key not in own])
         relay_apis = PortApis(RELAYED, relayed, ())
         return [
@@ -262,7 +262,7 @@ class GatewayProcess:
         for ports in self._ports:
             ports.pause_producers(paused)
 
-    def _refused(self, key: Key) -> None:
+    def _refused(self, key: KafkaKey) -> None:
         self._stale[key] += 1
 
     def _refuse_id_of_broker(self) -> None:
@@ -372,7 +372,7 @@ def _describe_me(settings: GatewaySettings) -> Gateway:
 
 async def _run(settings: GatewaySettings) -> int:
     try:
-        return await GatewayProcess(settings).run()
+        return await GatewayMain(settings).run()
     except FatalError as error:
         LOG.critical("cannot start: %s", error)
         return 1

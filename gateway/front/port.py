@@ -11,8 +11,8 @@ from typing import Protocol
 from weakref import WeakValueDictionary
 
 from coordinator.adapters.server.contract import Desk, Handler, Host, IncomingRequest, Peer, Respond
-from gateway.brokers.connection import BrokerConnection
-from gateway.front.apis import Key
+from gateway.brokers.connection import BrokerLink
+from gateway.front.apis import KafkaKey
 from gateway.front.session import FrontSession, pass_on
 from gateway.front.stale import LOOKED_AT, refusal_if_answered
 from gateway.ports import Taker
@@ -25,7 +25,7 @@ MakeSession = Callable[[Peer], FrontSession]
 class Door(Protocol):
     """Lets clients in, and knows where they are."""
 
-    def open_desk(self, host: Host, find_upstream: Callable[[Peer], BrokerConnection]) -> Desk:
+    def open_desk(self, host: Host, find_upstream: Callable[[Peer], BrokerLink]) -> Desk:
         """Return who takes the login of a connection."""
 
     def zone_of(self, client_id: str | None, address: str, listener: str) -> str | None:
@@ -39,7 +39,7 @@ class Port(Handler):
     """See the module. Used on one event loop."""
 
     def __init__(
-        self, relayed_broker_id: int | None, open_upstream: Callable[[], BrokerConnection], takers: Mapping[int, Taker], door: Door
+        self, relayed_broker_id: int | None, open_upstream: Callable[[], BrokerLink], takers: Mapping[int, Taker], door: Door
     ) -> None:
         """`takers` by API key; other requests are passed on."""
         self._door = door
@@ -82,7 +82,7 @@ class Port(Handler):
             pass_on(session, request, respond)
             return
         taker.take(session, request, respond)
-        if self._is_paused and request.api_key == Key.PRODUCE:
+        if self._is_paused and request.api_key == KafkaKey.PRODUCE:
             self._pause(session, True)
 
     def lead_no_more(self) -> None:

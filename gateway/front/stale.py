@@ -23,7 +23,7 @@ from coordinator.operations.kafka_versions import schema_module
 from coordinator.protocol.codec import decode
 from coordinator.protocol.codec_fields import shape
 from coordinator.protocol.wire import MalformedMessage
-from gateway.front.apis import APIS, Key
+from gateway.front.apis import APIS, KafkaKey
 from gateway.front.session import pass_on
 from gateway.front.topics_loops import named_topics
 from gateway.ports import Catalogue, Session
@@ -33,7 +33,7 @@ TAGS: Final = (b"", b"\0")
 _ACKS: Final = struct.Struct(">h")
 
 
-class Layout(NamedTuple):
+class StaleLayout(NamedTuple):
     """Where the topics of a request are, in one version of it."""
 
     before: int
@@ -43,21 +43,21 @@ class Layout(NamedTuple):
     has_records: bool = False
 
 
-def layout(key: int, version: int) -> Layout:
+def layout(key: int, version: int) -> StaleLayout:
     """Return the layout of a request that `StaleTaker` looks at."""
     match key:
-        case Key.PRODUCE:  # acks, timeout; after the transactional id
-            return Layout(2 + 4, False, 4, True)
-        case Key.FETCH:
+        case KafkaKey.PRODUCE:  # acks, timeout; after the transactional id
+            return StaleLayout(2 + 4, False, 4, True)
+        case KafkaKey.FETCH:
             before = (0 if version >= 15 else 4) + 4 + 4 + 4 + 1 + (8 if version >= 7 else 0)
             epochs = (4 if version >= 9 else 0) + (4 if version >= 12 else 0) + (8 if version >= 5 else 0)
-            return Layout(before, version >= 13, 4 + 8 + 4 + epochs)
-        case Key.LIST_OFFSETS:
-            return Layout(4 + (1 if version >= 2 else 0), False, 4 + 8 + (4 if version >= 4 else 0))
-        case Key.DELETE_RECORDS:
-            return Layout(0, False, 4 + 8)
-        case Key.OFFSET_FOR_LEADER_EPOCH:
-            return Layout(4 if version >= 3 else 0, False, 4 + 4 + 4)
+            return StaleLayout(before, version >= 13, 4 + 8 + 4 + epochs)
+        case KafkaKey.LIST_OFFSETS:
+            return StaleLayout(4 + (1 if version >= 2 else 0), False, 4 + 8 + (4 if version >= 4 else 0))
+        case KafkaKey.DELETE_RECORDS:
+            return StaleLayout(0, False, 4 + 8)
+        case KafkaKey.OFFSET_FOR_LEADER_EPOCH:
+            return StaleLayout(4 if version >= 3 else 0, False, 4 + 4 + 4)
     raise KeyError(key)
 
 
@@ -75,15 +75,15 @@ class _Names(NamedTuple):
 
 
 _ANSWERS: Final[Mapping[int, _Names]] = {
-    Key.PRODUCE: _Names(
+    KafkaKey.PRODUCE: _Names(
         "produce", "topic_data", "partition_data", "responses", "partition_responses", told_index="index", asked_index="index"
     ),
-    Key.FETCH: _Names(
+    KafkaKey.FETCH: _Names(
         "fetch", "topics", "partitions", "responses", "partitions", told_index="partition_index", topic="topic", asked_index="partition"
     ),
-    Key.LIST_OFFSETS: _Names("list_offsets", "topics", "partitions", "topics", "partitions", told_index="partition_index"),
-    Key.DELETE_RECORDS: _Names("delete_records", "topics", "partitions", "topics", "partitions", told_index="partition_index"),
-    Key.OFFSET_FOR_LEADER_EPOCH: _Names(
+    KafkaKey.LIST_OFFSETS: _Names("list_offsets", "topics", "partitions", "topics", "partitions", told_index="partition_index"),
+    KafkaKey.DELETE_RECORDS: _Names("delete_records", "topics", "partitions", "topics", "partitions", told_index="partition_index"),
+    KafkaKey.OFFSET_FOR_LEADER_EPOCH: _Names(
         "offset_for_leader_epoch", "topics", "partitions", "topics", "partitions", "partition", topic="topic", asked_index="partition"
     ),
 }
@@ -94,7 +94,7 @@ LOOKED_AT: Final = frozenset(_ANSWERS)
 class StaleTaker:
     """Takes one of the requests that are looked at."""
 
-    def __init__(self, key: Key, catalogue: Catalogue, refused: Callable[[Key], None]) -> None:
+    def __init__(self, key: KafkaKey, catalogue: Catalogue, refused: Callable[[KafkaKey], None]) -> None:
         """`refused` is told of each request that names a diskless topic."""
         self._key = key
         self._catalogue = catalogue
@@ -118,12 +118,12 @@ class StaleTaker:
         return self._catalogue.named(name.decode("utf-8", "replace"))
 
 
-def read_names(key: Key, request: IncomingRequest) -> tuple[bool, Sequence[bytes], bool]:
+def read_names(key: KafkaKey, request: IncomingRequest) -> tuple[bool, Sequence[bytes], bool]:
     """Return whether a request wants an answer, the topics that it names, and whether by id. Raises `MalformedMessage`."""
     data, version, at = request.data, request.api_version, request.body_offset
     is_flexible, wants_answer = APIS[key].is_flexible(version), True
     where = layout(key, version)
-    if key == Key.PRODUCE:
+    if key == KafkaKey.PRODUCE:
         wants_answer, at = _wants_answer(request)
     found: list[bytes] = []
     if named_topics(data, at + where.before, where.has_id, where.partition_bytes, where.has_records, is_flexible, found) < 0:
@@ -151,21 +151,21 @@ def refusal_if_answered(request: IncomingRequest) -> bytes | None:
 
     Raises `MalformedMessage`.
     """
-    key = Key(request.api_key)
-    if key == Key.PRODUCE and not _wants_answer(request)[0]:
+    key = KafkaKey(request.api_key)
+    if key == KafkaKey.PRODUCE and not _wants_answer(request)[0]:
         return None
     return refusal(key, request)
 
 
 def _wants_answer(request: IncomingRequest) -> tuple[bool, int]:
     """Return whether a Produce request wants an answer, and where its acks are. Raises `MalformedMessage`."""
-    at = _after_text(request.data, request.body_offset, APIS[Key.PRODUCE].is_flexible(request.api_version))
+    at = _after_text(request.data, request.body_offset, APIS[KafkaKey.PRODUCE].is_flexible(request.api_version))
     if at + _ACKS.size > len(request.data):
         raise MalformedMessage("Produce: the bytes end before its acks")
     return _ACKS.unpack_from(request.data, at) != (0,), at
 
 
-def refusal(key: Key, request: IncomingRequest) -> bytes:
+def refusal(key: KafkaKey, request: IncomingRequest) -> bytes:
     """Encode the answer that no partition of a request is led here, without its header. Raises `MalformedMessage`."""
     how, version = _ANSWERS[key], request.api_version
     asked: Any = decode(

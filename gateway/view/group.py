@@ -18,7 +18,7 @@ from kio.schema.types import GroupId
 
 from coordinator.protocol.codec import Message
 from coordinator.runtime.failures import FatalError
-from gateway.brokers.connection import Answer, BrokerConnection, FindPlace
+from gateway.brokers.connection import Answer, BrokerLink, FindPlace
 from gateway.ports import UpstreamLost
 from gateway.view.model import BadMember, Gateway
 
@@ -44,12 +44,12 @@ class GroupTrouble(Exception):
 class GroupCoordinator:
     """The broker that coordinates the group; found again when its connection was lost. Used on one event loop."""
 
-    def __init__(self, group_id: str, connect: Callable[[FindPlace], BrokerConnection], any_place: FindPlace) -> None:
+    def __init__(self, group_id: str, connect: Callable[[FindPlace], BrokerLink], any_place: FindPlace) -> None:
         """`connect` makes a connection with a login that may use the group; `any_place` says where some broker is."""
         self._group_id = GroupId(group_id)
         self._connect = connect
         self._any_place = any_place
-        self._connection: BrokerConnection | None = None
+        self._connection: BrokerLink | None = None
 
     @property
     def is_connected(self) -> bool:

@@ -29,7 +29,7 @@ from kio.schema.types import GroupId
 from kio.static.primitive import i32, i32Timedelta
 
 from coordinator.runtime.failures import FatalError
-from gateway.brokers.connection import BrokerConnection, FindPlace
+from gateway.brokers.connection import BrokerLink, FindPlace
 from gateway.ports import UpstreamLost
 from gateway.view.group import PROTOCOL_TYPE, GroupCoordinator, GroupTrouble, check, read_members
 from gateway.view.model import BadMember, Gateway, distinct
@@ -54,7 +54,7 @@ class GatewayGroup:
         group_id: str,
         session_timeout_ms: int,
         heartbeat_interval_ms: int,
-        connect: Callable[[FindPlace], BrokerConnection],
+        connect: Callable[[FindPlace], BrokerLink],
         any_place: FindPlace,
         changed: Callable[[], None],
     ) -> None:

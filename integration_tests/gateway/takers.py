@@ -17,7 +17,7 @@ from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.framing import read_request_header, request_frame
 from coordinator.security.client_security import ClientSecurity
 from coordinator.security.principal import ANONYMOUS
-from gateway.brokers.connection import BrokerConnection
+from gateway.brokers.connection import BrokerLink
 from gateway.topics.catalogue import TopicCatalogue
 from gateway.topics.coordinators import TopicCoordinators
 from gateway.topics.rule import CreationRule
@@ -48,7 +48,7 @@ class ClientSession:
     zone: str | None = None
     produces_unanswered = 0
 
-    def __init__(self, upstream: BrokerConnection) -> None:
+    def __init__(self, upstream: BrokerLink) -> None:
         self.upstream = upstream
 
 
@@ -61,8 +61,8 @@ class GatewayTopics:
         async def place() -> tuple[str, int]:
             return host, int(port)
 
-        self.own = BrokerConnection(place, ClientSecurity({}), "gateway")
-        self.session = ClientSession(BrokerConnection(place, ClientSecurity({}), "client"))
+        self.own = BrokerLink(place, ClientSecurity({}), "gateway")
+        self.session = ClientSession(BrokerLink(place, ClientSecurity({}), "client"))
         self.catalogue = TopicCatalogue(coordinators)
         self.room: TopicRoom = topic_room(CreationRule(rule), self.catalogue, coordinators, self.own)
 
