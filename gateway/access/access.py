@@ -1,4 +1,4 @@
-"""Everything of this room for one gateway, made from its settings: the front asks it for what it needs of each listener and connection."""
+"""What this room has for one gateway, made from its settings: the front asks it about each listener and each connection."""
 
 from __future__ import annotations
 

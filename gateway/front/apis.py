@@ -1,4 +1,4 @@
-"""The requests of Kafka that the gateway offers, and their versions: fewer than a broker, since none may pass that nobody here has read.
+"""The requests of Kafka that the gateway offers, and their versions: only those whose messages were looked through for addresses.
 
 A request that is not in `APIS` is offered on no port, whatever brokers offer: its answers might name addresses. So is a version above
 `last`. `OWN` narrows what the gateway's own node offers, `RELAYED` what relay ports offer.

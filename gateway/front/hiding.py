@@ -1,6 +1,6 @@
 """Takes addresses out of the settings of brokers that clients are shown: DescribeConfigs of brokers is answered by the brokers themselves.
 
-A setting that may hold an address reads as a secret one does: it has no value.
+A setting that may hold an address is shown without its value, as Kafka shows secrets.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The requests of one port, the gateway's own node's or a relay's: each goes to the taker of its API, or to the broker unread.
 
-Invariant: every connection has one session with one upstream connection, which end together.
+Invariant: every connection has one session with one upstream connection. When a client hangs up, what it sent still reaches the broker.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Requests on relay ports for partitions of diskless topics: answered NOT_LEADER_OR_FOLLOWER, so that the client looks anew who leads them.
 
 They come from clients whose metadata is older than a topic's migration. Whoever sends one of them has old metadata of all its partitions,
-so no partition of the request is served. All other requests go to the broker unread; of Produce it is looked at whether it wants an answer.
+so no partition of the request is served. All other requests go to the broker unread, but for the acks of Produce, which say whether there
+is an answer.
 Invariant: no record for a diskless topic reaches a broker, and no reader gets a shadow's emptiness for the topic's records.
 """
 

@@ -1,8 +1,8 @@
 """The diskless topics as the coordinators listed them last: followed each second, and read to the end on demand.
 
-A topic that is being migrated is a classic one until all its partitions have their B0; till then it is not in the tables. Listings are
-asked for from the last one on, so that nothing costs nothing. Invariants: one listing is under way at a time; `refreshed` returns after
-one that began behind its call; `named` and `identified` always agree.
+A topic that is being migrated is a classic one until all its partitions have their B0; until then it is not in the tables. A listing asks
+only for what changed since the last one, and costs next to nothing when nothing did. Invariants: one listing is under way at a time;
+`refreshed` returns after one that began after its call; `named` and `identified` always agree.
 """
 
 from __future__ import annotations
