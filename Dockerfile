@@ -29,6 +29,7 @@ RUN python locked.py >service.lock \
 COPY setup.py README.md LICENSE ./
 COPY cli cli
 COPY coordinator coordinator
+COPY gateway gateway
 COPY migration migration
 COPY records records
 COPY spark_jobs spark_jobs
@@ -37,7 +38,7 @@ ARG COMMIT=""
 RUN SOURCE_COMMIT=$COMMIT /tools/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation -w /wheels . \
  && /tools/bin/pip --python /opt/diskless/bin/python install --no-compile --no-index --no-deps /wheels/*.whl \
  && /tools/bin/pip --python /opt/diskless/bin/python check \
- && /opt/diskless/bin/python -I -c 'import coordinator.app.main; from coordinator.app.process.compiled import interpreted_loops as i; assert not i(), i()'
+ && /opt/diskless/bin/python -I -c 'import coordinator.app.main, gateway.app; from coordinator.app.process.compiled import interpreted_loops as i; assert not i(), i()'
 
 # A third of the wheels is what debuggers read. Libraries that wheels carry along (*.libs) are packed so that they must stay as they are.
 RUN find /opt/diskless -name '*.so' -not -path '*.libs/*' -exec strip --strip-debug {} + \
@@ -56,7 +57,8 @@ RUN echo 'diskless:x:10001:10001:diskless:/tmp:/usr/sbin/nologin' >>/etc/passwd 
 USER 10001:10001
 WORKDIR /tmp
 VOLUME /var/lib/diskless
-EXPOSE 9192 9193
+# A node; a gateway, whose relay ports follow 9292.
+EXPOSE 9192 9193 9291 9292
 ENTRYPOINT ["diskless"]
 CMD ["--help"]
 

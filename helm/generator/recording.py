@@ -40,6 +40,8 @@ LEADER_EPOCH: Final = "diskless_coordinator:leader_epoch:max"
 LOG_END: Final = "diskless_coordinator:log_end_offset:max"
 REPLICA_LAG: Final = "diskless_coordinator:replica_lag_entries"
 DIGESTS_DIFFER: Final = "diskless_coordinator:digests_differ"
+GATEWAY_COMMITS_SLOW: Final = "diskless_gateway:commits_slow:ratio_rate5m"
+GATEWAY_TIMED_OUT: Final = "diskless_gateway:produce_timed_out:ratio_rate5m"
 
 
 def _ratios() -> list[Recording]:
@@ -63,6 +65,13 @@ def _of_partition(function: str, metric: str) -> str:
 _OFFSETS_EQUAL = f"{_of_partition('max', 'state_applied_offset')} == bool {_of_partition('min', 'state_applied_offset')}"
 _DIGESTS_UNEQUAL = f"{_of_partition('max', 'state_digest')} != bool {_of_partition('min', 'state_digest')}"
 
+
+def _of_gateways(metric: str) -> str:
+    return f"sum by ({GROUP}) (rate(diskless_gateway_{metric}[5m]))"
+
+
+_FILES_IN_TIME = _of_gateways(f'produce_commit_seconds_bucket{{le="{COMMIT_SECONDS_OBJECTIVE}"}}')
+
 RECORDINGS: Final = (
     *_ratios(),
     Recording(record=LEADERS, expr=_of_partition("sum", "leading"), help="How many processes lead a metadata partition."),
@@ -77,5 +86,15 @@ RECORDINGS: Final = (
         record=DIGESTS_DIFFER,
         expr=f"({_OFFSETS_EQUAL}) * ({_DIGESTS_UNEQUAL})",
         help="1 where replicas that have written up to the same offset have different state.",
+    ),
+    Recording(
+        record=GATEWAY_COMMITS_SLOW,
+        expr=f"1 - {_FILES_IN_TIME} / {_of_gateways('produce_commit_seconds_count')}",
+        help="Share of the files of gateways whose commits took longer than the objective.",
+    ),
+    Recording(
+        record=GATEWAY_TIMED_OUT,
+        expr=f"{_of_gateways('produce_timed_out_total')} / {_of_gateways('produce_requests_total')}",
+        help="Share of Produce requests whose time was over before their outcome was known.",
     ),
 )

@@ -81,6 +81,15 @@ def test_the_printed_part_is_a_lock_again(capsys: pytest.CaptureFixture[str]) ->
     assert [entry.name for entry in parse_lock(capsys.readouterr().out)] == ["cython"]
 
 
+def test_the_image_is_built_from_every_package_of_the_wheel() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    packages = {one.rstrip("*") for one in project["tool"]["setuptools"]["packages"]["find"]["include"]}
+    copied = re.findall(r"^COPY (\w+) \1$", (ROOT / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE)
+    sent = re.findall(r"^!(\w+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE)
+    assert packages == set(copied)
+    assert packages <= set(sent)
+
+
 def test_the_dockerfile_installs_nothing_without_a_hash() -> None:
     text = re.sub(r"\\\n", " ", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
     installs = [

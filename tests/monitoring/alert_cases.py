@@ -9,6 +9,7 @@ Series = Mapping[str, str]
 
 ONE = 'job="diskless-coordinator", instance="one:9193"'
 TWO = 'job="diskless-coordinator", instance="two:9193"'
+GATE = 'job="diskless-gateway", instance="four:9291"'
 WATCH = 'job="diskless-monitor", instance="three:9194"'
 COMMIT = f'{ONE}, api="COMMIT_FILE"'
 PARTITION = ', partition="3"'
@@ -32,6 +33,8 @@ SERVICE = {"job": "diskless-coordinator"}
 ON_ONE = {**SERVICE, "instance": "one:9193"}
 ON_TWO = {**SERVICE, "instance": "two:9193"}
 OF_MONITOR = {"job": "diskless-monitor"}
+OF_GATEWAYS = {"job": "diskless-gateway"}
+ON_GATEWAY = {**OF_GATEWAYS, "instance": "four:9291"}
 ON_MONITOR = {**OF_MONITOR, "instance": "three:9194"}
 
 
@@ -55,6 +58,10 @@ def pair(metric: str, one: str, two: str, more: str = PARTITION) -> Series:
 
 def single(metric: str, values: str, more: str = "") -> Series:
     return {f"{PREFIX}{metric}{{{ONE}{more}}}": values}
+
+
+def gateway(metric: str, values: str, more: str = "") -> Series:
+    return {f"diskless_gateway_{metric}{{{GATE}{more}}}": values}
 
 
 def monitor(metric: str, values: str, more: str = "") -> Series:
@@ -558,5 +565,112 @@ CASES = (
         ),
         labels=ON_MONITOR,
         description="The monitor three:9194 last finished its check `objects` 30m 0s ago.",
+    ),
+    Case(
+        alert="DisklessGatewayDown",
+        at=5,
+        fires=({f"up{{{GATE}}}": "0x10"},),
+        quiet=({f"up{{{GATE}}}": "1x10"}, {f"up{{{GATE}}}": "1 1 1 0x10"}),
+        labels=ON_GATEWAY,
+        description="four:9291 has not answered Prometheus for 3 minutes.",
+    ),
+    Case(
+        alert="DisklessGatewayNotMember",
+        at=5,
+        fires=(gateway("member", "1 1 0x10"),),
+        quiet=(gateway("member", "1x10"), gateway("member", "1 1 1 0 0 1x10")),
+        labels=ON_GATEWAY,
+        description="four:9291 runs and has been no member of the group of gateways for 2 minutes.",
+    ),
+    Case(
+        alert="DisklessGatewayUploadsFail",
+        at=10,
+        fires=(gateway("produce_uploads_given_up_total", "0x5 1x10"),),
+        quiet=(gateway("produce_uploads_given_up_total", "3x20"),),
+        labels=ON_GATEWAY,
+        description="four:9291 gave up files: their producers got KAFKA_STORAGE_ERROR or a timeout.",
+    ),
+    Case(
+        alert="DisklessGatewayCommitsSlow",
+        at=20,
+        fires=(
+            {
+                **gateway("produce_commit_seconds_bucket", "0+75x30", ', le="0.5"'),
+                **gateway("produce_commit_seconds_count", "0+100x30"),
+            },
+        ),
+        quiet=(
+            {
+                **gateway("produce_commit_seconds_bucket", "0+95x30", ', le="0.5"'),
+                **gateway("produce_commit_seconds_count", "0+100x30"),
+            },
+        ),
+        labels=OF_GATEWAYS,
+        description="25% of the files of diskless-gateway wait over half a second for their commits.",
+    ),
+    Case(
+        alert="DisklessGatewayTimeouts",
+        at=20,
+        fires=({**gateway("produce_timed_out_total", "0+5x30"), **gateway("produce_requests_total", "0+100x30")},),
+        quiet=(
+            {**gateway("produce_timed_out_total", "0+5x30"), **gateway("produce_requests_total", "0+1000x30")},
+            {**gateway("produce_timed_out_total", "9x30"), **gateway("produce_requests_total", "0+100x30")},
+        ),
+        labels=OF_GATEWAYS,
+        description="5% of the Produce requests at diskless-gateway ended without a known outcome.",
+    ),
+    Case(
+        alert="DisklessGatewayPaused",
+        at=20,
+        fires=(gateway("produce_paused", "1x30"),),
+        quiet=(gateway("produce_paused", "0x9 1 1 1 0x20"), gateway("produce_paused", "0x30")),
+        labels=ON_GATEWAY,
+        description="four:9291 did not read producers for 100% of the last 10 minutes.",
+    ),
+    Case(
+        alert="DisklessGatewayDamagedBatches",
+        at=20,
+        fires=(gateway("fetch_damaged_batches_total", "0x10 1x20"),),
+        quiet=(gateway("fetch_damaged_batches_total", "2x30"),),
+        labels=ON_GATEWAY,
+        description="four:9291 found batches that are not what the coordinators say.",
+    ),
+    Case(
+        alert="DisklessGatewayCatalogueOld",
+        at=5,
+        fires=(gateway("catalogue_age_seconds", "1 60+60x9"),),
+        quiet=(gateway("catalogue_age_seconds", "1x9"), gateway("catalogue_age_seconds", "1 1 1 1 90 1x9")),
+        labels=ON_GATEWAY,
+        description="four:9291 has a list of diskless topics that is 5m 0s old.",
+    ),
+    Case(
+        alert="DisklessGatewayReadsFail",
+        at=15,
+        fires=({**gateway("fetch_store_reads_total", "0+100x30"), **gateway("fetch_store_read_failures_total", "0+50x30")},),
+        quiet=(
+            {**gateway("fetch_store_reads_total", "0+100x30"), **gateway("fetch_store_read_failures_total", "0+5x30")},
+            {**gateway("fetch_store_reads_total", "9x30"), **gateway("fetch_store_read_failures_total", "9x30")},
+        ),
+        labels=ON_GATEWAY,
+        description="50% of the reads of four:9291 fail: its readers get KAFKA_STORAGE_ERROR.",
+    ),
+    Case(
+        alert="DisklessGatewayVersionsDiffer",
+        at=70,
+        fires=({**gateway("info", "1x90", ', version="1"'), **gateway("info", "1x90", ', version="2"')},),
+        quiet=(
+            {**gateway("info", "1x90", ', version="1", rack="a"'), **gateway("info", "1x90", ', version="1", rack="b"')},
+            {**gateway("info", "1x90", ', version="1"'), **gateway("info", "_x40 1x50", ', version="2"')},
+        ),
+        labels=OF_GATEWAYS,
+        description="Gateways of diskless-gateway have 2 versions for an hour.",
+    ),
+    Case(
+        alert="DisklessGatewayCertificateExpires",
+        at=70,
+        fires=(gateway("certificate_seconds_left", "864000x90", ', listener="SASL_SSL"'),),
+        quiet=(gateway("certificate_seconds_left", "8640000x90", ', listener="SASL_SSL"'),),
+        labels={**ON_GATEWAY, "listener": "SASL_SSL"},
+        description="Listener SASL_SSL of four:9291: 10d 0h 0m 0s are left.",
     ),
 )

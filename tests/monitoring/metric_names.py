@@ -6,6 +6,8 @@ import re
 from typing import Final
 
 from coordinator.adapters.metrics.table import PREFIX, TABLE, MetricKind
+from gateway.metrics import PREFIX as GATEWAY_PREFIX
+from gateway.metrics import TABLE as GATEWAY
 from spark_jobs.monitor.metrics import METRICS as MONITOR
 
 PROCESS: Final = frozenset(
@@ -27,9 +29,10 @@ _NAME = re.compile(r"(?<![\w:$\"])((?:diskless|process)_[a-zA-Z0-9_:]+|up|ALERTS
 
 def metric_names() -> frozenset[str]:
     """All names as PromQL writes them, a histogram's with their endings."""
-    histograms = {PREFIX + metric.name for metric in TABLE if metric.kind is MetricKind.HISTOGRAM}
+    ours = {PREFIX + metric.name: metric.kind for metric in TABLE} | {GATEWAY_PREFIX + metric.name: metric.kind for metric in GATEWAY}
+    histograms = {name for name, kind in ours.items() if kind is MetricKind.HISTOGRAM}
     histograms |= {name for name, metric in MONITOR.items() if metric.kind == "histogram"}
-    plain = ({PREFIX + metric.name for metric in TABLE} | set(MONITOR)) - histograms
+    plain = (set(ours) | set(MONITOR)) - histograms
     return frozenset(plain | {name + end for name in histograms for end in ("_bucket", "_sum", "_count")} | PROCESS | OF_PROMETHEUS)
 
 

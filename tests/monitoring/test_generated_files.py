@@ -17,6 +17,7 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard, Panel, RowPanel
 from grafana_foundation_sdk.models.prometheus import Dataquery
 
+import gateway.metrics
 from cli.main import root
 from coordinator.adapters.metrics import PREFIX, TABLE
 from helm.generator.__main__ import main, stale
@@ -98,6 +99,7 @@ def test_every_metric_of_a_process_is_on_a_dashboard() -> None:
     shown = {re.sub(r"_(bucket|sum|count)$", "", name) for board in BOARDS.values() for expr in queries(board) for name in names_in(expr)}
     remedy = "show it in helm/generator/*_board.py, then run `python -m helm.generator`"
     assert {PREFIX + metric.name for metric in TABLE} - shown == set(), remedy
+    assert {gateway.metrics.PREFIX + metric.name for metric in gateway.metrics.TABLE} - shown == set(), remedy
     assert set(METRICS) - shown == set(), remedy
 
 
@@ -224,4 +226,4 @@ def test_every_choice_is_used_and_every_used_choice_exists(made: tuple[Board, Da
 
 
 def test_addresses_of_dashboards_differ() -> None:
-    assert len({board.uid for board in BOARDS.values()}) == len(BOARDS) == 3
+    assert len({board.uid for board in BOARDS.values()}) == len(BOARDS) == 4

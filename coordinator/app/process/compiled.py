@@ -11,7 +11,9 @@ LOG = logging.getLogger("coordinator.app")
 def interpreted_loops() -> list[str]:
     """The loaded modules `*_loops` that the interpreter runs from their source."""
     ours = [
-        (name, module) for name, module in sys.modules.items() if name.endswith("_loops") and name.startswith(("coordinator.", "records."))
+        (name, module)
+        for name, module in sys.modules.items()
+        if name.endswith("_loops") and name.startswith(("coordinator.", "gateway.", "records."))
     ]
     return sorted(name for name, module in ours if (module.__file__ or "").endswith(".py"))
 

@@ -11,6 +11,7 @@ from typing import Final
 from helm.generator.alerts.commits import COMMITS
 from helm.generator.alerts.directories import DIRECTORIES
 from helm.generator.alerts.files import FILES
+from helm.generator.alerts.gateways import GATEWAYS
 from helm.generator.alerts.kafka import KAFKA
 from helm.generator.alerts.leadership import LEADERSHIP
 from helm.generator.alerts.monitor import MONITOR
@@ -28,5 +29,6 @@ GROUPS: Final = {
     "kafka": KAFKA,
     "processes": PROCESSES,
     "monitor": MONITOR,
+    "gateways": GATEWAYS,
 }
 ALERTS: Final = tuple(alert for group in GROUPS.values() for alert in group)

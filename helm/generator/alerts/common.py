@@ -6,11 +6,13 @@ from typing import Final
 
 COORDINATOR_JOB: Final = ".*diskless-coordinator.*"
 MONITOR_JOB: Final = ".*diskless-monitor.*"
+GATEWAY_JOB: Final = ".*diskless-gateway.*"
 """How scrape jobs have to be named (as a part of the name): only a target that is down needs them, its own metrics being gone."""
 
 COORDINATOR_UP: Final = f'up{{job=~"{COORDINATOR_JOB}"}}'
 MONITOR_UP: Final = f'up{{job=~"{MONITOR_JOB}"}}'
-OURS: Final = "on (job, instance) (diskless_coordinator_ready or diskless_monitor_up)"
+GATEWAY_UP: Final = f'up{{job=~"{GATEWAY_JOB}"}}'
+OURS: Final = "on (job, instance) (diskless_coordinator_ready or diskless_monitor_up or diskless_gateway_ready)"
 """Restricts metrics that any process has to ours."""
 
 AT_NODE: Final = "--bootstrap-server NODE:9192 --command-config CLIENT"
@@ -37,6 +39,8 @@ ORPHANS_STATUS: Final = f"diskless orphans status {AT_NODE}"
 DIRS_LIST: Final = f"diskless dirs list {AT_NODE}"
 DIRS_MOVE: Final = f"diskless dirs move PARTITION --node 1 --to DIRECTORY {AT_NODE}"
 STORAGE_INFO: Final = "diskless storage info --config FILE"
+GATEWAYS_LIST: Final = f"diskless gateways list {AT_KAFKA}"
+GATEWAYS_DESCRIBE: Final = f"diskless gateways describe {AT_KAFKA}"
 BENCH: Final = f"diskless bench {AT_NODE}"
 MONITOR_STATUS: Final = "diskless monitor status --dir FOLDER"
 VERIFY: Final = f"diskless monitor verify --dir FOLDER {AT_BOTH}"
