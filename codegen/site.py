@@ -27,6 +27,7 @@ PAGES: Mapping[str, str] = {
     "runbook.md": "helm/monitoring/runbook.md",
     "monitor.md": "spark_jobs/README.md",
     "design.md": "coordinator/DESIGN.md",
+    "gateway-design.md": "gateway/DESIGN.md",
     "divergence.md": "coordinator/DIVERGENCE.md",
     "contributing.md": "CONTRIBUTING.md",
     "benchmarks.md": "benchmarks/README.md",
@@ -70,7 +71,7 @@ NAV: Mapping[str, tuple[str, ...]] = {
         "snapshot-format.md",
         "licences.md",
     ),
-    "Design": ("design.md", "divergence.md", "decisions/README.md", "benchmarks.md", "contributing.md"),
+    "Design": ("design.md", "gateway-design.md", "divergence.md", "decisions/README.md", "benchmarks.md", "contributing.md"),
     "Subjects of the design": (
         "design/state-database.md",
         "design/snapshots.md",

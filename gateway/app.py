@@ -15,7 +15,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -33,11 +33,11 @@ from coordinator.client.records.ulid import new_ulid
 from coordinator.runtime.answers.gateway_plan import CoordinatorPlace
 from coordinator.runtime.failures import FatalError
 from coordinator.security.client_security import ClientSecurity, SecurityUnsupported
-from gateway.access.access import Access
+from gateway.access.access import GatewayAccess
 from gateway.brokers.cluster import RealCluster
-from gateway.brokers.connection import BrokerConnection, FindPlace
+from gateway.brokers.connection import BrokerLink, FindPlace
 from gateway.brokers.own import OwnConnection
-from gateway.front.apis import APIS, OWN, PARTITIONS_OF_LEADERS, RELAYED, Key, PortApis
+from gateway.front.apis import APIS, OWN, PARTITIONS_OF_LEADERS, RELAYED, KafkaKey, PortApis
 from gateway.front.discovery import discovery_takers
 from gateway.front.hiding import HidingTaker
 from gateway.front.relays import ListenerPorts
@@ -59,7 +59,7 @@ ASK_TIMEOUT_MS: Final = 5_000
 RETRY_S: Final = 0.5
 
 
-class GatewayProcess:
+class GatewayMain:
     """The parts of one gateway; `run` is its life."""
 
     def __init__(self, settings: GatewaySettings) -> None:
@@ -67,6 +67,7 @@ class GatewayProcess:
         self._fatal: FatalError | None = None
         self._stop = asyncio.Event()
         self._is_serving = False
+        self._is_leaving = False
         self._places: tuple[CoordinatorPlace, ...] = ()
         self._leaders: dict[int, int] = {}
         self._stale: Counter[int] = Counter()
@@ -81,7 +82,7 @@ class GatewayProcess:
             ",".join(settings.coordinator_bootstrap_servers), client_id=client_id, security=_coordinator_security(settings)
         )
         self._catalogue = TopicCatalogue(self._client.admin)
-        self._access = Access(
+        self._access = GatewayAccess(
             settings, self._catalogue, connections_max=connections_that_fit(settings.connections_max, len(settings.listeners))
         )
         self._security = self._access.cluster
@@ -107,7 +108,7 @@ class GatewayProcess:
         )
         self._sights = GatewaySights(
             self._cluster,
-            gateways=lambda: self._group.gateways,
+            gateways=self._gateways_to_show,
             coordinators=lambda: self._places,
             catalogue=self._catalogue,
             shadows=self._rooms.topics.shadows,
@@ -188,8 +189,11 @@ class GatewayProcess:
             if task.get_name() == self._group.run.__name__:
                 task.cancel()
         await self._group.leave()
-        self._sights.changed()
         if was_serving and has_others and self._fatal is None:
+            self._is_leaving = True
+            for ports in self._ports:
+                ports.lead_no_more()
+            self._sights.changed()
             await asyncio.sleep(self._settings.gateway_drain_ms / 1000)
         await asyncio.gather(*(ports.stop(DRAIN_TIMEOUT_MS) for ports in self._ports))
         if not await self._rooms.drain(0.0):
@@ -221,15 +225,15 @@ class GatewayProcess:
 
     # ---- parts
 
-    def _connect(self, find: FindPlace) -> BrokerConnection:
+    def _connect(self, find: FindPlace) -> BrokerLink:
         """Make a connection with the gateway's own login."""
-        return BrokerConnection(find, self._security, f"diskless-gateway-{self._settings.gateway_node_id}", logs_in=True)
+        return BrokerLink(find, self._security, f"diskless-gateway-{self._settings.gateway_node_id}", logs_in=True)
 
     def _make_ports(self) -> list[ListenerPorts]:
         own, relayed = self._access.rated(self._rooms.own), dict(self._rooms.relayed)
         for takers in (own, relayed):
-            takers[Key.DESCRIBE_CONFIGS] = HidingTaker(takers[Key.DESCRIBE_CONFIGS])
-        stale: dict[int, Taker] = {key: StaleTaker(Key(key), self._catalogue, self._refused) for key in LOOKED_AT}
+            takers[KafkaKey.DESCRIBE_CONFIGS] = HidingTaker(takers[KafkaKey.DESCRIBE_CONFIGS])
+        stale: dict[int, Taker] = {key: StaleTaker(KafkaKey(key), self._catalogue, self._refused) for key in LOOKED_AT}
         own_apis = PortApis(OWN, own, [key for key in PARTITIONS_OF_LEADERS if key not in own])
         relay_apis = PortApis(RELAYED, relayed, ())
         return [
@@ -250,11 +254,15 @@ class GatewayProcess:
             for listener in self._settings.listeners
         ]
 
+    def _gateways_to_show(self) -> Sequence[Gateway]:
+        """Return the gateways that clients are told of: all but this one once it is about to stop."""
+        return [one for one in self._group.gateways if not self._is_leaving or one.node_id != self._me.node_id]
+
     def _pause_producers(self, paused: bool) -> None:
         for ports in self._ports:
             ports.pause_producers(paused)
 
-    def _refused(self, key: Key) -> None:
+    def _refused(self, key: KafkaKey) -> None:
         self._stale[key] += 1
 
     def _refuse_id_of_broker(self) -> None:
@@ -364,7 +372,7 @@ def _describe_me(settings: GatewaySettings) -> Gateway:
 
 async def _run(settings: GatewaySettings) -> int:
     try:
-        return await GatewayProcess(settings).run()
+        return await GatewayMain(settings).run()
     except FatalError as error:
         LOG.critical("cannot start: %s", error)
         return 1

@@ -20,7 +20,7 @@ from coordinator.store_mark import WrongStore
 from gateway.fetch.limits import FetchLimits, FetchStats
 from gateway.fetch.reads import BatchReader
 from gateway.fetch.taker import FetchTaker
-from gateway.front.apis import Key
+from gateway.front.apis import KafkaKey
 from gateway.offsets.exact import ExactOffsets
 from gateway.offsets.takers import offsets_takers
 from gateway.ports import Rights, Taker
@@ -99,8 +99,8 @@ class Rooms:
             **self.topics.everywhere,
             **self.topics.own,
             **self._offsets,
-            Key.PRODUCE: self._produce,
-            Key.FETCH: self._fetch,
+            KafkaKey.PRODUCE: self._produce,
+            KafkaKey.FETCH: self._fetch,
         }
         """By API key, of the gateway's own node."""
         self.relayed: Mapping[int, Taker] = self.topics.everywhere

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 from coordinator.config.load import ProcessKind, load
 from coordinator.config.problems import Problem
 from coordinator.config.rules import (
-    Rules,
+    SettingRules,
     advertised_can_be_reached,
     http_tls_has_files,
     listeners_are_distinct,
@@ -75,7 +75,7 @@ class GatewaySettings(
 
 
 GATEWAY: Final = SettingsTable.of(GatewaySettings, FAMILIES)
-RULES: Final[Rules[Any]] = Rules(GATEWAY)
+RULES: Final[SettingRules[Any]] = SettingRules(GATEWAY)
 
 _SET_ELSEWHERE: Final = {
     "bootstrap.servers": "set bootstrap.servers instead",

@@ -13,7 +13,9 @@ REBUILD = "pip install --no-deps --no-build-isolation -e ."
 def loop_modules() -> list[Path]:
     """Every module that is compiled."""
     return sorted(
-        path.with_suffix(".py") for package in ("cli", "coordinator", "gateway", "records") for path in (REPOSITORY / package).rglob("*_loops.pxd")
+        path.with_suffix(".py")
+        for package in ("cli", "coordinator", "gateway", "records")
+        for path in (REPOSITORY / package).rglob("*_loops.pxd")
     )
 
 

@@ -40,8 +40,14 @@ SLEEPS: Allowed = {
     "tests/waiting.py": (2, "virtual time, and a loop that is blocked on purpose"),
     "tests/test_patient_loop.py": (2, "the loop's clock is compared with the machine's"),
     "tests/app/test_timers.py": (1, "timers are the subject"),
+    "tests/gateway/produce/test_taker.py": (4, "virtual time"),
+    "tests/gateway/produce/world.py": (2, "virtual time"),
     "tests/server/test_secure_listeners.py": (2, "a session's end, for which only the server has a clock"),
     "integration_tests/faults/process_faults.py": (3, "the rhythm of a fault"),
+    "integration_tests/test_long_polls.py": (1, "what an idle process costs is measured over a time"),
+    "integration_tests/gateway/test_offsets.py": (1, "what an idle process costs is measured over a time"),
+    "integration_tests/gateway/failing_s3.py": (1, "a fault that lasts"),
+    "integration_tests/gateway/test_produce_faults.py": (1, "a fault that lasts"),
     "integration_tests/test_orphan_scan.py": (4, "objects get older by the store's clock, and uploads wait for chance times"),
 }
 

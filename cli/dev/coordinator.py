@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cli.dev.place import HERE, Place
 from cli.dev.ports import lease_ports
-from cli.dev.service_process import ServiceFailedError as CoordinatorFailedError
+from cli.dev.service_process import ProcessFailedError as CoordinatorFailedError
 from cli.dev.service_process import ServiceProcess
 
 __all__ = ["CoordinatorFailedError", "CoordinatorProcess"]

@@ -29,7 +29,7 @@ WAIT_S = 60.0
 SERVING_LINE = re.compile(rb"^serving \w+=\d+ .*$", re.MULTILINE)
 
 
-class ServiceFailedError(Exception):
+class ProcessFailedError(Exception):
     """A process ended, or did not become what was waited for; the text ends with its last log lines."""
 
 
@@ -71,7 +71,7 @@ class ServiceProcess:
     def start(self) -> None:
         """Start the process; it serves after `wait_serving` and leads its share after `wait_ready`."""
         if self.process is not None and self.process.is_running():
-            raise ServiceFailedError(f"{self.name} runs already")
+            raise ProcessFailedError(f"{self.name} runs already")
         self.folder.mkdir(parents=True, exist_ok=True)
         config = self.log_file.with_suffix(".properties")
         config.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()), encoding="utf-8")
@@ -111,9 +111,9 @@ class ServiceProcess:
             if condition():
                 return
             if self.process is None or not self.process.is_running():
-                raise ServiceFailedError(f"{self.name} ended while {what} was waited for\n{self.log_tail()}")
+                raise ProcessFailedError(f"{self.name} ended while {what} was waited for\n{self.log_tail()}")
             if looked_at > deadline:
-                raise ServiceFailedError(f"{self.name}: waited {timeout_s:g} s in vain for {what}\n{self.log_tail()}")
+                raise ProcessFailedError(f"{self.name}: waited {timeout_s:g} s in vain for {what}\n{self.log_tail()}")
             time.sleep(LOOK_EVERY_S)
 
     def terminate(self, timeout_s: float = WAIT_S) -> int:
@@ -161,7 +161,7 @@ class ServiceProcess:
 
     def _running(self) -> ChildProcess:
         if self.process is None:
-            raise ServiceFailedError(f"{self.name} was not started")
+            raise ProcessFailedError(f"{self.name} was not started")
         return self.process
 
     # ---- looking at it

@@ -65,7 +65,7 @@ async def find_gateways(kafka: KafkaPlace, group_id: str, timeout_s: float) -> t
     from coordinator.adapters.kafka.brokers import describe_brokers
     from coordinator.runtime.failures import FatalError
     from coordinator.security.client_security import ClientSecurity
-    from gateway.brokers.connection import BrokerConnection, FindPlace
+    from gateway.brokers.connection import BrokerLink, FindPlace
     from gateway.ports import UpstreamLost
     from gateway.view.group import GroupCoordinator, GroupTrouble
     from gateway.view.model import distinct
@@ -80,8 +80,8 @@ async def find_gateways(kafka: KafkaPlace, group_id: str, timeout_s: float) -> t
         broker = next(brokers)
         return broker.host, broker.port
 
-    def connect(find: FindPlace) -> BrokerConnection:
-        return BrokerConnection(find, security, CLIENT_ID, logs_in=True)
+    def connect(find: FindPlace) -> BrokerLink:
+        return BrokerLink(find, security, CLIENT_ID, logs_in=True)
 
     coordinator = GroupCoordinator(group_id, connect, any_place)
     why = "no answer in time"

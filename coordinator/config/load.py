@@ -1,6 +1,6 @@
 """Turn the sources into `Settings`, or into one error that lists everything that is wrong.
 
-Precedence: flags, environment, file, default. Rules between settings (`coordinator.config.rules`) are checked where all
+Precedence: flags, environment, file, default. SettingRules between settings (`coordinator.config.rules`) are checked where all
 values they look at are right, so that everything is reported at once and nothing twice.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from coordinator.config.keys import Key
 from coordinator.config.problems import ConfigError, Problem
-from coordinator.config.rules import NODE_RULES, RESERVED_KAFKA_KEYS, Rules
+from coordinator.config.rules import NODE_RULES, RESERVED_KAFKA_KEYS, SettingRules
 from coordinator.config.sections.security import LISTENER_PREFIX
 from coordinator.config.settings import NODE, Settings
 from coordinator.config.sources import Given, SourceError, environment_name, read_environment, read_file, read_overrides
@@ -29,7 +29,7 @@ class ProcessKind(NamedTuple):
 
     name: str
     table: SettingsTable
-    rules: Rules[Any]
+    rules: SettingRules[Any]
     reserved: Mapping[str, str]
     """The keys of `kafka.*` that the process sets itself, with what to do instead."""
 
@@ -75,7 +75,7 @@ def load(
         except OutOfBounds as error:
             found.append(_out_of_bounds(table, one, key, error))
             unusable.append(key.name)
-    # Rules about the values that are right are checked even when others are wrong; such an object never leaves here.
+    # SettingRules about the values that are right are checked even when others are wrong; such an object never leaves here.
     empty = dict.fromkeys(key.attribute for key in table.keys.values() if key.attribute not in values)
     settings = _build(table, empty | values, listener_values, chosen)
     problems += found + kind.rules.broken(settings, unusable=unusable)

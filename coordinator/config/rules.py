@@ -1,4 +1,4 @@
-"""Rules between settings: what must hold for more than one key, and what works but deserves a warning.
+"""SettingRules between settings: what must hold for more than one key, and what works but deserves a warning.
 
 Each rule is a small function that yields problems and names the keys it looks at; `broken_rules` runs all whose keys have
 right values, so that an operator sees everything at once and no slip twice. Warnings (`advice`) never stop a start.
@@ -60,7 +60,7 @@ RESERVED_KAFKA_KEYS = dict.fromkeys(_FIXED_KAFKA_KEYS, _LEAVE_OUT) | {
 }
 
 
-class Rules(Generic[S]):
+class SettingRules(Generic[S]):
     """The rules between the settings of one kind of process."""
 
     def __init__(self, table: SettingsTable) -> None:
@@ -82,7 +82,7 @@ class Rules(Generic[S]):
         return register
 
 
-NODE_RULES: Final[Rules[Settings]] = Rules(NODE)
+NODE_RULES: Final[SettingRules[Settings]] = SettingRules(NODE)
 _rule = NODE_RULES
 
 

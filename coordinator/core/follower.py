@@ -5,8 +5,8 @@ and reads them back only to learn of claims and of void entries. It may read an 
 has a fence of its own.
 
 An entry that counts by its key but contradicts the state is void (`core.contradiction`), unless the state itself is wrong. So the verdict
-is certain only for entries that were in the log when this replica began to fold it from its beginning (`certain_end`). At a later entry
-the replica fails and is built anew; while it folds the log again it judges the entry with certainty.
+is certain only before `certain_end`: for entries that were in the log when this replica began to build its state from the log's beginning.
+At a later one the replica fails and is built anew from the log, and then judges the entry with certainty.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from records.log import (
 from records.model import LeadershipClaimed, Restored
 
 REPLAY_BYTES_MAX = 64 * 1024
-"""Entries of so many bytes are applied together: some 5000 batches, whose lines stay in the cache of the processor."""
+"""Entries are applied together once they have so many bytes: some 5000 batches, whose lines stay in the cache of the processor."""
 
 
 class Follower:
@@ -80,7 +80,7 @@ class Follower:
         return self.next_read
 
     def read_back_from_here(self) -> None:
-        """The own claim came into force: entries are read back from now on."""
+        """Note that the own claim came into force: entries are read back from now on."""
         self._read_back_fence = self._committed.fence
 
     # ---- as a follower
@@ -110,7 +110,7 @@ class Follower:
         return passed
 
     def read(self, entry: ReadEntry) -> LeadershipClaimed | None:
-        """Judge an entry and keep it when it counts; returns the claim that it is and that must be taken, if it is one."""
+        """Judge an entry, and keep it when it counts. Return the claim that it holds if that comes into force: the caller must take it."""
         committed = self._committed
         key = decode_key(entry.key)
         if entry.offset == 0 and key == RESTORED_KEY and (restored := _restored(key, entry)) is not None:
@@ -283,7 +283,7 @@ class Follower:
 
 
 def _restored(key: EntryKey, entry: ReadEntry) -> Restored | None:
-    """The restore in the entry at offset 0 whose key is that of one, or None when the entry is void."""
+    """Return the record that begins a restored log, from the entry at offset 0 with its key, or None when the entry is void."""
     try:
         return restored_in(entry.offset, key, decode_entry(entry.value or b""))
     except UnknownSchema as unknown:
@@ -293,7 +293,7 @@ def _restored(key: EntryKey, entry: ReadEntry) -> Restored | None:
 
 
 def _admitted_claim(key: EntryKey, entry: ReadEntry) -> LeadershipClaimed | None:
-    """The claim in an entry whose key may be one, or None when the entry is void."""
+    """Return the claim in an entry that has the key of one, or None when the entry is void. Raises `NotSupported`."""
     try:
         records = decode_entry(entry.value or b"")
     except UnknownSchema as unknown:

@@ -40,7 +40,7 @@ class Leader:
         # The schema level of new entries. The replica of the directory knows it; until then a replica writes the oldest.
         self.schema_level = 1
         self.log_ahead_ms = 0
-        """How much is subtracted from the time of events for the log, because this node's clock is too fast."""
+        """By how much this node's clock is ahead: subtracted from the time of events for times in the log."""
         self.term: Term | None = None
         self.overlay: HotState | None = None
         """None while this replica does not lead."""
@@ -59,7 +59,7 @@ class Leader:
     # ---- terms
 
     def lead(self, term: Term, claim_offset: int) -> None:
-        """The own claim is in force and everything before it is applied."""
+        """Begin to lead: the own claim is in force, and everything before it is applied."""
         term.claim_offset = claim_offset
         self.overlay = self._committed.state.hot.copy()
 
@@ -184,7 +184,7 @@ class Leader:
                 self._untrimmed_reads.append(waiter)
                 return
             answer = answer_read(self._committed.state, waiter.command)
-        # Marked only now: if the read raises, its client is still waiting and is refused.
+        # Marked only now: if the read raises, the replica fails, and refuses the requests that are not answered.
         waiter.is_answered = True
         self._effects.append(Reply(waiter.token, answer))
 
@@ -254,7 +254,7 @@ class Leader:
 
 
 def _waiters(under_way: Iterable[PendingEntry]) -> list[Waiter]:
-    """Yield the requests that wait for entries under way, except the commits of these entries."""
+    """Return the requests that wait for entries under way, except the commits of these entries."""
     return [waiter for entry in under_way for waiter in (*entry.before, *entry.after)]
 
 

@@ -57,6 +57,7 @@ from records.log import Fence
 from records.model import Endpoint, LeadershipClaimed
 
 LEADS = (State.LEADING, State.RESIGNING)
+"""A replica in one of these states leads if it has an overlay: a leader that stops leads on until a successor claims."""
 
 
 class Shard:
@@ -266,7 +267,7 @@ class Shard:
         self._effects.append(OpenTerm(term.term_id, NewEntry(0, key, encode_entry([claim], self.leader.schema_level))))
 
     def _take_claim(self, claim: LeadershipClaimed, entry: ReadEntry) -> None:
-        """A claim came into force while this replica follows."""
+        """Take a claim that came into force while this replica does not lead: begin the own term, or make way for another node's."""
         self.successor = None
         self.leader.note_cut_off(self.committed.take_claim(claim, entry))
         term = self.leader.term
@@ -285,7 +286,7 @@ class Shard:
                 self._effects.append(Recover(prove=True))
 
     def _lead(self, term: Term, offset: int) -> None:
-        """The own claim is in force and everything before it is applied."""
+        """Begin to lead: the own claim is in force, and everything before it is applied."""
         self._move(Trigger.OWN_CLAIM, f"claim of epoch {term.epoch} in force at offset {offset}")
         self.leader.lead(term, offset)
         self.follower.read_back_from_here()

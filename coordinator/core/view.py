@@ -176,7 +176,7 @@ class ShardView:
 
     @property
     def overlay(self) -> HotState | None:
-        """The speculative tables, for audits; None while this replica does not lead."""
+        """The leader's tables with the entries in flight, for audits; None while this replica does not lead."""
         return self._shard.leader.overlay
 
     @property

@@ -1,4 +1,4 @@
-"""Everything of this room for one gateway, made from its settings: the front asks it for what it needs of each listener and connection."""
+"""What this room has for one gateway, made from its settings: the front asks it about each listener and each connection."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LoginUpstream(Protocol):
         """Keep the gateway's own questions back, or let them go."""
 
 
-class Access:
+class GatewayAccess:
     """See the module. Raises `FatalError` for settings and files by which clients cannot be served, or not as securely as they say."""
 
     def __init__(self, settings: GatewaySettings, catalogue: Catalogue, *, connections_max: int) -> None:

@@ -1,4 +1,4 @@
-"""What can be seen of a login that passes: the mechanism, when the cluster has accepted it, for how long, and the name it is by. Pure.
+"""What a gateway learns of a login that it passes on: the mechanism, when the cluster has accepted it, for how long, and the name. Pure.
 
 The cluster judges the login. Its last answer to SaslAuthenticate has no error, but so has the answer in the middle of SCRAM, and the one by
 which OAUTHBEARER tells that a token is refused: each mechanism says by the bytes of an answer whether it was the last one.

@@ -22,7 +22,7 @@ class ZoneFault(ValueError):
     """A map of zones is not usable; the text says which entry, and what is wanted."""
 
 
-class Network(NamedTuple):
+class ZoneNetwork(NamedTuple):
     """Clients of these addresses are in a zone."""
 
     network: ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -40,13 +40,13 @@ def zone_in(client_id: str | None) -> str | None:
     return None
 
 
-def parse_network(entry: str) -> Network:
+def parse_network(entry: str) -> ZoneNetwork:
     """Read `10.1.0.0/16=ZONE`. Raises `ZoneFault`."""
     network, _, zone = (part.strip() for part in entry.rpartition("="))
     if not network or not is_zone(zone):
         raise ZoneFault(f"{entry!r} is not NETWORK=ZONE, such as 10.1.0.0/16=zone-a")
     try:
-        return Network(ipaddress.ip_network(network), zone)
+        return ZoneNetwork(ipaddress.ip_network(network), zone)
     except ValueError as error:
         raise ZoneFault(f"{entry!r}: {error}; write a network such as 10.1.0.0/16 or 2001:db8::/32") from error
 
@@ -54,7 +54,7 @@ def parse_network(entry: str) -> Network:
 class Zones:
     """The zones of all clients of this gateway."""
 
-    def __init__(self, networks: Sequence[Network] = (), listeners: Mapping[str, str] | None = None, own: str | None = None) -> None:
+    def __init__(self, networks: Sequence[ZoneNetwork] = (), listeners: Mapping[str, str] | None = None, own: str | None = None) -> None:
         """`listeners` has the zones of listeners by name, `own` is the zone of this gateway. The narrowest network counts."""
         self._networks = sorted(networks, key=lambda one: one.network.prefixlen, reverse=True)
         self._listeners = {name.upper(): zone for name, zone in (listeners or {}).items()}

@@ -42,7 +42,7 @@ FindPlace = Callable[[], Awaitable[Place]]
 """Returns host and port of the broker. Raises `UpstreamLost` when none is known."""
 
 
-class BrokerConnection(asyncio.Protocol):
+class BrokerLink(asyncio.Protocol):
     """See the module. Opened by its first request; used on one event loop."""
 
     def __init__(self, find_place: FindPlace, security: ClientSecurity, client_id: str, *, logs_in: bool = False) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from coordinator.protocol.codec import Message
-from gateway.brokers.connection import Answer, BrokerConnection, FindPlace
+from gateway.brokers.connection import Answer, BrokerLink, FindPlace
 from gateway.ports import UpstreamLost
 
 ANSWER_TIMEOUT_S: Final = 10.0
@@ -16,10 +16,10 @@ ANSWER_TIMEOUT_S: Final = 10.0
 class OwnConnection:
     """See the module. Used on one event loop."""
 
-    def __init__(self, connect: Callable[[FindPlace], BrokerConnection], any_place: FindPlace) -> None:
+    def __init__(self, connect: Callable[[FindPlace], BrokerLink], any_place: FindPlace) -> None:
         self._connect = connect
         self._any_place = any_place
-        self._connection: BrokerConnection | None = None
+        self._connection: BrokerLink | None = None
 
     async def ask(self, request: Message, answer_type: type[Answer]) -> Answer:
         """Ask any broker; a second one if the connection was lost. Raises `UpstreamLost`."""

@@ -8,7 +8,7 @@ from typing import Protocol
 from coordinator.client.model import FetchFrom, PartitionBatches
 
 
-class Finder(Protocol):
+class TailFinder(Protocol):
     """Finds where batches are."""
 
     async def find(self, fetches: Sequence[FetchFrom], *, min_bytes: int, max_bytes: int, max_wait_ms: int) -> Sequence[PartitionBatches]:

@@ -20,7 +20,7 @@ from coordinator.kafka.errors import ErrorCode
 from gateway.fetch.answer_loops import Told
 from gateway.fetch.batch_loops import count_fitting
 from gateway.fetch.limits import FetchLimits, FetchStats, Places
-from gateway.fetch.ports import Finder
+from gateway.fetch.ports import TailFinder
 from gateway.fetch.readers import Readers
 from gateway.fetch.reads import BatchReader, Share
 from gateway.fetch.request_loops import FIRST_WITH_SESSIONS, FIRST_WITH_TOPIC_IDS, Asked
@@ -77,7 +77,7 @@ class FetchTaker:
     """Implements `Taker`. Used on the event loop."""
 
     def __init__(
-        self, catalogue: Catalogue, rights: Rights, finder: Finder, reader: BatchReader, limits: FetchLimits, stats: FetchStats
+        self, catalogue: Catalogue, rights: Rights, finder: TailFinder, reader: BatchReader, limits: FetchLimits, stats: FetchStats
     ) -> None:
         self._catalogue = catalogue
         self._rights = rights

@@ -1,4 +1,4 @@
-"""The requests of Kafka that the gateway offers, and their versions: fewer than a broker, since none may pass that nobody here has read.
+"""The requests of Kafka that the gateway offers, and their versions: only those whose messages were looked through for addresses.
 
 A request that is not in `APIS` is offered on no port, whatever brokers offer: its answers might name addresses. So is a version above
 `last`. `OWN` narrows what the gateway's own node offers, `RELAYED` what relay ports offer.
@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Final
 
 
-class Key(IntEnum):
+class KafkaKey(IntEnum):
     """Numbers of Kafka's requests."""
 
     PRODUCE = 0
@@ -58,7 +58,7 @@ class KafkaApi:
 
     def is_answer_tagged(self, version: int) -> bool:
         """Whether answers of a version have tagged fields in their header."""
-        return version >= self.flexible and self.key != Key.API_VERSIONS
+        return version >= self.flexible and self.key != KafkaKey.API_VERSIONS
 
 
 _NEVER: Final = 2**15 - 1
@@ -141,34 +141,34 @@ APIS: Final[Mapping[int, KafkaApi]] = {
 }
 
 OWN: Final[Mapping[int, tuple[int, int]]] = {
-    Key.PRODUCE: (3, 12),  # version 13 names topics by id
-    Key.FETCH: (4, 17),
+    KafkaKey.PRODUCE: (3, 12),  # version 13 names topics by id
+    KafkaKey.FETCH: (4, 17),
 }
 """What the gateway's own node offers of requests that it serves itself."""
 
 RELAYED: Final[Mapping[int, tuple[int, int]]] = {
     # Later versions name the addresses of new leaders in their answers, which pass unread here.
-    Key.PRODUCE: (3, 9),
-    Key.FETCH: (4, 15),
+    KafkaKey.PRODUCE: (3, 9),
+    KafkaKey.FETCH: (4, 15),
 }
 """What relay ports offer of requests whose later versions may not pass."""
 
 PARTITIONS_OF_LEADERS: Final = frozenset(
     {
-        Key.PRODUCE,
-        Key.FETCH,
-        Key.LIST_OFFSETS,
-        Key.DELETE_RECORDS,
-        Key.OFFSET_FOR_LEADER_EPOCH,
-        Key.WRITE_TXN_MARKERS,
-        Key.DESCRIBE_PRODUCERS,
+        KafkaKey.PRODUCE,
+        KafkaKey.FETCH,
+        KafkaKey.LIST_OFFSETS,
+        KafkaKey.DELETE_RECORDS,
+        KafkaKey.OFFSET_FOR_LEADER_EPOCH,
+        KafkaKey.WRITE_TXN_MARKERS,
+        KafkaKey.DESCRIBE_PRODUCERS,
     }
 )
 """Requests that go to the leaders of partitions: the own node offers only those that it serves itself, since it leads no classic one."""
 
-_LOGIN: Final = frozenset({Key.SASL_HANDSHAKE, Key.SASL_AUTHENTICATE})
+_LOGIN: Final = frozenset({KafkaKey.SASL_HANDSHAKE, KafkaKey.SASL_AUTHENTICATE})
 
-LARGE_ANSWERS: Final = frozenset({Key.FETCH, Key.METADATA, Key.SHARE_FETCH})
+LARGE_ANSWERS: Final = frozenset({KafkaKey.FETCH, KafkaKey.METADATA, KafkaKey.SHARE_FETCH})
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class ServedKafkaApi:
 
     def is_flexible(self, version: int) -> bool | None:
         """Whether a version has tagged fields; None for a version that is not served. Brokers refuse unknown versions of ApiVersions."""
-        if self.api.key != Key.API_VERSIONS and not self.low <= version <= self.high:
+        if self.api.key != KafkaKey.API_VERSIONS and not self.low <= version <= self.high:
             return None
         return self.api.is_flexible(version)
 
@@ -234,4 +234,4 @@ class PortApis:
         if api is None or max(low, api.low) > min(high, api.high):
             return None
         # librdkafka finds out by version 0 of Produce, which brokers name and do not serve, how batches may be compressed.
-        return (low if api_key == Key.PRODUCE else max(low, api.low)), min(high, api.high)
+        return (low if api_key == KafkaKey.PRODUCE else max(low, api.low)), min(high, api.high)

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from coordinator.adapters.server.contract import IncomingRequest, Respond
 from gateway.front.answering import answer_later
-from gateway.front.apis import APIS, Key, PortApis
+from gateway.front.apis import APIS, KafkaKey, PortApis
 from gateway.front.messages import answer_type, read_answer, read_request, request_type, write_answer
 from gateway.ports import DisklessTopic, Session
 from gateway.view import rewrite
@@ -36,7 +36,7 @@ class Sights(Protocol):
         """Return the ids of those topics of an answer that may not be shown as classic ones. Raises `UpstreamLost`."""
 
 
-class Creation(Protocol):
+class CreatesTopics(Protocol):
     """Creates diskless topics that Metadata names."""
 
     def creates(self, asked: Any) -> bool:
@@ -49,7 +49,7 @@ class Creation(Protocol):
 class MetadataTaker:
     """Answers Metadata."""
 
-    def __init__(self, sights: Sights, creation: Creation) -> None:
+    def __init__(self, sights: Sights, creation: CreatesTopics) -> None:
         self._sights = sights
         self._creation = creation
 
@@ -62,21 +62,21 @@ class MetadataTaker:
         asked_version = max(version, METADATA_WITH_IDS)
         asked = read_request(request)
         if version < METADATA_WITH_IDS:
-            asked = rewrite.converted(_with_ids(asked), request_type(Key.METADATA, METADATA_WITH_IDS))
+            asked = rewrite.converted(_with_ids(asked), request_type(KafkaKey.METADATA, METADATA_WITH_IDS))
         if self._creation.creates(asked):
-            answer = await self._creation.metadata(session, asked, answer_type(Key.METADATA, asked_version))
+            answer = await self._creation.metadata(session, asked, answer_type(KafkaKey.METADATA, asked_version))
         elif version < METADATA_WITH_IDS:
-            answer = await session.upstream.ask(asked, answer_type(Key.METADATA, METADATA_WITH_IDS))
+            answer = await session.upstream.ask(asked, answer_type(KafkaKey.METADATA, METADATA_WITH_IDS))
         else:
-            answer = read_answer(Key.METADATA, version, await session.upstream.forward(request.data))
+            answer = read_answer(KafkaKey.METADATA, version, await session.upstream.forward(request.data))
         self._sights.learn(answer)
         named = [(str(topic.name or ""), rewrite.topic_id_of(topic)) for topic in answer.topics if topic.topic_id is not None]
         unfinished = await self._sights.unfinished(named)
         diskless = {topic_id: found for _, topic_id in named if (found := self._sights.diskless(topic_id)) is not None}
         seen = rewrite.metadata(answer, self._sights.of(session), diskless, unfinished)
         if version < METADATA_WITH_IDS:
-            seen = rewrite.converted(seen, answer_type(Key.METADATA, version))
-        return write_answer(Key.METADATA, version, seen)
+            seen = rewrite.converted(seen, answer_type(KafkaKey.METADATA, version))
+        return write_answer(KafkaKey.METADATA, version, seen)
 
 
 def _with_ids(asked: Any) -> Any:
@@ -110,7 +110,7 @@ class _EarlyMetadata:
 class RewritingTaker:
     """Passes a request on and rewrites its answer."""
 
-    def __init__(self, key: Key, rewriting: Callable[[Any, View], Any], sights: Sights) -> None:
+    def __init__(self, key: KafkaKey, rewriting: Callable[[Any, View], Any], sights: Sights) -> None:
         self._key = key
         self._rewriting = rewriting
         self._sights = sights
@@ -138,22 +138,22 @@ class ApiVersionsTaker:
         frame = await session.upstream.forward(request.data)
         is_unknown = len(frame) >= 6 and struct.unpack_from(">h", frame, 4) == (_UNSUPPORTED_VERSION,)
         version = 0 if is_unknown else request.api_version  # brokers answer an unknown version in version 0
-        answer = read_answer(Key.API_VERSIONS, version, frame)
+        answer = read_answer(KafkaKey.API_VERSIONS, version, frame)
         rows = []
         for row in answer.api_keys:
             narrowed = self._served.narrowed(int(row.api_key), int(row.min_version), int(row.max_version))
             if narrowed is not None:
                 rows.append(replace(row, min_version=narrowed[0], max_version=narrowed[1]))
-        return write_answer(Key.API_VERSIONS, version, replace(answer, api_keys=tuple(rows)))
+        return write_answer(KafkaKey.API_VERSIONS, version, replace(answer, api_keys=tuple(rows)))
 
 
-def discovery_takers(sights: Sights, creation: Creation, served: PortApis) -> dict[int, Any]:
+def discovery_takers(sights: Sights, creation: CreatesTopics, served: PortApis) -> dict[int, Any]:
     """Return the takers of the requests by which clients find nodes, for one kind of ports."""
     return {
-        Key.API_VERSIONS: ApiVersionsTaker(served),
-        Key.METADATA: MetadataTaker(sights, creation),
-        Key.FIND_COORDINATOR: RewritingTaker(Key.FIND_COORDINATOR, rewrite.find_coordinator, sights),
-        Key.DESCRIBE_CLUSTER: RewritingTaker(Key.DESCRIBE_CLUSTER, rewrite.describe_cluster, sights),
-        Key.SHARE_FETCH: RewritingTaker(Key.SHARE_FETCH, rewrite.node_endpoints, sights),
-        Key.SHARE_ACKNOWLEDGE: RewritingTaker(Key.SHARE_ACKNOWLEDGE, rewrite.node_endpoints, sights),
+        KafkaKey.API_VERSIONS: ApiVersionsTaker(served),
+        KafkaKey.METADATA: MetadataTaker(sights, creation),
+        KafkaKey.FIND_COORDINATOR: RewritingTaker(KafkaKey.FIND_COORDINATOR, rewrite.find_coordinator, sights),
+        KafkaKey.DESCRIBE_CLUSTER: RewritingTaker(KafkaKey.DESCRIBE_CLUSTER, rewrite.describe_cluster, sights),
+        KafkaKey.SHARE_FETCH: RewritingTaker(KafkaKey.SHARE_FETCH, rewrite.node_endpoints, sights),
+        KafkaKey.SHARE_ACKNOWLEDGE: RewritingTaker(KafkaKey.SHARE_ACKNOWLEDGE, rewrite.node_endpoints, sights),
     }

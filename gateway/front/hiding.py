@@ -1,6 +1,6 @@
 """Takes addresses out of the settings of brokers that clients are shown: DescribeConfigs of brokers is answered by the brokers themselves.
 
-A setting that may hold an address reads as a secret one does: it has no value.
+A setting that may hold an address is shown without its value, as Kafka shows secrets.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 from coordinator.adapters.server.contract import IncomingRequest, Respond
 from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.framing_loops import Body
-from gateway.front.apis import Key
+from gateway.front.apis import KafkaKey
 from gateway.front.messages import answer_type
 from gateway.ports import Session, Taker
 
@@ -34,7 +34,7 @@ class HidingTaker:
 def _answer(version: int, respond: Respond, body: Body | None) -> None:
     if body:
         whole = body if isinstance(body, bytes) else b"".join(body)
-        answer = decode(answer_type(Key.DESCRIBE_CONFIGS, version), whole)
+        answer = decode(answer_type(KafkaKey.DESCRIBE_CONFIGS, version), whole)
         if any(int(one.resource_type) == BROKER for one in answer.results):
             body = encode(replace(answer, results=tuple(map(_hidden, answer.results))))
     respond(body)

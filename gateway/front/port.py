@@ -1,6 +1,6 @@
 """The requests of one port, the gateway's own node's or a relay's: each goes to the taker of its API, or to the broker unread.
 
-Invariant: every connection has one session with one upstream connection, which end together.
+Invariant: every connection has one session with one upstream connection. When a client hangs up, what it sent still reaches the broker.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import Protocol
 from weakref import WeakValueDictionary
 
 from coordinator.adapters.server.contract import Desk, Handler, Host, IncomingRequest, Peer, Respond
-from gateway.brokers.connection import BrokerConnection
-from gateway.front.apis import Key
+from gateway.brokers.connection import BrokerLink
+from gateway.front.apis import KafkaKey
 from gateway.front.session import FrontSession, pass_on
+from gateway.front.stale import LOOKED_AT, refusal_if_answered
 from gateway.ports import Taker
 
 LOG = logging.getLogger(__name__)
@@ -24,7 +25,7 @@ MakeSession = Callable[[Peer], FrontSession]
 class Door(Protocol):
     """Lets clients in, and knows where they are."""
 
-    def open_desk(self, host: Host, find_upstream: Callable[[Peer], BrokerConnection]) -> Desk:
+    def open_desk(self, host: Host, find_upstream: Callable[[Peer], BrokerLink]) -> Desk:
         """Return who takes the login of a connection."""
 
     def zone_of(self, client_id: str | None, address: str, listener: str) -> str | None:
@@ -38,7 +39,7 @@ class Port(Handler):
     """See the module. Used on one event loop."""
 
     def __init__(
-        self, relayed_broker_id: int | None, open_upstream: Callable[[], BrokerConnection], takers: Mapping[int, Taker], door: Door
+        self, relayed_broker_id: int | None, open_upstream: Callable[[], BrokerLink], takers: Mapping[int, Taker], door: Door
     ) -> None:
         """`takers` by API key; other requests are passed on."""
         self._door = door
@@ -48,6 +49,7 @@ class Port(Handler):
         self._sessions: dict[int, FrontSession] = {}
         self._hosts: WeakValueDictionary[int, Host] = WeakValueDictionary()
         self._is_paused = False
+        self._is_leaving = False
 
     @property
     def sessions(self) -> int:
@@ -72,13 +74,20 @@ class Port(Handler):
         """Take a request; see `Handler`."""
         session = self.session(request.peer)
         session.names(request.client_id)
+        if self._is_leaving and request.api_key in LOOKED_AT and (answer := refusal_if_answered(request)) is not None:
+            respond(answer)
+            return
         taker = self._takers.get(request.api_key)
         if taker is None:
             pass_on(session, request, respond)
             return
         taker.take(session, request, respond)
-        if self._is_paused and request.api_key == Key.PRODUCE:
+        if self._is_paused and request.api_key == KafkaKey.PRODUCE:
             self._pause(session, True)
+
+    def lead_no_more(self) -> None:
+        """Answer requests for partitions that they are led elsewhere: this gateway is about to stop, and others are there."""
+        self._is_leaving = True
 
     def pause_producers(self, paused: bool) -> None:
         """Have connections whose records wait for their acknowledgement read no more, or again; so with those that send some meanwhile."""

@@ -16,7 +16,7 @@ from coordinator.adapters.server.limits import AddressLimit
 from coordinator.adapters.server.server import Server
 from coordinator.security.client_security import ClientSecurity
 from gateway.brokers.cluster import RealCluster
-from gateway.brokers.connection import BrokerConnection, FindPlace
+from gateway.brokers.connection import BrokerLink, FindPlace
 from gateway.front.apis import PortApis
 from gateway.front.port import Door, Port
 from gateway.ports import Taker
@@ -86,6 +86,11 @@ class ListenerPorts:
                         broker_id, self.name, self._relays.text,
                     )  # fmt: skip
 
+    def lead_no_more(self) -> None:
+        """See `Port.lead_no_more`."""
+        if self._port is not None:
+            self._port.lead_no_more()
+
     def pause_producers(self, paused: bool) -> None:
         """Have connections that write to diskless topics read no more, or again."""
         if self._port is not None:
@@ -106,7 +111,7 @@ class ListenerPorts:
         await asyncio.gather(*(server.stop(deadline_ms) for server in self._servers.values()))
 
     async def _listen(self, broker_id: int | None, port: int, find: FindPlace, apis: PortApis, takers: Mapping[int, Taker]) -> None:
-        handler = Port(broker_id, partial(BrokerConnection, find, self._upstream_security, "diskless-gateway"), takers, self._door)
+        handler = Port(broker_id, partial(BrokerLink, find, self._upstream_security, "diskless-gateway"), takers, self._door)
         server = Server(
             handler,
             apis,

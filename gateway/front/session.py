@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from coordinator.adapters.server.contract import IncomingRequest, Peer, Respond
-from gateway.brokers.connection import BrokerConnection
+from gateway.brokers.connection import BrokerLink
 from gateway.ports import Session
 
 ZoneOf = Callable[[str | None, str, str], str | None]
@@ -15,7 +15,7 @@ ZoneOf = Callable[[str | None, str, str], str | None]
 class FrontSession:
     """Implements `gateway.ports.Session`."""
 
-    def __init__(self, peer: Peer, relayed_broker_id: int | None, upstream: BrokerConnection, zone_of: ZoneOf) -> None:
+    def __init__(self, peer: Peer, relayed_broker_id: int | None, upstream: BrokerLink, zone_of: ZoneOf) -> None:
         self.connection_id = peer.connection_id
         self.address = peer.address
         self.listener = peer.listener

@@ -1,7 +1,8 @@
 """Requests on relay ports for partitions of diskless topics: answered NOT_LEADER_OR_FOLLOWER, so that the client looks anew who leads them.
 
 They come from clients whose metadata is older than a topic's migration. Whoever sends one of them has old metadata of all its partitions,
-so no partition of the request is served. All other requests go to the broker unread; of Produce it is looked at whether it wants an answer.
+so no partition of the request is served. All other requests go to the broker unread, but for the acks of Produce, which say whether there
+is an answer.
 Invariant: no record for a diskless topic reaches a broker, and no reader gets a shadow's emptiness for the topic's records.
 """
 
@@ -22,15 +23,17 @@ from coordinator.operations.kafka_versions import schema_module
 from coordinator.protocol.codec import decode
 from coordinator.protocol.codec_fields import shape
 from coordinator.protocol.wire import MalformedMessage
-from gateway.front.apis import APIS, Key
+from gateway.front.apis import APIS, KafkaKey
 from gateway.front.session import pass_on
 from gateway.front.topics_loops import named_topics
 from gateway.ports import Catalogue, Session
 
+TAGS: Final = (b"", b"\0")
+"""The tagged fields of an answer's header, where it has none and where it has some."""
 _ACKS: Final = struct.Struct(">h")
 
 
-class Layout(NamedTuple):
+class StaleLayout(NamedTuple):
     """Where the topics of a request are, in one version of it."""
 
     before: int
@@ -40,21 +43,21 @@ class Layout(NamedTuple):
     has_records: bool = False
 
 
-def layout(key: int, version: int) -> Layout:
+def layout(key: int, version: int) -> StaleLayout:
     """Return the layout of a request that `StaleTaker` looks at."""
     match key:
-        case Key.PRODUCE:  # acks, timeout; after the transactional id
-            return Layout(2 + 4, False, 4, True)
-        case Key.FETCH:
+        case KafkaKey.PRODUCE:  # acks, timeout; after the transactional id
+            return StaleLayout(2 + 4, False, 4, True)
+        case KafkaKey.FETCH:
             before = (0 if version >= 15 else 4) + 4 + 4 + 4 + 1 + (8 if version >= 7 else 0)
             epochs = (4 if version >= 9 else 0) + (4 if version >= 12 else 0) + (8 if version >= 5 else 0)
-            return Layout(before, version >= 13, 4 + 8 + 4 + epochs)
-        case Key.LIST_OFFSETS:
-            return Layout(4 + (1 if version >= 2 else 0), False, 4 + 8 + (4 if version >= 4 else 0))
-        case Key.DELETE_RECORDS:
-            return Layout(0, False, 4 + 8)
-        case Key.OFFSET_FOR_LEADER_EPOCH:
-            return Layout(4 if version >= 3 else 0, False, 4 + 4 + 4)
+            return StaleLayout(before, version >= 13, 4 + 8 + 4 + epochs)
+        case KafkaKey.LIST_OFFSETS:
+            return StaleLayout(4 + (1 if version >= 2 else 0), False, 4 + 8 + (4 if version >= 4 else 0))
+        case KafkaKey.DELETE_RECORDS:
+            return StaleLayout(0, False, 4 + 8)
+        case KafkaKey.OFFSET_FOR_LEADER_EPOCH:
+            return StaleLayout(4 if version >= 3 else 0, False, 4 + 4 + 4)
     raise KeyError(key)
 
 
@@ -72,15 +75,15 @@ class _Names(NamedTuple):
 
 
 _ANSWERS: Final[Mapping[int, _Names]] = {
-    Key.PRODUCE: _Names(
+    KafkaKey.PRODUCE: _Names(
         "produce", "topic_data", "partition_data", "responses", "partition_responses", told_index="index", asked_index="index"
     ),
-    Key.FETCH: _Names(
+    KafkaKey.FETCH: _Names(
         "fetch", "topics", "partitions", "responses", "partitions", told_index="partition_index", topic="topic", asked_index="partition"
     ),
-    Key.LIST_OFFSETS: _Names("list_offsets", "topics", "partitions", "topics", "partitions", told_index="partition_index"),
-    Key.DELETE_RECORDS: _Names("delete_records", "topics", "partitions", "topics", "partitions", told_index="partition_index"),
-    Key.OFFSET_FOR_LEADER_EPOCH: _Names(
+    KafkaKey.LIST_OFFSETS: _Names("list_offsets", "topics", "partitions", "topics", "partitions", told_index="partition_index"),
+    KafkaKey.DELETE_RECORDS: _Names("delete_records", "topics", "partitions", "topics", "partitions", told_index="partition_index"),
+    KafkaKey.OFFSET_FOR_LEADER_EPOCH: _Names(
         "offset_for_leader_epoch", "topics", "partitions", "topics", "partitions", "partition", topic="topic", asked_index="partition"
     ),
 }
@@ -91,7 +94,7 @@ LOOKED_AT: Final = frozenset(_ANSWERS)
 class StaleTaker:
     """Takes one of the requests that are looked at."""
 
-    def __init__(self, key: Key, catalogue: Catalogue, refused: Callable[[Key], None]) -> None:
+    def __init__(self, key: KafkaKey, catalogue: Catalogue, refused: Callable[[KafkaKey], None]) -> None:
         """`refused` is told of each request that names a diskless topic."""
         self._key = key
         self._catalogue = catalogue
@@ -104,7 +107,7 @@ class StaleTaker:
         if any(find(name) is not None for name in names):
             self._refused(self._key)
             # A client that wants no answer learns of its error by the end of the connection, as from a broker.
-            respond(refusal(self._key, request) if wants_answer else None)
+            respond((TAGS[APIS[self._key].is_answer_tagged(request.api_version)], refusal(self._key, request)) if wants_answer else None)
         elif wants_answer:
             pass_on(session, request, respond)
         else:
@@ -115,16 +118,13 @@ class StaleTaker:
         return self._catalogue.named(name.decode("utf-8", "replace"))
 
 
-def read_names(key: Key, request: IncomingRequest) -> tuple[bool, Sequence[bytes], bool]:
+def read_names(key: KafkaKey, request: IncomingRequest) -> tuple[bool, Sequence[bytes], bool]:
     """Return whether a request wants an answer, the topics that it names, and whether by id. Raises `MalformedMessage`."""
     data, version, at = request.data, request.api_version, request.body_offset
     is_flexible, wants_answer = APIS[key].is_flexible(version), True
     where = layout(key, version)
-    if key == Key.PRODUCE:
-        at = _after_text(data, at, is_flexible)
-        if at + _ACKS.size > len(data):
-            raise MalformedMessage("Produce: the bytes end before its acks")
-        wants_answer = _ACKS.unpack_from(data, at) != (0,)
+    if key == KafkaKey.PRODUCE:
+        wants_answer, at = _wants_answer(request)
     found: list[bytes] = []
     if named_topics(data, at + where.before, where.has_id, where.partition_bytes, where.has_records, is_flexible, found) < 0:
         raise MalformedMessage(f"{APIS[key].name} version {version}: its topics cannot be read")
@@ -146,8 +146,27 @@ def _after_text(data: bytes, at: int, is_flexible: bool) -> int:
     return at + 2 + max(int(_ACKS.unpack_from(data, at)[0]), 0)
 
 
-def refusal(key: Key, request: IncomingRequest) -> bytes:
-    """Encode the answer that no partition of a request is led here. Raises `MalformedMessage`."""
+def refusal_if_answered(request: IncomingRequest) -> bytes | None:
+    """Encode the answer that no partition of a request is led here, without its header; None for a request that wants no answer.
+
+    Raises `MalformedMessage`.
+    """
+    key = KafkaKey(request.api_key)
+    if key == KafkaKey.PRODUCE and not _wants_answer(request)[0]:
+        return None
+    return refusal(key, request)
+
+
+def _wants_answer(request: IncomingRequest) -> tuple[bool, int]:
+    """Return whether a Produce request wants an answer, and where its acks are. Raises `MalformedMessage`."""
+    at = _after_text(request.data, request.body_offset, APIS[KafkaKey.PRODUCE].is_flexible(request.api_version))
+    if at + _ACKS.size > len(request.data):
+        raise MalformedMessage("Produce: the bytes end before its acks")
+    return _ACKS.unpack_from(request.data, at) != (0,), at
+
+
+def refusal(key: KafkaKey, request: IncomingRequest) -> bytes:
+    """Encode the answer that no partition of a request is led here, without its header. Raises `MalformedMessage`."""
     how, version = _ANSWERS[key], request.api_version
     asked: Any = decode(
         getattr(schema_module(how.package, version, "request"), f"{APIS[key].name}Request"),
@@ -166,8 +185,7 @@ def refusal(key: Key, request: IncomingRequest) -> bytes:
         )
         named = {how.topic: getattr(topic, how.topic, None), "topic_id": getattr(topic, "topic_id", None)}
         topics.append(_blank(topic_type, **{how.told_rows: rows}, **named))
-    out = io.BytesIO(b"\0" if APIS[key].is_answer_tagged(version) else b"")
-    out.seek(0, io.SEEK_END)
+    out = io.BytesIO()
     # kio's own encoder knows times that may be null, as Produce has them; it happens once for a client with old metadata.
     entity_writer(answer_type)(out, _blank(answer_type, **{how.told: tuple(topics)}))
     return out.getvalue()

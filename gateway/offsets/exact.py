@@ -25,6 +25,10 @@ AT_ONCE: Final = 4
 """Batches that are read and looked through at the same time: each may have some megabytes."""
 
 
+ALL_BYTES: Final = 2**31 - 1
+"""Of all partitions together: a smaller limit would leave out the batches of all but the first."""
+
+
 class Finds(Protocol):
     """The operation of the service that is needed; `DisklessClient` has it."""
 
@@ -55,16 +59,14 @@ class ExactOffsets:
         """Return the offsets and times of the records, in order. Raises `coordinator.errors.DisklessError`."""
         fetches = [FetchFrom(one.partition, one.offset, 1) for one in listed]
         found = await self._coordinators.find_batches(
-            fetches, fetch_bytes_max=len(fetches), batches_per_partition_max=1, timeout_ms=timeout_ms
+            fetches, fetch_bytes_max=ALL_BYTES, batches_per_partition_max=1, timeout_ms=timeout_ms
         )
         return await asyncio.gather(*(self._in_batch(one, batches, timeout_ms) for one, batches in zip(listed, found, strict=True)))
 
     async def _in_batch(self, one: ByTime, found: PartitionBatches, timeout_ms: int) -> Told:
-        if found.error is not ErrorCode.NONE:
+        if found.error is not ErrorCode.NONE or not found.batches:
             # Its records were deleted meanwhile, or its coordinator moves: asked again, the client gets another answer.
             return Told(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if not found.batches:
-            return Told(ErrorCode.NONE, one.timestamp_ms, one.offset, LEADER_EPOCH)
         batch = found.batches[0]
         if batch.timestamp_type == LOG_APPEND_TIME:
             # All of its records have the same time.

@@ -11,9 +11,9 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.commit_file import BATCH
 from gateway.ports import DisklessTopic
 from gateway.produce.checks_loops import check_batches
-from gateway.produce.faults import NO_TRANSACTIONS, Fault, PartitionRefusal, refusal_of
-from gateway.produce.files import Part
-from gateway.produce.request import Pending, ProduceRequest
+from gateway.produce.faults import NO_TRANSACTIONS, BatchFault, PartitionRefusal, refusal_of
+from gateway.produce.files import FilePart
+from gateway.produce.request import PendingProduce, ProduceRequest
 from gateway.produce.rules import RulesOfTopics, span_ms
 from gateway.produce.wire_loops import TOPIC_IDS_FROM
 
@@ -27,7 +27,9 @@ class Admission:
     def __init__(self) -> None:
         self._rules = RulesOfTopics()
 
-    def check(self, pending: Pending, topics: Sequence[DisklessTopic | None], forbidden: frozenset[str], now_ms: int) -> Part | None:
+    def check(
+        self, pending: PendingProduce, topics: Sequence[DisklessTopic | None], forbidden: frozenset[str], now_ms: int
+    ) -> FilePart | None:
         """Refuse what is not lawful; return the rest, if any. `topics` are those of the request, None for unknown ones."""
         read = pending.request
         whole = _refusal_of_all(read)
@@ -43,7 +45,7 @@ class Admission:
                 self._check_topic(pending, topic, first, stop, rows, now_ms)
         return rows.part(pending)
 
-    def _check_topic(self, pending: Pending, topic: DisklessTopic, first: int, stop: int, rows: _Rows, now_ms: int) -> None:
+    def _check_topic(self, pending: PendingProduce, topic: DisklessTopic, first: int, stop: int, rows: _Rows, now_ms: int) -> None:
         read, rules = pending.request, self._rules.of(topic)
         span = span_ms(rules, now_ms)
         partitions = min(topic.partitions, len(topic.coordinators))
@@ -85,7 +87,7 @@ class _Rows:
         self.starts, self.places, self.coordinators = (np.empty(count, np.int64) for _ in range(3))
         self.count = 0
 
-    def part(self, pending: Pending) -> Part | None:
+    def part(self, pending: PendingProduce) -> FilePart | None:
         """Return the rows as a part of a request; None if there are none."""
         count = self.count
         if count == 0:
@@ -93,7 +95,7 @@ class _Rows:
         rows, places, spans = np.frombuffer(self.rows, BATCH, count), self.places[:count], pending.request.spans
         # A lawful batch fills the records of its partition.
         size_bytes = sum([spans[3 * place + 2] for place in places.tolist()])
-        return Part(pending, rows, self.starts[:count], places, self.coordinators[:count], size_bytes)
+        return FilePart(pending, rows, self.starts[:count], places, self.coordinators[:count], size_bytes)
 
 
 def _refusal_of_all(read: ProduceRequest) -> PartitionRefusal | None:
@@ -120,7 +122,7 @@ def _unknown(topic: str) -> PartitionRefusal:
 
 
 def _refuse_faults(
-    pending: Pending,
+    pending: PendingProduce,
     topic: str,
     faults: Sequence[tuple[int, int, int, int]],
     bad_records: Sequence[tuple[int, int, int]],
@@ -129,6 +131,6 @@ def _refuse_faults(
     by_place: dict[int, list[tuple[int, int]]] = {}
     for place, record, timestamp in bad_records:
         by_place.setdefault(place, []).append((record, timestamp))
-    for fault in map(Fault._make, faults):
+    for fault in map(BatchFault._make, faults):
         index = pending.request.spans[3 * fault.place]
         pending.refuse([fault.place], refusal_of(fault, topic, index, by_place.get(fault.place, ()), span))

@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
-from gateway.produce.connections import Window
+from gateway.produce.connections import RequestWindow
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ class _Waiting(NamedTuple, Generic[T]):
     part: T
     size_bytes: int
     batches: int
-    window: Window | None
+    window: RequestWindow | None
     since_s: float
 
 
@@ -41,22 +41,22 @@ class Buffer(Generic[T]):
     def __init__(self, limits: BufferLimits) -> None:
         self._limits = limits
         self._parts: deque[_Waiting[T]] = deque()
-        self._with_data: set[Window] = set()
+        self._with_data: set[RequestWindow] = set()
         """Connections that wait for an answer to something here."""
-        self._sending: set[Window] = set()
+        self._sending: set[RequestWindow] = set()
         """Those of them that may send more before they get one."""
         self._files_s: deque[float] = deque(maxlen=limits.files_per_second_max)
         self.size_bytes = 0
         self.batches = 0
 
-    def add(self, part: T, size_bytes: int, batches: int, window: Window | None, now_s: float) -> None:
+    def add(self, part: T, size_bytes: int, batches: int, window: RequestWindow | None, now_s: float) -> None:
         """Take a part of a request; `window` is that of its connection, None when nobody waits for an answer."""
         self._parts.append(_Waiting(part, size_bytes, batches, window, now_s))
         self.size_bytes += size_bytes
         self.batches += batches
         self.look_at(window, is_new=True)
 
-    def look_at(self, window: Window | None, *, is_new: bool = False) -> None:
+    def look_at(self, window: RequestWindow | None, *, is_new: bool = False) -> None:
         """The number of unanswered requests of a connection has changed."""
         if window is None or not (is_new or window in self._with_data):
             return

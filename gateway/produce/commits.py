@@ -22,7 +22,7 @@ from coordinator.client.errors import DisklessError
 from coordinator.client.records.writing import UNDECIDED
 from coordinator.client.routing.routed_call import NOT_CREATED
 from coordinator.kafka.errors import ErrorCode
-from gateway.produce.files import Load
+from gateway.produce.files import FileLoad
 from gateway.produce.request import Int64s
 from gateway.produce.stats import ProduceStats
 
@@ -38,7 +38,7 @@ _UNDECIDED: Final = np.array(sorted(UNDECIDED), np.int64)
 _NOT_HERE: Final = np.array(sorted(NOT_CREATED), np.int64)
 
 
-class CommitsFiles(Protocol):
+class CommitsShares(Protocol):
     """The operation of the service that commits need; `DisklessClient` has it."""
 
     async def commit_file(
@@ -57,7 +57,7 @@ class CommitsFiles(Protocol):
 class CutFile:
     """A file whose place in the order is taken."""
 
-    def __init__(self, key: str, data: bytes, load: Load) -> None:
+    def __init__(self, key: str, data: bytes, load: FileLoad) -> None:
         """`load` is sorted and has the places of its batches in `data`."""
         self.key = key
         self.data = data
@@ -74,11 +74,11 @@ Settle = Callable[[CutFile, Int64s, "CommitOutcome"], None]
 """Told of batches, by their indexes in the file, that have the outcome of the same row."""
 
 
-class Commits:
+class ShareCommits:
     """Sends shares when it is their turn. Used on one event loop."""
 
     def __init__(
-        self, client: CommitsFiles, stats: ProduceStats, *, settle: Settle, ended: Callable[[CutFile], None], failed: Callable[[str], None]
+        self, client: CommitsShares, stats: ProduceStats, *, settle: Settle, ended: Callable[[CutFile], None], failed: Callable[[str], None]
     ) -> None:
         """`ended` is told of a file when all its shares are decided, `failed` of attempts that ended in an unexpected way."""
         self._client = client

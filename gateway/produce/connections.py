@@ -19,7 +19,7 @@ _TIMES_SEEN: Final = 2
 _TIMES_MISSED: Final = 3
 
 
-class Window:
+class RequestWindow:
     """The requests of one connection that have no answer yet. Times are given, in seconds."""
 
     __slots__ = ("_answered_s", "_candidate", "_held", "_last_s", "_misses", "_seen", "_silent_s", "limit", "unanswered")

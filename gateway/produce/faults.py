@@ -41,7 +41,7 @@ RECORD_ERRORS_MAX: Final = 100
 NO_TRANSACTIONS: Final = "transactions are not supported on diskless topics: write without transactional.id, or to a classic topic"
 
 
-class Fault(NamedTuple):
+class BatchFault(NamedTuple):
     """A fault of a partition's records, by the partition's place in the request; what `first` and `second` are depends on `reason`."""
 
     place: int
@@ -102,7 +102,9 @@ _TEXTS: Final[Mapping[int, str]] = {
 }
 
 
-def refusal_of(fault: Fault, topic: str, partition: int, records: Sequence[tuple[int, int]], span_ms: tuple[int, int]) -> PartitionRefusal:
+def refusal_of(
+    fault: BatchFault, topic: str, partition: int, records: Sequence[tuple[int, int]], span_ms: tuple[int, int]
+) -> PartitionRefusal:
     """Say how a partition is refused. `records` has place and timestamp of those that are not within `span_ms`."""
     text = _TEXTS[fault.reason].format(first=fault.first, second=fault.second)
     if fault.reason == BATCH_TIMES:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.wire import MalformedMessage, varint
-from gateway.produce.connections import Window
+from gateway.produce.connections import RequestWindow
 from gateway.produce.faults import PartitionRefusal
 from gateway.produce.wire_loops import CODE, FLEXIBLE_FROM, RESULT_WIDTH, TOPIC_IDS_FROM, read_request, write_answer
 
@@ -57,7 +57,7 @@ class ProduceRequest:
         return len(self.spans) // 3
 
 
-class Pending:
+class PendingProduce:
     """The results of a request's partitions, which come one file after the other, and the answer once all have come.
 
     `respond` is called once; `freed` once, when all batches have an outcome, which may be later.
@@ -68,8 +68,8 @@ class Pending:
         request: ProduceRequest,
         *,
         deadline_s: float,
-        window: Window | None,
-        respond: Callable[[Pending], None],
+        window: RequestWindow | None,
+        respond: Callable[[PendingProduce], None],
         freed: Callable[[], None],
     ) -> None:
         self.request = request

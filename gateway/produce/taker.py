@@ -29,12 +29,12 @@ from coordinator.object_store import ObjectStore
 from gateway.ports import NO_ANSWER, Catalogue, DisklessTopic, Rights, Session, UpstreamLost
 from gateway.produce.admission import Admission
 from gateway.produce.buffer import Buffer, BufferLimits
-from gateway.produce.commits import Commits, CommitsFiles, CutFile
-from gateway.produce.connections import Window
+from gateway.produce.commits import CommitsShares, CutFile, ShareCommits
+from gateway.produce.connections import RequestWindow
 from gateway.produce.faults import PartitionRefusal
-from gateway.produce.files import Part, by_owners, file_bytes, load_of, sorted_load
+from gateway.produce.files import FilePart, by_owners, file_bytes, load_of, sorted_load
 from gateway.produce.memory import MemoryBudget
-from gateway.produce.request import Int64s, Pending, ProduceRequest
+from gateway.produce.request import Int64s, PendingProduce, ProduceRequest
 from gateway.produce.stats import ProduceStats
 from gateway.produce.uploads import upload
 from gateway.produce.wire_loops import APPEND_TIME, BASE_OFFSET, CODE, LOG_START, RESULT_WIDTH
@@ -59,7 +59,7 @@ _PASSED_ON: Final = frozenset(
 """Refusals of a coordinator that producers know; others are KAFKA_STORAGE_ERROR to them, after which they try again."""
 
 
-class Client(CommitsFiles, Fences, Protocol):
+class Client(CommitsShares, Fences, Protocol):
     """The operations of the service that Produce needs; `DisklessClient` has them."""
 
 
@@ -85,7 +85,7 @@ class _Connection:
     """A client's connection, as far as Produce is concerned."""
 
     def __init__(self) -> None:
-        self.window = Window()
+        self.window = RequestWindow()
         self.unchecked: deque[tuple[Session, IncomingRequest, ProduceRequest, Respond]] = deque()
         """Requests that wait until rights are known, so that none overtakes another."""
 
@@ -118,8 +118,8 @@ class ProduceTaker:
         self._wal_prefix = wal_prefix
         self._now_ms = now_ms
         self._admission = Admission()
-        self._buffer: Buffer[Part] = Buffer(self._limits)
-        self._commits = Commits(client, stats, settle=self._settle, ended=self._ended, failed=self._failed)
+        self._buffer: Buffer[FilePart] = Buffer(self._limits)
+        self._commits = ShareCommits(client, stats, settle=self._settle, ended=self._ended, failed=self._failed)
         self._connections: WeakKeyDictionary[Session, _Connection] = WeakKeyDictionary()
         self._timer: asyncio.Handle | None = None
         self._timer_s = 0.0
@@ -202,13 +202,13 @@ class ProduceTaker:
         timer: asyncio.TimerHandle | None = None
         received_s = request.received_s  # the request itself, with its records, must not be held until the answer
 
-        def answer(pending: Pending) -> None:
+        def answer(pending: PendingProduce) -> None:
             if timer is not None:
                 timer.cancel()
             self._stats.request_seconds.observe(loop.time() - received_s)
             self._answer(pending, session, connection, respond)
 
-        pending = Pending(
+        pending = PendingProduce(
             read,
             deadline_s=received_s + patience_s,
             window=window,
@@ -231,7 +231,7 @@ class ProduceTaker:
         self._idle.clear()
         self._look(now_s)
 
-    def _answer(self, pending: Pending, session: Session, connection: _Connection, respond: Respond) -> None:
+    def _answer(self, pending: PendingProduce, session: Session, connection: _Connection, respond: Respond) -> None:
         codes = pending.codes
         for code in codes:
             if code:

@@ -1,4 +1,4 @@
-"""A WAL file is stored under its key, repeated under the same key while that may help.
+"""Stores a WAL file under its key, and tries again under the same key while a client may still wait for it.
 
 A put whose outcome is unknown may have stored the object. The key has been given to this content only, so an object of this size that is
 there already is the file.

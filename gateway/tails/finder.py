@@ -16,8 +16,8 @@ from coordinator.client.model import FetchFrom, PartitionBatches, PartitionId
 from coordinator.kafka.batches import LOG_APPEND_TIME, BatchArray
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.find_batches import BatchLocation
-from gateway.tails.lanes import MAY_HEAL, Coordinators, Lane
-from gateway.tails.tail import Tail, Waiter
+from gateway.tails.lanes import MAY_HEAL, FindsBatches, PollLane
+from gateway.tails.tail import Tail, TailWaiter
 
 TIMEOUT_MS: Final = 5_000
 UNUSED_S: Final = 10.0
@@ -32,7 +32,7 @@ UNKNOWN_ID: Final = -1
 class _Group:
     """The lanes of one node of coordinators."""
 
-    def __init__(self, busy: Lane, quiet: Lane) -> None:
+    def __init__(self, busy: PollLane, quiet: PollLane) -> None:
         self.busy = busy
         self.quiet = quiet
 
@@ -40,7 +40,7 @@ class _Group:
 class Tails:
     """See the module's text. Used on one event loop."""
 
-    def __init__(self, coordinators: Coordinators, group_of: Callable[[PartitionId], Hashable]) -> None:
+    def __init__(self, coordinators: FindsBatches, group_of: Callable[[PartitionId], Hashable]) -> None:
         """`group_of` says which partitions one node knows first: those whose coordinators it leads."""
         self._coordinators = coordinators
         self._group_of = group_of
@@ -113,7 +113,7 @@ class Tails:
 
     async def _wait(self, fetches: Sequence[FetchFrom], found: Sequence[PartitionBatches], timeout_s: float) -> bool:
         """Wait for news of some partition after what was found; returns whether there is some, or may be."""
-        now_s, waiter, tails = asyncio.get_running_loop().time(), Waiter(), []
+        now_s, waiter, tails = asyncio.get_running_loop().time(), TailWaiter(), []
         for fetch, one in zip(fetches, found, strict=True):
             tail = self._follow(fetch.partition, one, now_s)
             if tail.end > one.high_watermark or tail.log_start > fetch.offset:
@@ -143,7 +143,7 @@ class Tails:
         name = self._group_of(partition)
         group = self._groups.get(name)
         if group is None:
-            group = self._groups[name] = _Group(*(Lane(self._coordinators, settle=self._settle, leaves=self._leaves) for _ in range(2)))
+            group = self._groups[name] = _Group(*(PollLane(self._coordinators, settle=self._settle, leaves=self._leaves) for _ in range(2)))
         return group
 
     def _settle(self, tail: Tail, found: PartitionBatches) -> None:
@@ -160,7 +160,7 @@ class Tails:
             self._forget(tail)
             tail.wake()
 
-    def _leaves(self, lane: Lane, tail: Tail) -> bool:
+    def _leaves(self, lane: PollLane, tail: Tail) -> bool:
         """Decide whether a member leaves a lane: for good, for the quiet lane, or for those of another node."""
         now_s = asyncio.get_running_loop().time()
         if not tail.waiters and tail.used_s < now_s - UNUSED_S:

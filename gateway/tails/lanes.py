@@ -42,7 +42,7 @@ MAY_HEAL: Final = frozenset(
 """Errors after which a partition is asked for again. Readers hear of them when they last (`tail.LIVE_S`)."""
 
 
-class Coordinators(Protocol):
+class FindsBatches(Protocol):
     """The operations of the service that are needed; `DisklessClient` has them."""
 
     async def find_batches(
@@ -58,15 +58,15 @@ class Coordinators(Protocol):
         """Find batches, with `max_wait_ms` at one node that waits for them."""
 
 
-class Lane:
+class PollLane:
     """See the module's text. `settle` takes the answer for a member; `leaves` says whether a member is of this lane no longer."""
 
     def __init__(
         self,
-        coordinators: Coordinators,
+        coordinators: FindsBatches,
         *,
         settle: Callable[[Tail, PartitionBatches], None],
-        leaves: Callable[[Lane, Tail], bool],
+        leaves: Callable[[PollLane, Tail], bool],
     ) -> None:
         self.members: dict[PartitionId, Tail] = {}
         self.polls = 0

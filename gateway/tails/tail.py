@@ -22,7 +22,7 @@ BATCHES_S: Final = 10.0
 """How long. The objects of deleted batches last longer."""
 
 
-class Waiter:
+class TailWaiter:
     """A reader that waits for news of some partitions."""
 
     __slots__ = ("_woken",)
@@ -59,7 +59,7 @@ class Tail:
         self.partition = partition
         self.log_start = log_start
         self.end = end
-        self.waiters: dict[Waiter, None] = {}
+        self.waiters: dict[TailWaiter, None] = {}
         self.used_s = now_s
         """When a reader asked last."""
         self.news_s = now_s

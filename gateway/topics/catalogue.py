@@ -1,8 +1,8 @@
 """The diskless topics as the coordinators listed them last: followed each second, and read to the end on demand.
 
-A topic that is being migrated is a classic one until all its partitions have their B0; till then it is not in the tables. Listings are
-asked for from the last one on, so that nothing costs nothing. Invariants: one listing is under way at a time; `refreshed` returns after
-one that began behind its call; `named` and `identified` always agree.
+A topic that is being migrated is a classic one until all its partitions have their B0; until then it is not in the tables. A listing asks
+only for what changed since the last one, and costs next to nothing when nothing did. Invariants: one listing is under way at a time;
+`refreshed` returns after one that began after its call; `named` and `identified` always agree.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from coordinator.client.errors import ServiceError
 from coordinator.client.model import PartitionId, TopicChanges, TopicListing
 from gateway.ports import DisklessTopic
-from gateway.topics.coordinators import Coordinators
+from gateway.topics.coordinators import TopicCoordinators
 
 LOG = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ TIMEOUT_MS: Final = 5_000
 class TopicCatalogue:
     """Implements `gateway.ports.Catalogue`. Used on one event loop."""
 
-    def __init__(self, coordinators: Coordinators, *, every_s: float = FOLLOW_EVERY_S) -> None:
+    def __init__(self, coordinators: TopicCoordinators, *, every_s: float = FOLLOW_EVERY_S) -> None:
         self._coordinators = coordinators
         self._every_s = every_s
         self._offset = -1

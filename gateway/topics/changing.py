@@ -28,7 +28,7 @@ from coordinator.client.errors import NotFound, ServiceError
 from coordinator.kafka.acls import AclOperation
 from coordinator.kafka.names import ZERO_TOPIC_ID
 from gateway.ports import Catalogue, DisklessTopic, Session
-from gateway.topics.coordinators import Coordinators
+from gateway.topics.coordinators import TopicCoordinators
 from gateway.topics.shadows import Shadows, Sorted
 from gateway.topics.wire import CREATE_PARTITIONS, DELETE_TOPICS, NOW, encoded, in_version, kafka_code, made, relayed
 
@@ -54,10 +54,10 @@ async def permitted(session: Session, names: Collection[str], operation: AclOper
     )
 
 
-class TopicChanges:
+class TopicChanging:
     """Deletes and grows topics. Used on one event loop."""
 
-    def __init__(self, shadows: Shadows, catalogue: Catalogue, coordinators: Coordinators) -> None:
+    def __init__(self, shadows: Shadows, catalogue: Catalogue, coordinators: TopicCoordinators) -> None:
         self._shadows = shadows
         self._catalogue = catalogue
         self._coordinators = coordinators

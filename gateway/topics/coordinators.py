@@ -10,7 +10,7 @@ from coordinator.client.calls.migrations import DisklessLogState
 from coordinator.client.model import PartitionId, TopicChanges, TopicListing
 
 
-class Coordinators(Protocol):
+class TopicCoordinators(Protocol):
     """The coordinators' topics. All calls raise `coordinator.client.errors.ServiceError`."""
 
     async def changed_topics(self, since: int = -1, *, is_current: bool = True, timeout_ms: int | None = None) -> TopicChanges:

@@ -27,7 +27,7 @@ from kio.static.primitive import i8, i16, i32, i32Timedelta
 from coordinator.adapters.server.contract import IncomingRequest
 from coordinator.client.errors import ServiceError
 from gateway.ports import Catalogue, Session
-from gateway.topics.coordinators import Coordinators
+from gateway.topics.coordinators import TopicCoordinators
 from gateway.topics.rule import ENABLE, CreationRule, Wanted
 from gateway.topics.settings import configs_of
 from gateway.topics.shadows import SHADOW_SETTINGS, Shadows
@@ -42,10 +42,10 @@ AT_ONCE: Final = 50
 _SECOND_THOUGHTS: Final = (ErrorCode.request_timed_out,)
 
 
-class Creation:
+class TopicCreation:
     """Creates topics of both kinds. Used on one event loop."""
 
-    def __init__(self, rule: CreationRule, shadows: Shadows, catalogue: Catalogue, coordinators: Coordinators) -> None:
+    def __init__(self, rule: CreationRule, shadows: Shadows, catalogue: Catalogue, coordinators: TopicCoordinators) -> None:
         self._rule = rule
         self._shadows = shadows
         self._catalogue = catalogue
@@ -157,24 +157,26 @@ class Creation:
         return row
 
     async def _refused(self, session: Session, row: Any, topic_id: bytes, code: ErrorCode, why: str, *, is_new: bool) -> Any:
-        """The coordinators refuse the topic for good: take away the shadow that this request has made, if none of them has it."""
-        await self._see()
+        """The coordinators refuse the topic for good: take away the shadow that this request has made, if they are sure not to have it."""
+        is_seen = await self._see()
         if self._catalogue.identified(topic_id) is not None:  # created meanwhile by another request, with other settings
             return replace(row, error_code=ErrorCode.topic_already_exists, error_message=why)
         fate = "its shadow in Kafka is left: delete the topic"
-        if is_new:
+        if is_new and is_seen:
             state = DeleteTopicState(name=None, topic_id=uuid.UUID(bytes=topic_id))
             ask = DeleteTopicsRequest(topics=(state,), timeout=_WITHIN)
             [gone] = (await session.upstream.ask(ask, DeleteTopicsResponse)).responses
             fate = "" if gone.error_code is ErrorCode.none else f"{fate}, which this client may not ({gone.error_code.name})"
         return replace(row, error_code=code, error_message="; ".join(filter(None, (why, fate))))
 
-    async def _see(self) -> None:
-        """Have the catalogue show what was created before clients ask for it; if it cannot be now, it follows later."""
+    async def _see(self) -> bool:
+        """Have the catalogue show what was created before clients ask for it; if it cannot be now (False), it follows later."""
         try:
             await self._catalogue.refreshed()
         except ServiceError as error:
             LOG.info("topics not listed after a creation error=%r", str(error))
+            return False
+        return True
 
     async def _described(self, rows: Sequence[Any]) -> dict[str, Any]:
         """Rows of topics that were created, with their settings, where the client may see them."""

@@ -25,7 +25,7 @@ from gateway.topics.wire import (
     SHARE_ACKNOWLEDGE,
     SHARE_FETCH,
     SHARE_GROUP_HEARTBEAT,
-    Api,
+    TopicApi,
     encoded,
     made,
     relayed,
@@ -128,7 +128,7 @@ class Refusals:
         """Answer ShareAcknowledge."""
         return self._no_sharing(request, SHARE_ACKNOWLEDGE)
 
-    def _no_sharing(self, request: IncomingRequest, api: Api) -> bytes:
+    def _no_sharing(self, request: IncomingRequest, api: TopicApi) -> bytes:
         api.read(request)
         return encoded(
             made(

@@ -21,7 +21,7 @@ from coordinator.client.errors import ServiceError
 from coordinator.kafka.topic_configs import ConfigOperation, ConfigType
 from coordinator.operations.topic_configs import DescribedConfig
 from gateway.ports import Catalogue, DisklessTopic, Session
-from gateway.topics.coordinators import Coordinators
+from gateway.topics.coordinators import TopicCoordinators
 from gateway.topics.rule import ENABLE
 from gateway.topics.shadows import Shadows
 from gateway.topics.wire import (
@@ -30,7 +30,7 @@ from gateway.topics.wire import (
     INCREMENTAL_ALTER_CONFIGS,
     NOW,
     TOPIC,
-    Api,
+    TopicApi,
     encoded,
     kafka_code,
     made,
@@ -54,7 +54,7 @@ STAYS: Final = (
 )
 
 
-async def configs_of(coordinators: Coordinators, names: Sequence[str]) -> dict[str, list[DescribedConfig]]:
+async def configs_of(coordinators: TopicCoordinators, names: Sequence[str]) -> dict[str, list[DescribedConfig]]:
     """Return the settings of diskless topics by name. Raises `ServiceError` when the coordinators do not tell them."""
     told = await coordinators.describe_topic_configs(names, timeout_ms=TIMEOUT_MS)
     found = {}
@@ -67,7 +67,7 @@ async def configs_of(coordinators: Coordinators, names: Sequence[str]) -> dict[s
 class TopicSettings:
     """Answers requests about settings. Used on one event loop."""
 
-    def __init__(self, shadows: Shadows, catalogue: Catalogue, coordinators: Coordinators) -> None:
+    def __init__(self, shadows: Shadows, catalogue: Catalogue, coordinators: TopicCoordinators) -> None:
         self._shadows = shadows
         self._catalogue = catalogue
         self._coordinators = coordinators
@@ -114,7 +114,7 @@ class TopicSettings:
         """Answer AlterConfigs, which names all settings that a topic shall have of its own."""
         return await self._alter(session, request, ALTER_CONFIGS)
 
-    async def _alter(self, session: Session, request: IncomingRequest, api: Api) -> bytes:
+    async def _alter(self, session: Session, request: IncomingRequest, api: TopicApi) -> bytes:
         asked = api.read(request)
         names = {one.resource_name for one in asked.resources if int(one.resource_type) == TOPIC}
         sorted_out = await self._shadows.sort_out(names) if names else None
@@ -151,7 +151,7 @@ class TopicSettings:
         return encoded(made(response_type, throttle_time=NOW, responses=responses))
 
     async def _alter_diskless(
-        self, session: Session, asked: Mapping[str, Any], topics: Mapping[str, DisklessTopic], api: Api, *, is_dry_run: bool
+        self, session: Session, asked: Mapping[str, Any], topics: Mapping[str, DisklessTopic], api: TopicApi, *, is_dry_run: bool
     ) -> dict[tuple[int, str], tuple[ErrorCode, str | None]]:
         rows = await self._permitted(session, asked)
         for name, one in asked.items():
@@ -208,7 +208,7 @@ def _rows(version: int, asked: Any, keys: Sequence[str] | None, configs: Iterabl
     )
 
 
-def _changes(asked: Any, topic: DisklessTopic, api: Api) -> tuple[dict[str, str | None], tuple[ErrorCode, str] | None]:
+def _changes(asked: Any, topic: DisklessTopic, api: TopicApi) -> tuple[dict[str, str | None], tuple[ErrorCode, str] | None]:
     """The changes that a resource of a request asks for, or why they are refused."""
     changes: dict[str, str | None] = {}
     if api is ALTER_CONFIGS:

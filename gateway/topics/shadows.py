@@ -55,7 +55,7 @@ class Asks(Protocol):
         """Ask a question that may be asked twice. Raises `UpstreamLost`."""
 
 
-class KafkaTopic(NamedTuple):
+class SeenTopic(NamedTuple):
     """A topic as Kafka has it."""
 
     name: str
@@ -67,7 +67,7 @@ class KafkaTopic(NamedTuple):
 class KafkaTopics:
     """What Kafka tells the own login of topics: those that it sees, by name, and names and ids of those that are kept from it."""
 
-    seen: dict[str, KafkaTopic] = field(default_factory=dict)
+    seen: dict[str, SeenTopic] = field(default_factory=dict)
     hidden: set[str | bytes] = field(default_factory=set)
 
     def missing(self, names: Collection[str], ids: Collection[bytes]) -> set[str | bytes]:
@@ -85,7 +85,7 @@ class Sorted(NamedTuple):
     """Shadows that the coordinators do not know: a creation or a deletion was cut off."""
     undecided: frozenset[str | bytes]
     """Names and ids of which it cannot be told now what they are."""
-    in_kafka: dict[str, KafkaTopic]
+    in_kafka: dict[str, SeenTopic]
     """What Kafka has of those that it knows."""
 
     def why_not(self, key: str | bytes) -> str | None:
@@ -133,7 +133,7 @@ class Shadows:
                 LOG.error(_MAY_NOT, one.name or one.topic_id)
                 found.hidden.add(str(one.name) if one.name is not None else _id_of(one))
             elif one.name is not None and one.topic_id is not None and one.partitions:
-                found.seen[str(one.name)] = KafkaTopic(str(one.name), one.topic_id.bytes, len(one.partitions))
+                found.seen[str(one.name)] = SeenTopic(str(one.name), one.topic_id.bytes, len(one.partitions))
         return found
 
     async def sort_out(self, names: Collection[str] = (), ids: Collection[bytes] = (), *, all_exist: bool = False) -> Sorted:
@@ -160,7 +160,7 @@ class Shadows:
         return Sorted(diskless, half, frozenset(undecided), found.seen)
 
     async def known_topics(
-        self, names: Collection[str], ids: Collection[bytes] = (), are_new: Callable[[Mapping[str, KafkaTopic]], bool] = lambda _: True
+        self, names: Collection[str], ids: Collection[bytes] = (), are_new: Callable[[Mapping[str, SeenTopic]], bool] = lambda _: True
     ) -> KafkaTopics:
         """Return what Kafka has of topics, once the broker had the time to learn of those that the catalogue has.
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gateway.ports import Catalogue
-from gateway.topics.changing import TopicChanges
-from gateway.topics.coordinators import Coordinators
-from gateway.topics.creating import Creation
+from gateway.topics.changing import TopicChanging
+from gateway.topics.coordinators import TopicCoordinators
+from gateway.topics.creating import TopicCreation
 from gateway.topics.refusing import Refusals
 from gateway.topics.rule import CreationRule
 from gateway.topics.settings import TopicSettings
@@ -37,17 +37,17 @@ class TopicRoom(NamedTuple):
     """
 
     shadows: Shadows
-    creation: Creation
+    creation: TopicCreation
     everywhere: dict[int, TopicTaker]
     own: dict[int, TopicTaker]
 
 
-def topic_room(rule: CreationRule, catalogue: Catalogue, coordinators: Coordinators, brokers: Asks) -> TopicRoom:
+def topic_room(rule: CreationRule, catalogue: Catalogue, coordinators: TopicCoordinators, brokers: Asks) -> TopicRoom:
     """Put the room together; `brokers` are asked with the gateway's own login."""
     shadows = Shadows(brokers, catalogue)
-    creation = Creation(rule, shadows, catalogue, coordinators)
+    creation = TopicCreation(rule, shadows, catalogue, coordinators)
     settings = TopicSettings(shadows, catalogue, coordinators)
-    changes = TopicChanges(shadows, catalogue, coordinators)
+    changes = TopicChanging(shadows, catalogue, coordinators)
     refusals = Refusals(shadows, catalogue)
     everywhere = [
         TopicTaker(CREATE_TOPICS, creation.answer),

@@ -26,7 +26,7 @@ TOPIC: Final = 2
 """Kafka's number of the type of resource that is a topic."""
 
 
-class Api(NamedTuple):
+class TopicApi(NamedTuple):
     """A request of Kafka: its number, kio's package, and the name of its messages."""
 
     key: int
@@ -54,18 +54,18 @@ class Api(NamedTuple):
         return decode(self.request_type(request.api_version), request.data, request.body_offset)
 
 
-CREATE_TOPICS: Final = Api(19, "create_topics", "CreateTopics")
-DELETE_TOPICS: Final = Api(20, "delete_topics", "DeleteTopics")
-ADD_PARTITIONS_TO_TXN: Final = Api(24, "add_partitions_to_txn", "AddPartitionsToTxn")
-DESCRIBE_CONFIGS: Final = Api(32, "describe_configs", "DescribeConfigs")
-ALTER_CONFIGS: Final = Api(33, "alter_configs", "AlterConfigs")
-DESCRIBE_LOG_DIRS: Final = Api(35, "describe_log_dirs", "DescribeLogDirs")
-CREATE_PARTITIONS: Final = Api(37, "create_partitions", "CreatePartitions")
-INCREMENTAL_ALTER_CONFIGS: Final = Api(44, "incremental_alter_configs", "IncrementalAlterConfigs")
-DESCRIBE_PRODUCERS: Final = Api(61, "describe_producers", "DescribeProducers")
-SHARE_GROUP_HEARTBEAT: Final = Api(76, "share_group_heartbeat", "ShareGroupHeartbeat")
-SHARE_FETCH: Final = Api(78, "share_fetch", "ShareFetch")
-SHARE_ACKNOWLEDGE: Final = Api(79, "share_acknowledge", "ShareAcknowledge")
+CREATE_TOPICS: Final = TopicApi(19, "create_topics", "CreateTopics")
+DELETE_TOPICS: Final = TopicApi(20, "delete_topics", "DeleteTopics")
+ADD_PARTITIONS_TO_TXN: Final = TopicApi(24, "add_partitions_to_txn", "AddPartitionsToTxn")
+DESCRIBE_CONFIGS: Final = TopicApi(32, "describe_configs", "DescribeConfigs")
+ALTER_CONFIGS: Final = TopicApi(33, "alter_configs", "AlterConfigs")
+DESCRIBE_LOG_DIRS: Final = TopicApi(35, "describe_log_dirs", "DescribeLogDirs")
+CREATE_PARTITIONS: Final = TopicApi(37, "create_partitions", "CreatePartitions")
+INCREMENTAL_ALTER_CONFIGS: Final = TopicApi(44, "incremental_alter_configs", "IncrementalAlterConfigs")
+DESCRIBE_PRODUCERS: Final = TopicApi(61, "describe_producers", "DescribeProducers")
+SHARE_GROUP_HEARTBEAT: Final = TopicApi(76, "share_group_heartbeat", "ShareGroupHeartbeat")
+SHARE_FETCH: Final = TopicApi(78, "share_fetch", "ShareFetch")
+SHARE_ACKNOWLEDGE: Final = TopicApi(79, "share_acknowledge", "ShareAcknowledge")
 
 
 def made(message_type: type[Any], **values: Any) -> Any:
@@ -94,7 +94,7 @@ def schema_of(message_type: type[Any]) -> Any:
     return schema_module(package, int(version.removeprefix("v")), part)
 
 
-async def relayed(session: Session, request: IncomingRequest, api: Api) -> bytes:
+async def relayed(session: Session, request: IncomingRequest, api: TopicApi) -> bytes:
     """Pass a request on unread; return the body of the answer. Raises `UpstreamLost`."""
     frame = await session.upstream.forward(request.data)
     return reply_body(frame, tagged=bool(api.answer_type(request.api_version).__flexible__))
@@ -117,7 +117,7 @@ class TopicTaker:
 
     _running: Final[set[asyncio.Task[None]]] = set()
 
-    def __init__(self, api: Api, work: Callable[[Session, IncomingRequest], Awaitable[bytes]]) -> None:
+    def __init__(self, api: TopicApi, work: Callable[[Session, IncomingRequest], Awaitable[bytes]]) -> None:
         self.api = api
         self._work = work
 

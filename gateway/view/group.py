@@ -18,7 +18,7 @@ from kio.schema.types import GroupId
 
 from coordinator.protocol.codec import Message
 from coordinator.runtime.failures import FatalError
-from gateway.brokers.connection import Answer, BrokerConnection, FindPlace
+from gateway.brokers.connection import Answer, BrokerLink, FindPlace
 from gateway.ports import UpstreamLost
 from gateway.view.model import BadMember, Gateway
 
@@ -44,12 +44,12 @@ class GroupTrouble(Exception):
 class GroupCoordinator:
     """The broker that coordinates the group; found again when its connection was lost. Used on one event loop."""
 
-    def __init__(self, group_id: str, connect: Callable[[FindPlace], BrokerConnection], any_place: FindPlace) -> None:
+    def __init__(self, group_id: str, connect: Callable[[FindPlace], BrokerLink], any_place: FindPlace) -> None:
         """`connect` makes a connection with a login that may use the group; `any_place` says where some broker is."""
         self._group_id = GroupId(group_id)
         self._connect = connect
         self._any_place = any_place
-        self._connection: BrokerConnection | None = None
+        self._connection: BrokerLink | None = None
 
     @property
     def is_connected(self) -> bool:
@@ -67,6 +67,10 @@ class GroupCoordinator:
 
         Several with one node id can be among them: a former self stays a member until its session ends.
         """
+        return tuple(sorted((one for _, one in await self.member_ids()), key=lambda one: one.node_id))
+
+    async def member_ids(self) -> list[tuple[str, Gateway]]:
+        """Return the members that can be read, each with its id in the group. Raises `GroupTrouble`, `UpstreamLost`, `FatalError`."""
         request = describe_groups.DescribeGroupsRequest(groups=(self._group_id,), include_authorized_operations=False)
         [group] = (await self.ask(request, describe_groups.DescribeGroupsResponse)).groups
         check(self._group_id, group.error_code, "described")
@@ -74,7 +78,7 @@ class GroupCoordinator:
             raise GroupTrouble(f"the group is {group.group_state}")
         if group.members and group.protocol_type != PROTOCOL_TYPE:
             raise FatalError(f"diskless.gateway.group.id={self._group_id}: {_REFUSED[ErrorCode.inconsistent_group_protocol]}")
-        return tuple(sorted(read_members(one.member_metadata for one in group.members), key=lambda one: one.node_id))
+        return [(member.member_id, one) for member in group.members for one in read_members([member.member_metadata])]
 
     async def ask(self, request: Message, answer_type: type[Answer], longer_s: float = 0) -> Answer:
         """Ask the coordinator of the group. Raises `GroupTrouble`, `UpstreamLost`."""

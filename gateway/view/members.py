@@ -29,7 +29,7 @@ from kio.schema.types import GroupId
 from kio.static.primitive import i32, i32Timedelta
 
 from coordinator.runtime.failures import FatalError
-from gateway.brokers.connection import BrokerConnection, FindPlace
+from gateway.brokers.connection import BrokerLink, FindPlace
 from gateway.ports import UpstreamLost
 from gateway.view.group import PROTOCOL_TYPE, GroupCoordinator, GroupTrouble, check, read_members
 from gateway.view.model import BadMember, Gateway, distinct
@@ -54,7 +54,7 @@ class GatewayGroup:
         group_id: str,
         session_timeout_ms: int,
         heartbeat_interval_ms: int,
-        connect: Callable[[FindPlace], BrokerConnection],
+        connect: Callable[[FindPlace], BrokerLink],
         any_place: FindPlace,
         changed: Callable[[], None],
     ) -> None:
@@ -123,15 +123,18 @@ class GatewayGroup:
         """Tell the others that this gateway ends."""
         if not self._member_id or not self._coordinator.is_connected:
             return
-        member = leave_group_request.MemberIdentity(member_id=self._member_id, reason="the gateway stops")
         try:
             async with asyncio.timeout(LEAVE_TIMEOUT_S):
-                await self._coordinator.ask(
-                    leave_group.LeaveGroupRequest(group_id=self._group_id, members=(member,)), leave_group.LeaveGroupResponse
-                )
+                await self._leave_as(self._member_id, "the gateway stops")
         except (GroupTrouble, UpstreamLost, TimeoutError) as error:
             LOG.warning("group of gateways not left reason=%r; the others miss this one after its session", str(error))
         self._coordinator.drop("the gateway stops")
+
+    async def _leave_as(self, member_id: str, why: str) -> None:
+        """Take a member out of the group. Raises `GroupTrouble`, `UpstreamLost`."""
+        member = leave_group_request.MemberIdentity(member_id=member_id, reason=why)
+        request = leave_group.LeaveGroupRequest(group_id=self._group_id, members=(member,))
+        await self._coordinator.ask(request, leave_group.LeaveGroupResponse)
 
     # ---- the protocol
 
@@ -213,10 +216,17 @@ class GatewayGroup:
         return True
 
     async def _double(self) -> Gateway | None:
-        """Return a member with this gateway's node id and other addresses. Raises `GroupTrouble`, `UpstreamLost`, `FatalError`."""
-        for one in await self._coordinator.members():
-            if one.node_id == self._me.node_id and dict(one.listeners) != dict(self._me.listeners):
+        """Return a member with this gateway's node id and other addresses. Raises `GroupTrouble`, `UpstreamLost`, `FatalError`.
+
+        A former self is taken out of the group: the others would wait for it until its session is over.
+        """
+        for member_id, one in await self._coordinator.member_ids():
+            if one.node_id != self._me.node_id:
+                continue
+            if dict(one.listeners) != dict(self._me.listeners):
                 return one
+            LOG.info("former self leaves the group member=%s", member_id)
+            await self._leave_as(member_id, "killed, and started again")
         return None
 
 

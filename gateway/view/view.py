@@ -18,7 +18,7 @@ from coordinator.runtime.ports import KafkaBroker
 from gateway.view.model import NO_LEADER, Gateway, distinct
 
 
-class Node(NamedTuple):
+class ListedNode(NamedTuple):
     """A node of the cluster that clients see."""
 
     node_id: int
@@ -30,7 +30,7 @@ class Node(NamedTuple):
 class View:
     """See the module. Make it by `view_of`."""
 
-    def __init__(self, nodes: Sequence[Node], gateways: Sequence[int], plan: GatewayPlan, zone: str) -> None:
+    def __init__(self, nodes: Sequence[ListedNode], gateways: Sequence[int], plan: GatewayPlan, zone: str) -> None:
         self.nodes = {node.node_id: node for node in nodes}
         """By their ids, ascending."""
         self.gateways = tuple(gateways)
@@ -61,12 +61,12 @@ def view_of(
     serving = [one for one in distinct(gateways) if listener in one.listeners]
     near = [one for one in serving if one.rack == zone] or serving
     plan = plan_gateways((Broker(one.node_id, one.rack) for one in serving), coordinators)
-    nodes = [Node(one.node_id, *one.listeners[listener][:2], one.rack) for one in serving]
+    nodes = [ListedNode(one.node_id, *one.listeners[listener][:2], one.rack) for one in serving]
     taken = {node.node_id for node in nodes}
     for broker in brokers:
         relay = _relay(broker.broker_id, near, listener) or _relay(broker.broker_id, serving, listener)
         if relay is not None and broker.broker_id not in taken:
-            nodes.append(Node(broker.broker_id, *relay, broker.rack))
+            nodes.append(ListedNode(broker.broker_id, *relay, broker.rack))
     return View(sorted(nodes), [one.node_id for one in near], plan, zone)
 
 

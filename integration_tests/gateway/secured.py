@@ -30,7 +30,7 @@ from cli.dev.gateway import GatewayProcess
 from cli.dev.kafka import BrokerRuntime
 from coordinator.protocol.framing import reply_body, request_frame
 from coordinator.security.client_security import ClientSecurity
-from gateway.brokers.connection import BrokerConnection
+from gateway.brokers.connection import BrokerLink
 from integration_tests.secured_kafka import JAAS, LOGIN, Right, SecuredKafka
 from integration_tests.secured_service import SecuredService
 from integration_tests.service import UNDISTURBED
@@ -66,7 +66,7 @@ def broker_properties(passwords: Mapping[str, str], **more: str) -> dict[str, st
 class GatewayWire:
     """Requests of Kafka as they are, without what a client library makes of them."""
 
-    def __init__(self, connection: BrokerConnection) -> None:
+    def __init__(self, connection: BrokerLink) -> None:
         self.connection = connection
 
     async def produce(self, topic: str, value: bytes) -> int:
@@ -197,7 +197,7 @@ class SecuredGateway:
 
         given = {**self.client(user, mechanism), "ssl.ca.location": str(self.ca.ca_file)}
         security = ClientSecurity({key: value for key, value in given.items() if key != "bootstrap.servers"})
-        connection = BrokerConnection(find, security, "wire", logs_in=True)
+        connection = BrokerLink(find, security, "wire", logs_in=True)
         try:
             yield GatewayWire(connection)
         finally:

@@ -17,9 +17,9 @@ from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.framing import read_request_header, request_frame
 from coordinator.security.client_security import ClientSecurity
 from coordinator.security.principal import ANONYMOUS
-from gateway.brokers.connection import BrokerConnection
+from gateway.brokers.connection import BrokerLink
 from gateway.topics.catalogue import TopicCatalogue
-from gateway.topics.coordinators import Coordinators
+from gateway.topics.coordinators import TopicCoordinators
 from gateway.topics.rule import CreationRule
 from gateway.topics.takers import TopicRoom, topic_room
 from gateway.topics.wire import (
@@ -30,7 +30,7 @@ from gateway.topics.wire import (
     DESCRIBE_CONFIGS,
     INCREMENTAL_ALTER_CONFIGS,
     TOPIC,
-    Api,
+    TopicApi,
 )
 
 PEER = Peer(1, "PLAINTEXT", "127.0.0.1", ANONYMOUS)
@@ -48,21 +48,21 @@ class ClientSession:
     zone: str | None = None
     produces_unanswered = 0
 
-    def __init__(self, upstream: BrokerConnection) -> None:
+    def __init__(self, upstream: BrokerLink) -> None:
         self.upstream = upstream
 
 
 class GatewayTopics:
     """One gateway's room of topics with one client."""
 
-    def __init__(self, bootstrap: str, coordinators: Coordinators, rule: str = "requested") -> None:
+    def __init__(self, bootstrap: str, coordinators: TopicCoordinators, rule: str = "requested") -> None:
         host, _, port = bootstrap.split(",")[0].rpartition(":")
 
         async def place() -> tuple[str, int]:
             return host, int(port)
 
-        self.own = BrokerConnection(place, ClientSecurity({}), "gateway")
-        self.session = ClientSession(BrokerConnection(place, ClientSecurity({}), "client"))
+        self.own = BrokerLink(place, ClientSecurity({}), "gateway")
+        self.session = ClientSession(BrokerLink(place, ClientSecurity({}), "client"))
         self.catalogue = TopicCatalogue(coordinators)
         self.room: TopicRoom = topic_room(CreationRule(rule), self.catalogue, coordinators, self.own)
 
@@ -71,7 +71,7 @@ class GatewayTopics:
         self.own.close()
         self.session.upstream.close()
 
-    async def ask(self, api: Api, request: Any) -> Any:
+    async def ask(self, api: TopicApi, request: Any) -> Any:
         """Ask as a client does; the answer has the version of the request."""
         version = int(request.__version__)
         frame = request_frame(api.key, version, 7, "test", encode(request), flexible=request.__flexible__)[4:]

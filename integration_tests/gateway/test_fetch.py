@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import NewTopic
 
 from cli.dev.gateway import GatewayProcess
 from cli.dev.kafka import BrokerRuntime
@@ -46,7 +48,12 @@ class Reader:
     """A consumer of librdkafka's of its own group."""
 
     def __init__(self, gateway: GatewayProcess, **settings: Any) -> None:
-        own = {"bootstrap.servers": gateway.address, "group.id": f"g-{uuid.uuid4().hex[:8]}", "auto.offset.reset": "earliest"}
+        own = {
+            "bootstrap.servers": gateway.address,
+            "group.id": f"g-{uuid.uuid4().hex[:8]}",
+            "auto.offset.reset": "earliest",
+            "check.crcs": True,
+        }
         self.consumer = Consumer({**own, **{key.replace("_", "."): value for key, value in settings.items()}})
 
     def __enter__(self) -> Consumer:
@@ -106,6 +113,24 @@ def printed(number: int, record: Mapping[str, Any]) -> str:
     headers = f"a:{number},b:null" if record["headers"] else "NO_HEADERS"
     key, value = ("null" if record[name] is None else record[name].decode() for name in ("key", "value"))
     return f"Offset:{number // 3}\t{headers}\t{key}\t{value}"
+
+
+def test_append_times_are_those_of_the_coordinator(world: World, gateway: GatewayProcess, unique_name: NameFactory) -> None:
+    topic = unique_name("orders")
+    config = {"diskless.enable": "true", "message.timestamp.type": "LogAppendTime"}
+    admin = world.admin(gateway)
+    admin.create_topics([NewTopic(topic, 1, replication_factor=1, config=config)])[topic].result(30)
+    write(gateway, topic, [{"value": b"%d" % number, "timestamp": 1_000 + number} for number in range(20)], compression_type="zstd")
+    with Reader(gateway) as consumer:
+        consumer.subscribe([topic])
+        kinds, times = zip(*(one.timestamp() for one in taken(consumer, 20)), strict=True)
+    assert set(kinds) == {TIMESTAMP_LOG_APPEND_TIME}
+    assert abs(min(times) - time.time() * 1000) < 60_000
+    told = tool(
+        CONSOLE_CONSUMER, "--bootstrap-server", gateway.address, "--topic", topic, "--from-beginning", "--max-messages", "20",
+        "--timeout-ms", "30000", "--formatter-property", "print.timestamp=true",
+    )  # fmt: skip
+    assert {line.partition("\t")[0] for line in records_of(told)} == {f"LogAppendTime:{at}" for at in times}
 
 
 def test_a_consumer_seeks_and_begins_anywhere(world: World, gateway: GatewayProcess, unique_name: NameFactory) -> None:

@@ -11,13 +11,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicCollection, Uuid
+from confluent_kafka import Consumer, Producer, TopicCollection
 
 from cli.dev.gateway import GatewayProcess
 from cli.dev.kafka import BrokerRuntime
+from coordinator.adapters.kafka.cluster import topic_id_bytes
 from coordinator.protocol.codec import decode
 from coordinator.protocol.framing import reply_body
-from gateway.front.apis import APIS, Key
+from gateway.front.apis import APIS, KafkaKey
 from integration_tests.gateway.samples import frame, message_type
 from integration_tests.gateway.world import BROKERS_HOST, World
 from records.record_batch import Record, encode_batch
@@ -29,11 +30,11 @@ ANSWER_TIMEOUT_S: Final = 12.0
 LOGINS: Final = "Sasl"
 """On a listener without logins a broker ends the connection at them."""
 VARIANTS: Final[Mapping[int, tuple[Mapping[str, object], ...]]] = {
-    Key.METADATA: ({"topics": None}, {"name": CLASSIC, "topic_id": None}, {"name": DISKLESS, "topic_id": None}),
-    Key.DELETE_TOPICS: ({"name": "leaks-nothing", "topic_names": ("leaks-nothing",), "topic_id": None},),
-    Key.FIND_COORDINATOR: ({"key_type": 0}, {"key_type": 1}, {"key_type": 2, "key": "g:AAAAAAAAAAAAAAAAAAAABw:0"}),
-    Key.DESCRIBE_CLUSTER: ({"endpoint_type": 1, "include_fenced_brokers": True}, {"endpoint_type": 2}),
-    Key.DESCRIBE_CONFIGS: (
+    KafkaKey.METADATA: ({"topics": None}, {"name": CLASSIC, "topic_id": None}, {"name": DISKLESS, "topic_id": None}),
+    KafkaKey.DELETE_TOPICS: ({"name": "leaks-nothing", "topic_names": ("leaks-nothing",), "topic_id": None},),
+    KafkaKey.FIND_COORDINATOR: ({"key_type": 0}, {"key_type": 1}, {"key_type": 2, "key": "g:AAAAAAAAAAAAAAAAAAAABw:0"}),
+    KafkaKey.DESCRIBE_CLUSTER: ({"endpoint_type": 1, "include_fenced_brokers": True}, {"endpoint_type": 2}),
+    KafkaKey.DESCRIBE_CONFIGS: (
         {"resource_type": 4, "resource_name": "1", "include_synonyms": True, "configuration_keys": None},
         {"resource_type": 4, "resource_name": "2", "include_synonyms": False, "configuration_keys": None},
         {"resource_type": 2, "resource_name": CLASSIC, "configuration_keys": None},
@@ -49,7 +50,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, broker_runtime: BrokerRuntim
         yield made
 
 
-SKIPPED: Final = frozenset({(Key.DELETE_TOPICS, 0)})
+SKIPPED: Final = frozenset({(KafkaKey.DELETE_TOPICS, 0)})
 """Samples that would take away what later ones ask for."""
 
 
@@ -122,14 +123,6 @@ def offered(port: int) -> Mapping[int, tuple[int, int]]:
     return {int(row.api_key): (int(row.min_version), int(row.max_version)) for row in answer.api_keys}
 
 
-def kafka_id(topic_id: Uuid) -> bytes:
-    """Return the bytes of an id."""
-    mask = (1 << 64) - 1
-    return b"".join(
-        (half & mask).to_bytes(8, "big") for half in (topic_id.get_most_significant_bits(), topic_id.get_least_significant_bits())
-    )
-
-
 def use(gateway: GatewayProcess) -> None:
     """Make groups, offsets and records that answers can tell of."""
     for topic in (CLASSIC, DISKLESS):
@@ -160,15 +153,15 @@ def test_every_api_and_version_is_without_addresses_of_brokers(world: World) -> 
     member.poll(5)
     admin = World.admin(gateway)
     described = admin.describe_topics(TopicCollection([CLASSIC, DISKLESS]))
-    ids = {name: uuid.UUID(bytes=kafka_id(one.result(30).topic_id)) for name, one in described.items()}
+    ids = {name: uuid.UUID(bytes=topic_id_bytes(one.result(30).topic_id)) for name, one in described.items()}
     ports = {"own node": int(gateway.address.rpartition(":")[2]), "relay of 2": gateway.relay_ports[2]}
     seen: dict[str, bytes] = {}
     faults: list[str] = []
     unanswered: set[str] = set()
     for where, port in ports.items():
         versions = offered(port)
-        assert {Key.METADATA, Key.FIND_COORDINATOR, Key.DESCRIBE_CLUSTER, Key.API_VERSIONS} <= versions.keys()
-        assert Key.DESCRIBE_TOPIC_PARTITIONS not in versions
+        assert {KafkaKey.METADATA, KafkaKey.FIND_COORDINATOR, KafkaKey.DESCRIBE_CLUSTER, KafkaKey.API_VERSIONS} <= versions.keys()
+        assert KafkaKey.DESCRIBE_TOPIC_PARTITIONS not in versions
         assert versions.keys() <= APIS.keys()
         for key, (low, high) in versions.items():
             for version in range(max(low, APIS[key].first), high + 1):
@@ -196,13 +189,14 @@ def test_every_api_and_version_is_without_addresses_of_brokers(world: World) -> 
     for name in ("Metadata v13", "Metadata v0", "DescribeCluster v2"):
         assert any(own in answer for what, answer in seen.items() if name in what), name
     coordinators = [answer for what, answer in seen.items() if "FindCoordinator v6" in what]
-    assert any(struct.pack(">i", one) in answer for one in gateway.relay_ports for answer in coordinators)
+    relays = [port for one in world.gateways.values() for port in one.relay_ports]
+    assert any(struct.pack(">i", one) in answer for one in relays for answer in coordinators)
 
 
 def test_the_search_finds_what_a_broker_tells(world: World) -> None:
     """Asked without a gateway, the same requests show addresses."""
     port = world.kafka.listener_port("BEHIND", 1)
-    for key in (Key.METADATA, Key.FIND_COORDINATOR, Key.DESCRIBE_CLUSTER):
+    for key in (KafkaKey.METADATA, KafkaKey.FIND_COORDINATOR, KafkaKey.DESCRIBE_CLUSTER):
         with Client(port) as client:
             answer = client.ask(frame(key, APIS[key].last, 7, {**known(CLASSIC, uuid.UUID(int=7)), **VARIANTS[key][0]}))
         assert answer is not None

@@ -20,7 +20,7 @@ from coordinator.kafka.acls import AclOperation
 from coordinator.security.client_security import PLAIN_TEXT, ClientSecurity
 from coordinator.security.principal import ANONYMOUS
 from gateway.access.rights import TopicRights
-from gateway.brokers.connection import BrokerConnection
+from gateway.brokers.connection import BrokerLink
 from gateway.front.session import FrontSession
 from gateway.ports import DisklessTopic
 from integration_tests.gateway.secured import PASSWORDS
@@ -92,7 +92,7 @@ async def session_of(address: str, security: ClientSecurity) -> AsyncIterator[Fr
     async def find() -> tuple[str, int]:
         return place
 
-    upstream = BrokerConnection(find, security, "rights", logs_in=True)
+    upstream = BrokerLink(find, security, "rights", logs_in=True)
     try:
         yield FrontSession(Peer(1, "SASL_SSL", "127.0.0.1:1", ANONYMOUS), None, upstream, lambda *_: None)
     finally:

@@ -28,7 +28,9 @@ SET, DELETE, APPEND = 0, 1, 2
 
 @pytest.fixture(scope="module")
 def service(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with Service(kafka.bootstrap, tmp_path_factory.mktemp("topics"), partitions=2, properties=UNDISTURBED) as made:
+    with Service(
+        kafka.bootstrap, tmp_path_factory.mktemp("topics"), partitions=2, properties={**UNDISTURBED, "max.partitions.per.topic": "8"}
+    ) as made:
         made.start(1)
         yield made
 
@@ -292,6 +294,18 @@ async def test_repeating_finishes_a_creation_that_was_cut_off(kafka: Kafka, serv
         assert (described.name, len(described.partitions), described.settings) == (name, 3, {"retention.ms": "9"})
         assert await gateway.room.shadows.unfinished([(name, topic.topic_id)]) == frozenset()
         assert codes(await gateway.create(name, diskless_enable="true", retention_ms="9")) == [ErrorCode.topic_already_exists]
+
+
+async def test_a_topic_that_the_coordinators_refuse_leaves_no_shadow(kafka: Kafka, service: Service, unique_name: NameFactory) -> None:
+    async with gateway_topics(kafka.bootstrap, service.addresses) as (gateway, client):
+        alone, wide = unique_name("alone"), unique_name("wide")
+        await client.admin.create_topic(alone, 1)  # at the coordinators only, with another id
+        [row] = await gateway.create(alone, diskless_enable="true")
+        assert row.error_code is ErrorCode.topic_already_exists
+        [row] = await gateway.create(wide, diskless_enable="true", partitions=9)
+        assert (row.error_code, "max.partitions.per.topic" in row.error_message) == (ErrorCode.invalid_partitions, True)
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        wait_until(lambda: not {alone, wide} & set(admin.list_topics(timeout=20).topics), "the shadows to be gone")
 
 
 @pytest.mark.parametrize("is_deleting_first", [False, True])

@@ -50,7 +50,9 @@ class World:
     def __enter__(self) -> Self:
         self.kafka.start()
         try:
-            self.service = Service(self.kafka.bootstrap, self.folder / "nodes", partitions=2, properties=UNDISTURBED)
+            # The service goes on while a broker is gone.
+            replicated = {"diskless.metadata.topic.replication.factor": str(self.kafka.node_count)}
+            self.service = Service(self.kafka.bootstrap, self.folder / "nodes", partitions=2, properties={**UNDISTURBED, **replicated})
             self.service.start(1)
         except BaseException:
             self.__exit__(None, None, None)

@@ -44,7 +44,7 @@ class PageProblem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
+class Watching:
     """Whether the log is observed. `ended_ms` of a job that ended, with `failure` when by an error; `kafka_ms`: Kafka's last answer.
 
     `is_following` is False while the job still starts.
@@ -93,7 +93,7 @@ class Facts:
     findings: int
     newest_finding: tuple[int, int, str] | None
     quarantined: int
-    watch: Watch
+    watch: Watching
     trigger_ms: int
     disagreeing: Sequence[int] | None
     missing_files: int
@@ -125,7 +125,7 @@ def judge(facts: Facts, more: Sequence[PageProblem], now_ms: int, service_commit
     return PageVerdict(level=worst.level, sentence=sentence, problems=problems)
 
 
-def watch_problem(watch: Watch, now_ms: int, service_commits_per_s: float = 0.0) -> PageProblem | None:
+def watch_problem(watch: Watching, now_ms: int, service_commits_per_s: float = 0.0) -> PageProblem | None:
     """Why the log is not observed now; None while it is."""
     unobserved_ms = watch.unobserved_ms(now_ms)
     if unobserved_ms is None:

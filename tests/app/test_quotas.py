@@ -26,6 +26,7 @@ from coordinator.operations.table import OPERATIONS, ApiTable
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.entity import blank
+from coordinator.protocol.framing_loops import Body
 from coordinator.protocol.messages import CommitBatch, CommitFileRequest, CommitFileResponse, DescribeTopicsRequest
 from coordinator.protocol.wire import MalformedMessage
 from coordinator.security.acls import Everything
@@ -82,7 +83,12 @@ class Bench(Handler):
     def send(self, number: int, who: Principal = ALICE, data: bytes = COMMIT, connection_id: int = 1) -> None:
         peer = Peer(connection_id, "SECURE", "10.0.0.1:4711", who)
         request = IncomingRequest(COMMIT_FILE.key, 0, number, "test", data, 0, COMMIT_FILE.key, self.timers.now_s, peer)
-        self.gate.handle(request, lambda body: self.answers.__setitem__(number, body))
+
+        def respond(body: Body | None) -> None:
+            assert not isinstance(body, tuple)
+            self.answers[number] = body
+
+        self.gate.handle(request, respond)
 
     def throttle_ms(self, number: int) -> int:
         body = self.answers[number]

@@ -22,6 +22,7 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import LATEST
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.commit_file import BATCH, CommitFileBody, decode_commit_response, encode_commit_file
+from coordinator.protocol.find_batches import decode_find_batches_response, encode_find_batches_response
 from coordinator.protocol.messages import CommitBatch
 from records.levels import LEVEL_LATEST
 from tests.client.scripted import ScriptedCluster, ScriptedNode, Trouble, scripted
@@ -569,6 +570,29 @@ async def test_values_of_wrong_types_are_named_and_nothing_is_changed() -> None:
             with pytest.raises(TypeError, match=re.escape(text)):
                 await operation()
         assert [name for name, _ in cluster.topics.values()] == ["t"]
+
+
+async def test_a_poll_ends_when_a_node_has_served_some_partitions_of_it() -> None:
+    async with scripted(nodes=1) as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 2)
+        fetches = [FetchFrom(PartitionId(TOPIC, index), 0) for index in range(2)]
+        [node] = cluster.nodes.values()
+
+        def refuse_one(node: ScriptedNode, request: IncomingRequest, respond: Respond) -> bool:
+            if request.api_key != ApiKey.FIND_BATCHES:
+                return False
+            topics = decode_find_batches_response(node.answer(request)).topics
+            topics[0][1][-1] = topics[0][1][-1]._replace(error_code=int(ErrorCode.NOT_COORDINATOR))
+            respond(encode_find_batches_response(topics))
+            return True
+
+        node.trouble.append(refuse_one)
+        found = await client.find_batches(fetches, max_wait_ms=60_000)
+        assert [one.error for one in found] == [ErrorCode.NONE, ErrorCode.NOT_COORDINATOR]
+        assert node.count(ApiKey.FIND_BATCHES) == 1
+        found = await client.find_batches(fetches, timeout_ms=300)
+        assert node.count(ApiKey.FIND_BATCHES) > 2
+        assert [one.error for one in found] == [ErrorCode.NONE, ErrorCode.NOT_COORDINATOR]
 
 
 async def test_an_admin_shares_the_connections_of_a_client_or_has_its_own() -> None:

@@ -25,6 +25,7 @@ from coordinator.object_store import ObjectMissing, ObjectStore, StoreUnavailabl
 from coordinator.protocol import messages as m
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import encode
+from coordinator.protocol.find_batches import decode_find_batches_response, encode_find_batches_response
 from coordinator.store_mark import Mark, MarkedService, WrongStore, put_mark
 from records.compression import Compression
 from records.record_batch import Record, StoredRecord, header_name
@@ -188,6 +189,31 @@ async def test_a_follower_gets_what_is_written_while_it_waits(cluster: ScriptedC
         assert not waiting.done()
         await client.write({("orders", 1): records("after")})
         assert shown(await waiting) == (2, "after")
+
+
+async def test_a_follower_asks_until_a_partition_that_a_node_does_not_serve_is_served(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    async with client_of(cluster, store) as client:
+        following = client.read("orders", follow=True)
+        waiting = asyncio.ensure_future(anext(following))
+        await until(lambda: len(cluster.polls) == 1, "the reader to wait at a node")
+        refused = [3]
+
+        def refuse_one(node: ScriptedNode, request: IncomingRequest, respond: Respond) -> bool:
+            """Serve all partitions but the last one, for a while."""
+            if request.api_key != ApiKey.FIND_BATCHES or not refused[0]:
+                return False
+            refused[0] -= 1
+            topics = decode_find_batches_response(node.answer(request)).topics
+            topics[-1][1][-1] = topics[-1][1][-1]._replace(error_code=int(ErrorCode.NOT_COORDINATOR), batches=[])
+            respond(encode_find_batches_response(topics))
+            return True
+
+        for node in cluster.nodes.values():
+            node.trouble.append(refuse_one)
+        cluster.wake()
+        await until(lambda: not refused[0], "the refusals")
+        await client.write({("orders", 5): records("after")})
+        assert shown(await waiting) == (0, "after")
 
 
 @pytest.mark.parametrize("partition", [2**31, 2**40, -(2**31) - 1])

@@ -12,9 +12,9 @@ from crc32c import crc32c
 from coordinator.protocol.commit_file import BATCH
 from coordinator.protocol.wire import MalformedMessage
 from gateway.produce import checks_loops, wire_loops
-from gateway.produce.faults import Fault as BatchFault
+from gateway.produce.faults import BatchFault as BatchFault
 from gateway.produce.faults import PartitionRefusal, refusal_of
-from gateway.produce.request import Pending, ProduceRequest
+from gateway.produce.request import PendingProduce, ProduceRequest
 from records.compression import Compression
 from records.record_batch import HEADER_BYTES, CorruptBatch, ProducerSequence, Record, decode_records, encode_batch, parse_header
 from tests.compiled import plain
@@ -37,7 +37,7 @@ def _produce(data: bytes) -> None:
     rows, places, faults, bad_records = _checked(checks_loops, read)
     plain_rows, *rest = _checked(_PLAIN_CHECKS, read)
     assert (rows.tobytes(), places, faults, bad_records) == (plain_rows.tobytes(), *rest)
-    pending = Pending(read, deadline_s=0.0, window=None, respond=lambda _: None, freed=lambda: None)
+    pending = PendingProduce(read, deadline_s=0.0, window=None, respond=lambda _: None, freed=lambda: None)
     for place, row in zip(places, rows, strict=True):
         _read_as_a_reader_would(data, read.spans[3 * place + 1], row)
     for fault in map(BatchFault._make, faults):

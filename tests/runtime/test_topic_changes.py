@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.core.directory.directory import Directory, apply_directory
 from coordinator.core.directory.topic_settings import configured
-from coordinator.runtime.routing.topic_changes import TopicChanges
+from coordinator.runtime.routing.topic_changes import ChangesOfTopics
 from records.model import PlacedRange, TopicDeleting, TopicPlaced
 
 
@@ -25,7 +25,7 @@ def listed(directory: Directory) -> dict[bytes, tuple[str, int, dict[str, str]]]
 
 
 def test_nothing_is_known_of_before_the_first_question() -> None:
-    changes, directory = TopicChanges(), Directory()
+    changes, directory = ChangesOfTopics(), Directory()
     apply_directory(directory, placed(1), 5)
     assert changes.since(-1, directory, 9) is None
     assert changes.since(8, directory, 9) is None
@@ -33,7 +33,7 @@ def test_nothing_is_known_of_before_the_first_question() -> None:
 
 
 def test_a_confirmation_is_no_change() -> None:
-    changes, directory = TopicChanges(), Directory()
+    changes, directory = ChangesOfTopics(), Directory()
     apply_directory(directory, placed(1, confirmed=False), 5)
     assert changes.since(5, directory, 5) == []
     apply_directory(directory, placed(1), 6)
@@ -45,7 +45,7 @@ def test_a_confirmation_is_no_change() -> None:
 def test_who_follows_the_changes_has_the_listing(seed: int) -> None:
     """Followers ask at different times; replicas are built anew; some followers come late and get everything."""
     rng = random.Random(seed)
-    changes, directory = TopicChanges(remembered_max=rng.choice([3, 1_000])), Directory()
+    changes, directory = ChangesOfTopics(remembered_max=rng.choice([3, 1_000])), Directory()
     followers: list[tuple[int, dict[bytes, tuple[str, int, dict[str, str]]]]] = [(-1, {})] * 3
     wholes = 0
     for offset in range(300):

@@ -16,7 +16,7 @@ from cli.spark.session import folder_option
 
 if TYPE_CHECKING:
     from cli.output import Row
-    from spark_jobs.dashboard.verdict import PageVerdict, Watch
+    from spark_jobs.dashboard.verdict import PageVerdict, Watching
     from spark_jobs.monitor.report import Report
 
 QUARANTINE_COLUMNS = ("partition", "offset", "size_bytes", "seen", "error")
@@ -49,7 +49,7 @@ def status(folder: Path, output: str) -> None:
         raise Failed("; ".join(problem.text for problem in problems), Exit.AUDIT if is_found else Exit.UNAVAILABLE)
 
 
-def _judge(folder: Path) -> tuple[Watch, PageVerdict]:
+def _judge(folder: Path) -> tuple[Watching, PageVerdict]:
     """Judge a folder as the dashboard does."""
     import sqlite3
     import time

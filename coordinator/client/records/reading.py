@@ -178,6 +178,9 @@ async def _find(finder: Finder, places: Sequence[_Place], fetch_bytes_max: int, 
     share = max(1, fetch_bytes_max // len(places))
     fetches = [FetchFrom(one.target, one.next_offset, share) for one in places]
     found = await finder.find_batches(fetches, fetch_bytes_max=fetch_bytes_max, max_wait_ms=max_wait_ms, timeout_ms=timeout_ms)
+    if max_wait_ms and any(one.error is not ErrorCode.NONE for one in found):
+        # Without waiting, errors that may heal are asked about until all partitions are served.
+        found = await finder.find_batches(fetches, fetch_bytes_max=fetch_bytes_max, timeout_ms=timeout_ms)
     batches = []
     for place, one in zip(places, found, strict=True):
         one.raise_for_error()

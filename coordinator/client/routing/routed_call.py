@@ -63,7 +63,7 @@ class RoutedCall(ABC, Generic[R]):
     waits_ms: int = 0
     """How much longer than others an attempt may take, because the node waits."""
     goes_together: bool = False
-    """Whether all elements go to one node, which must be of those that any node answers."""
+    """Whether all elements go to one node, which must be of those that any node answers, and the call ends when it has served some."""
 
     @property
     def is_write(self) -> bool:
@@ -169,8 +169,10 @@ class _Run(Generic[R]):
         await self.drive(await self._left(places, attempt), attempt + 1)
 
     async def _left(self, places: Sequence[int], attempt: int) -> list[int]:
-        """The elements to send again, after a pause; none when time is up."""
+        """The elements to send again, after a pause; none when time is up, or when others of a call that goes together were served."""
         left = [place for place in places if self._code(place) in self._retried]
+        if self._request.goes_together and len(left) < len(places):
+            return []
         if left and not await self._deadline.pause(self._policy, attempt, self._rng):
             return []
         return left

@@ -45,7 +45,7 @@ class Decision(NamedTuple):
 
 
 def decide_write(hot: HotState, command: PartitionWrite | DirectoryWrite, limits: Limits, now_ms: int = 0) -> Decision:
-    """Decide any write but a commit, on the speculative state; `now_ms` is the clock of the log, for what has a time."""
+    """Decide any write but a commit, on the overlay; `now_ms` is the time of the log, for records that have a time."""
     if isinstance(command, DirectoryWrite):
         return Decision(*decide_directory_write(hot.directory, command, limits, hot.log_time_ms))
     match command:

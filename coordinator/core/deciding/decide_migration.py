@@ -27,7 +27,7 @@ from records.model import DisklessLogInitialized, DisklessLogRepaired, DisklessL
 
 
 def decide_migration(hot: HotState, command: MigratePartitions, now_ms: int) -> tuple[list[Record], list[MigratedLog]]:
-    """Return the records to log, on the speculative state, and an answer for each step; a repeated step logs nothing."""
+    """Decide on the overlay: return the records to log, and an answer for each step; a repeated step logs nothing."""
     records: list[Record] = []
     answers: list[MigratedLog] = []
     named: set[tuple[bytes, int]] = set()

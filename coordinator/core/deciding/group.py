@@ -1,9 +1,9 @@
 """Group commit: turns queued requests into entries and answers, in the order of the queue.
 
-A request takes effect at its place in the queue. A write becomes an entry; a strict read is answered when an own entry
-that was produced after it arrived is acknowledged: the next entry of the group (before that is applied), or the last
-one, or a NoOp when the group has none. A write that needs no entry waits in the same way, because what makes it
-a success may still be in flight.
+A request takes effect at its place in the queue. A write becomes an entry. A strict read waits until an own entry is acknowledged that was
+produced after it arrived: the group's next entry, before which it reads the state; without a next one the group's last entry, after which
+it reads the state. A group without entries gets a NoOp for its reads. A write that needs no entry waits in the same way, because what makes
+it a success may still be in flight.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from records.model import NoOp, Record, TransactionAborted
 from records.tuples import tuples_of
 
 _ENTRY_BYTES_A_BATCH = 160
-"""More than any batch takes in an entry; only of files that might be too large the size is calculated."""
+"""More than any batch takes in an entry. The size is calculated only for files that might be too large by this bound."""
 _ENTRY_BYTES_A_FILE = 8192
 
 _NO_OP: list[Record] = [NoOp()]
@@ -169,7 +169,7 @@ class GroupBuilder:
         return answer is not None
 
     def _refuse_form(self, command: CommitFile, place: int, fault: int) -> CommitAnswer | None:
-        """The answer to a commit that is not lawful, or empty; None for any other."""
+        """Return the answer to a commit that is malformed or empty; None for any other."""
         refusal = check_head(command, self._context)
         if refusal is None and fault and (fault != OUT_OF_ORDER or command.checked is None):
             # Shares of a checked request are in no order and do not overlap.
@@ -179,7 +179,7 @@ class GroupBuilder:
         return None if len(command.batches) else CommitResult.refused(0, ErrorCode.NONE, None)
 
     def _refuse_size(self, command: CommitFile) -> CommitAnswer | None:
-        """The answer to a file whose entry does not fit a message. A decision counts at once, so it is tried on a copy of the tables."""
+        """Return the answer to a file whose entry does not fit a message, else None. Decisions change tables: it is tried on a copy."""
         read = read_lines(command.batches.tobytes(), [command])
         append_time_ms = max(self._context.now_ms, self._overlay.log_time_ms)
         _, files = decide(self._overlay.copy(), [command], read, append_time_ms, self._level)
@@ -190,6 +190,7 @@ class GroupBuilder:
         return command.refused(ErrorCode.INVALID_REQUEST, message)
 
     def _may_be_too_large(self, command: CommitFile, read: RequestLines, place: int) -> bool:
+        """Whether the entry of a file might not fit a message: an upper bound of its size does not."""
         lines = read.lines[read.first_line[place] : read.first_line[place + 1]]
         return entry_bytes_max(len(command.object_key.encode()), len(command.owner_ids), lines) > self._limits.entry_bytes_max
 
@@ -231,7 +232,7 @@ class GroupBuilder:
         self.entries += tuples_of(NewEntry, seqs, [head + seq.to_bytes(8, "big") for seq in seqs], files.encoded)
 
     def _join(self, request: Request, command: CommitFile, entry: PendingEntry, file: int, hashed: bytes) -> None:
-        """A retry of a commit that is still in flight waits for the same outcome."""
+        """Have a retry of a commit that is still in flight wait for the outcome of the first; refuse it when its content differs."""
         if entry.heads[file].content_hash != hashed:
             self.replies.append(Reply(request.token, _other_content(command)))
             return
@@ -263,7 +264,7 @@ class GroupBuilder:
         return None if stone is None else _ruled_out(command, stone.reason)
 
     def _append(self, records: list[Record], waiter: Waiter | None, encoded: bytes | None = None) -> PendingEntry | None:
-        """Encode the records of one operation, unless they are, and note them in flight: one entry, or several that take effect together.
+        """Encode the records of one operation, unless `encoded` has them, and note them in flight: one entry, or several as a transaction.
 
         An operation that cannot be written is refused as a whole.
         """

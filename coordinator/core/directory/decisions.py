@@ -33,7 +33,7 @@ from records.model import FeatureLevelSet, NodeRegistered, Record, TopicDeleting
 
 
 def decide_directory_write(directory: Directory, command: DirectoryWrite, limits: Limits, log_time_ms: int) -> tuple[list[Record], Answer]:
-    """Return the records to log, on the speculative state, and the answer."""
+    """Decide on the overlay's directory: return the records to log, and the answer."""
     match command:
         case CreateTopics():
             return decide_create(directory, command, limits, log_time_ms)

@@ -1,8 +1,8 @@
 """The rules of a commit, batch by batch: the loops. Compiled when installed; the `.pxd` has the types.
 
-Batches are lines (`records.committed_files.lines`), file after file; `first_line`, or `bounds`, says where the lines of each
-file begin, and where those of the last one end. The leader decides into the speculative tables (`decide_files`); every replica applies
-what the log holds to the committed ones (`apply_files`). Both judge a batch by the same functions.
+Batches are lines (`records.committed_files.lines`), file after file; `first_line`, or `bounds`, says where the lines of each file begin,
+and where those of the last one end. The leader decides into the tables of its overlay (`decide_files`); every replica applies what the log
+holds to the committed tables (`apply_files`). Both judge a batch by the same functions.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ _WRONG_SPAN, _NO_ROOM = int(BatchVerdict.WRONG_SPAN), int(BatchVerdict.NO_ROOM)
 
 
 class _Cells:
-    """Rows of numbers that functions hand on: a view by itself is copied by every call that it is given to."""
+    """Rows of numbers, as an argument: a memoryview that is an argument itself is copied by every call."""
 
     def __init__(self, cells: memoryview[int]) -> None:
         self.cells = cells
 
 
 def _find_partitions(lines: _Cells, first: int, stop: int, partitions: KeyedRows) -> int:
-    """Note the row of each batch's partition; returns the first batch whose partition is not here or takes none, or -1."""
+    """Note the row of each batch's partition; return the first batch whose partition is unknown here or takes no batches yet, or -1."""
     near = -1
     for line in range(first, stop):
         row = _row_of(lines, line, near, partitions)
@@ -75,7 +75,7 @@ def _find_partitions(lines: _Cells, first: int, stop: int, partitions: KeyedRows
 
 
 def _row_of(lines: _Cells, line: int, near: int, partitions: KeyedRows) -> int:
-    """The row of a batch's partition, -1 when it is not here. `near` is a line whose row is known, or -1: batches of a partition are
+    """The row of a batch's partition, -1 when it is unknown here. `near` is a line whose row is known, or -1: batches of a partition are
     mostly adjacent.
     """
     if (
@@ -91,10 +91,10 @@ def _row_of(lines: _Cells, line: int, near: int, partitions: KeyedRows) -> int:
 def _judge_sequence(lines: _Cells, line: int, slot: int, due: int, producers: KeyedRows, is_retry_known: bool) -> int:
     """The verdict on an idempotent batch at offset `due`, whose producer has the row `slot`, -1 when nothing is known of it (KIP-98).
 
-    An unknown producer begins with sequence 0 in a partition that never had a record: else the later of two files under way would make
+    An unknown producer begins with sequence 0 in a partition that never had a record: otherwise the later of two files under way would make
     its state, and the earlier one be refused for ever (KAFKA-15591). In any other partition it begins with any sequence, since its state
-    may have expired, there or in the classic log. A batch is compared with the remembered ones if `is_retry_known`. What goes with a
-    verdict that is not ACCEPTED is put into the line.
+    may have expired, there or in the classic log. The batch is compared with the ring only if `is_retry_known`. DETAIL of the line gets the
+    sequence or epoch that was expected, or, with BASE_OFFSET, the append time and the offset of the batch that a duplicate repeats.
     """
     first = lines.cells[line, BASE_SEQUENCE]
     if slot < 0:
@@ -170,11 +170,11 @@ def decide_files(
     partitions: KeyedRows,
     producers: KeyedRows,
 ) -> list[int]:
-    """Give every batch of lawful files its verdict, in order, and take the accepted ones into the speculative tables. Returns the outcome
-    of each file (`outcomes`).
+    """Give every batch of lawful files its verdict, in order, and take the accepted ones into the tables. Returns the outcome of each
+    file (`outcomes`).
 
-    `producers` has room for as many more rows as there are batches. A file of which a partition is not here, or takes no
-    batches yet, changes nothing.
+    `producers` has room for as many more rows as there are batches. A file with a partition that is unknown here, or takes no batches yet,
+    changes nothing.
     """
     lines = _Cells(table)
     outcomes: list[int] = []
@@ -228,11 +228,11 @@ def apply_files(
     journal: memoryview[int],
     fault: memoryview[int],
 ) -> int:
-    """Take the accepted batches of logged files into the committed tables; returns the first file that cannot be, or `stop_file`.
+    """Take the accepted batches of logged files into the committed tables; returns the first file that contradicts them, or `stop_file`.
 
-    Nothing of that file is taken, and `fault` says why: the batch, the reason, and the number that was expected. `accepted` gets
-    how many accepted batches each file has. `journal` has
-    `UNDO_WIDTH` cells for each batch of the longest file; `producers` has room as for `decide_files`.
+    Nothing of that file is taken, and `fault` says why: the batch, the reason, and the number that was expected. `accepted` gets how many
+    accepted batches each file has. `journal` has `UNDO_WIDTH` cells for each batch of the longest file; `producers` has room as for
+    `decide_files`.
     """
     lines, undo = _Cells(table), _Cells(journal)
     for file in range(first_file, stop_file):
@@ -271,7 +271,7 @@ def apply_files(
 
 
 def _note(undo: _Cells, at: int, row: int, slot: int, partitions: KeyedRows, producers: KeyedRows) -> None:
-    """Note what a batch is about to change."""
+    """Note what a batch is about to change: six cells of its partition and producer, and eight of the state of a known producer."""
     undo.cells[at, 0], undo.cells[at, 1] = row, partitions.cells[row, HIGH_WATERMARK]
     undo.cells[at, 2], undo.cells[at, 3] = partitions.cells[row, MAX_TIMESTAMP], partitions.cells[row, MAX_TIMESTAMP_OFFSET]
     undo.cells[at, 4], undo.cells[at, 5] = slot, -1
@@ -284,7 +284,7 @@ def _note(undo: _Cells, at: int, row: int, slot: int, partitions: KeyedRows, pro
 
 
 def _take_back(undo: _Cells, used: int, partitions: KeyedRows, producers: KeyedRows) -> None:
-    """Take the last batches back, the newest first."""
+    """Take the `used` noted batches back, the newest first, so that the tables are as before the file."""
     for at in range(used - 1, -1, -1):
         row, slot, new = undo.cells[at, 0], undo.cells[at, 4], undo.cells[at, 5]
         partitions.cells[row, HIGH_WATERMARK] = undo.cells[at, 1]

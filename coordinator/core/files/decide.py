@@ -39,9 +39,9 @@ def select(read: RequestLines, which: Sequence[int]) -> RequestLines:
 
 
 def decide(hot: HotState, commands: Sequence[CommitFile], read: RequestLines, append_time_ms: int, level: int) -> DecidedFiles:
-    """Decide lawful requests, in order, into the speculative tables; entries are written at a schema `level`.
+    """Decide lawful requests, in order, into the tables of the overlay; entries are written at a schema `level`.
 
-    A request of which a partition is not here is not decided and changes nothing.
+    A request with a partition that this coordinator does not have is not decided, and changes nothing.
     """
     hot.producers.reserve(len(read.lines))
     outcomes = decide_files(read.lines.data, read.first_line, append_time_ms, OFFSETS_MAX, hot.partitions.rows, hot.producers.rows)

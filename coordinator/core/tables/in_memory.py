@@ -1,9 +1,9 @@
 """The part of a coordinator's state that every decision needs, and the one place where it changes.
 
-Two copies exist at a leader: the committed one, changed by what the log holds, and the speculative one, which has the
-entries in flight on top and which decisions look at. Files change them in `core.files` (decided into the speculative one,
-applied to the committed one), all other records in `HotState.apply`. They agree once everything in flight is acknowledged;
-when a term ends the speculative copy is dropped. Followers have the committed copy only.
+Two copies exist at a leader: the committed one, changed by what the log holds, and the overlay, which has the entries in flight on top and
+on which the leader decides. Files change them in `core.files` (decided into the overlay, applied to the committed copy), all other records
+in `HotState.apply`. They agree once everything in flight is acknowledged; when a term ends the overlay is dropped. Followers have the
+committed copy only.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ from coordinator.runtime.routing.context import NodeContext
 from coordinator.runtime.routing.directory_worker import DirectoryWorker
 from coordinator.runtime.routing.replicas import Replicas
 from coordinator.runtime.routing.router import Router
-from coordinator.runtime.routing.topic_changes import TopicChanges
+from coordinator.runtime.routing.topic_changes import ChangesOfTopics
 from records.levels import LEVEL_LATEST
 
 LOG = logging.getLogger("coordinator.node")
@@ -67,7 +67,7 @@ class Node:
         self.wall_ms = wall_ms
         self.replicas = Replicas()
         self.view = ClusterView(self.replicas, config.endpoints[0].listener)
-        self.topic_changes = TopicChanges()
+        self.topic_changes = ChangesOfTopics()
         self.router = Router(view=self.view, node_id=config.node_id)
         self._tasks = NodeTasks(on_fatal)
         self.context = context = NodeContext(

@@ -18,7 +18,7 @@ REMEMBERED_MAX: Final = 10_000
 Seen = tuple[Placement, Mapping[str, str]]
 
 
-class TopicChanges:
+class ChangesOfTopics:
     """See the module's text. Used on the event loop of a node."""
 
     def __init__(self, remembered_max: int = REMEMBERED_MAX) -> None:

@@ -54,7 +54,7 @@ def consume(bootstrap: str, topic: str, count: str, group: str) -> None:
     while seen < int(count):
         if time.monotonic() > end_s:
             sys.exit(1)
-        for records in consumer.poll(200, max_records=int(count) - seen).values():
+        for records in consumer.poll(5_000, max_records=int(count) - seen).values():
             for one in records:
                 say(
                     partition=one.partition,

@@ -87,7 +87,7 @@ def consume(bootstrap: str, topic: str, count: str, group: str) -> None:
             offset=message.offset(),
             key=None if key is None else base64.b64encode(key).decode(),
             value=message.value().decode(),
-            headers=[(name, base64.b64encode(value).decode()) for name, value in message.headers() or []],
+            headers=[(one[0], base64.b64encode(one[1]).decode()) for one in message.headers() or []],
             timestamp=message.timestamp()[1],
         )
         seen += 1

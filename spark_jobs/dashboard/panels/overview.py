@@ -7,7 +7,7 @@ import sqlite3
 from spark_jobs.dashboard.panels.activity import UNITS, last_complete_s
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, exact, job, job_json, rows, scalar, totals
-from spark_jobs.dashboard.verdict import Facts, Watch
+from spark_jobs.dashboard.verdict import Facts, Watching
 from spark_jobs.monitor.life import Life
 from spark_jobs.store.acknowledge import open_count
 
@@ -41,7 +41,7 @@ def facts(db: sqlite3.Connection, now_ms: int, life: Life | None) -> Facts:
         findings=open_count(db),
         newest_finding=None if finding is None else (finding[0], finding[1], finding[2]),
         quarantined=max(summed.get("quarantined", 0), scalar(db, "select count(*) from quarantine")),
-        watch=Watch(started_ms=merged_ms, alive_ms=merged_ms) if life is None else watch(life),
+        watch=Watching(started_ms=merged_ms, alive_ms=merged_ms) if life is None else watch(life),
         trigger_ms=round(1000 * float(said.get("trigger_s") or 1)),
         disagreeing=_disagreeing(job_json(db, "last_verify")),
         missing_files=int(compared.get("missing_files") or 0),
@@ -79,9 +79,9 @@ def rates(db: sqlite3.Connection, now_ms: int) -> dict[str, float]:
     return {unit: round((row[unit] or 0) / RATE_S, 3) for unit in UNITS}
 
 
-def watch(life: Life) -> Watch:
+def watch(life: Life) -> Watching:
     """Tell from a sign of life whether the log is observed."""
-    return Watch(
+    return Watching(
         started_ms=life.started_ms,
         alive_ms=life.alive_ms,
         is_following=life.is_following,

@@ -24,7 +24,7 @@ from coordinator.security.scram import ScramClient, ScramCredentials, ScramServe
 from gateway.access.desk import PassThroughDesk
 from gateway.ports import UpstreamLost
 from tests.virtual_loop import VirtualLoop
-from tests.waiting import until
+from tests.waiting import until, virtual_time
 
 HANDSHAKE, AUTHENTICATE = int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE)
 PASSWORD = "secret"
@@ -54,7 +54,7 @@ class Cluster:
 
     async def forward(self, frame: bytes) -> bytes:
         self.frames.append(frame)
-        await asyncio.sleep(0.01)
+        await virtual_time(0.01)
         if self.is_lost:
             raise UpstreamLost("closed by the broker")
         key, version = struct.unpack_from(">hh", frame)
@@ -289,7 +289,7 @@ def test_a_session_ends_for_a_client_that_is_not_told_so() -> None:
         await wire.shake("PLAIN")
         await wire.authenticate(b"\0alice\0secret", version=0)
         assert wire.is_served
-        await asyncio.sleep(10.1)
+        await virtual_time(10.1)
         assert not wire.is_served
 
     lived(main())
@@ -299,12 +299,12 @@ def test_a_session_ends_when_the_cluster_said_and_goes_on_after_a_new_login() ->
     async def main() -> None:
         wire = Wire(Cluster("PLAIN", session_ms=10_000))
         await wire.log_in()
-        await asyncio.sleep(9.9)
+        await virtual_time(9.9)
         assert wire.is_served
         await wire.log_in()
-        await asyncio.sleep(9.9)
+        await virtual_time(9.9)
         assert wire.is_served, "the end of the first session ended the second"
-        await asyncio.sleep(0.2)
+        await virtual_time(0.2)
         assert not wire.is_served
         assert wire.desk.has_logged_in
         await wire.log_in()
@@ -388,7 +388,7 @@ def test_a_connection_that_is_gone_leaves_no_timer() -> None:
         wire = Wire(Cluster("PLAIN", session_ms=1_000))
         await wire.log_in()
         wire.desk.close()
-        await asyncio.sleep(5)
+        await virtual_time(5)
         assert not wire.has_ended_session
 
     lived(main())

@@ -18,6 +18,7 @@ from coordinator.kafka.acls import AclOperation
 from gateway.access.rights import ALLOWED_MAX, OTHERS_MAX, SPREAD_S, TopicRights
 from gateway.ports import DisklessTopic, UpstreamLost
 from tests.virtual_loop import VirtualLoop
+from tests.waiting import virtual_time
 
 READ, WRITE, DESCRIBE, DELETE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.DELETE
 TTL_S = 5.0
@@ -47,7 +48,7 @@ class Cluster:
         self.together += 1
         self.together_max = max(self.together_max, self.together)
         try:
-            await asyncio.sleep(ANSWER_S)
+            await virtual_time(ANSWER_S)
         finally:
             self.together -= 1
         if self.is_lost:
@@ -148,7 +149,7 @@ def test_a_right_that_is_taken_away_ends_in_time(before_s: float) -> None:
         cluster = Cluster(a=[WRITE])
         rights, session, loop = TopicRights(Topics("a"), 5_000), OneSession(cluster), asyncio.get_running_loop()
         await rights.forbidden(session, ["a"], WRITE)
-        await asyncio.sleep(before_s)
+        await virtual_time(before_s)
         cluster.allowed = {"a": []}
         taken_s = loop.time()
         while True:
@@ -157,7 +158,7 @@ def test_a_right_that_is_taken_away_ends_in_time(before_s: float) -> None:
                 known = await rights.forbidden(session, ["a"], WRITE)
             if known:
                 break
-            await asyncio.sleep(0.05)
+            await virtual_time(0.05)
         assert loop.time() - taken_s <= TTL_S + 2 * ANSWER_S
 
     lived(main())
@@ -169,7 +170,7 @@ def test_a_right_that_is_given_counts_as_soon() -> None:
         rights, session = TopicRights(Topics("a"), 5_000), OneSession(cluster)
         assert await rights.forbidden(session, ["a"], WRITE) == {"a"}
         cluster.allowed = {"a": [WRITE]}
-        await asyncio.sleep(TTL_S + 0.1)
+        await virtual_time(TTL_S + 0.1)
         assert await rights.forbidden(session, ["a"], WRITE) == frozenset()
 
     lived(main())
@@ -181,7 +182,7 @@ def test_a_busy_client_waits_for_the_first_answer_alone() -> None:
         rights, session = TopicRights(Topics("a"), 5_000), OneSession(cluster)
         await rights.forbidden(session, ["a"], WRITE)
         for _ in range(1_000):
-            await asyncio.sleep(0.05)
+            await virtual_time(0.05)
             assert rights.known(session, ["a"], WRITE) == frozenset()
         assert 15 < len(cluster.asked) < 25
 
@@ -193,7 +194,7 @@ def test_an_idle_client_is_not_asked_for() -> None:
         cluster = Cluster(a=[WRITE])
         rights, session = TopicRights(Topics("a"), 5_000), OneSession(cluster)
         await rights.forbidden(session, ["a"], WRITE)
-        await asyncio.sleep(1_000)
+        await virtual_time(1_000)
         assert len(cluster.asked) == 1
         assert rights.known(session, ["a"], WRITE) is None
 
@@ -297,11 +298,11 @@ def test_an_ended_session_is_forgotten() -> None:
         cluster = Cluster(a=[READ])
         rights, session = TopicRights(Topics("a"), 5_000), OneSession(cluster)
         await rights.forbidden(session, ["a"], READ)
-        await asyncio.sleep(TTL_S / 2 + 0.1)
+        await virtual_time(TTL_S / 2 + 0.1)
         assert rights.known(session, ["a"], READ) == frozenset()
         rights.forget(session.connection_id)
         assert rights.known(session, ["a"], READ) is None
-        await asyncio.sleep(1)
+        await virtual_time(1)
         assert len(cluster.asked) == 1, "a question went on without its session"
 
     lived(main())

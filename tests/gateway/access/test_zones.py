@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.access.zones import Network, ZoneFault, Zones, host_of, parse_network, zone_in
+from gateway.access.zones import ZoneFault, ZoneNetwork, Zones, host_of, parse_network, zone_in
 from gateway.sections.access import ZONE_CHARACTERS_MAX, is_zone
 
 ZONES = Zones(
@@ -139,5 +139,5 @@ def test_an_entry_that_is_no_network_is_refused_by_name(entry: str) -> None:
 
 def test_an_entry_may_have_blanks() -> None:
     one = parse_network(" 10.0.0.0/8 = zone-a ")
-    assert one == Network(one.network, "zone-a")
+    assert one == ZoneNetwork(one.network, "zone-a")
     assert str(one.network) == "10.0.0.0/8"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.front.apis import APIS, OWN, RELAYED, Key, PortApis
+from gateway.front.apis import APIS, OWN, RELAYED, KafkaKey, PortApis
 from integration_tests.gateway.samples import message_type
 
 EACH = pytest.mark.parametrize("key", sorted(APIS), ids=[APIS[key].name for key in sorted(APIS)])
@@ -32,14 +32,14 @@ def test_a_port_never_offers_more_than_was_read_nor_more_than_the_broker(key: in
 
 
 def test_unknown_and_hidden_requests_are_not_offered() -> None:
-    served = PortApis({}, (), [Key.FETCH])
-    for key in (Key.DESCRIBE_TOPIC_PARTITIONS, 52, 58, 83, 87, 1_000, Key.FETCH):
+    served = PortApis({}, (), [KafkaKey.FETCH])
+    for key in (KafkaKey.DESCRIBE_TOPIC_PARTITIONS, 52, 58, 83, 87, 1_000, KafkaKey.FETCH):
         assert served.narrowed(key, 0, 9) is None
         assert served.find(key) is None
 
 
 def test_relay_ports_offer_no_version_whose_answers_name_addresses() -> None:
     served = PortApis(RELAYED, (), ())
-    assert served.narrowed(Key.PRODUCE, 0, 13) == (0, 9)
-    assert served.narrowed(Key.FETCH, 4, 18) == (4, 15)
-    assert served.narrowed(Key.DESCRIBE_QUORUM, 0, 2) == (0, 1)
+    assert served.narrowed(KafkaKey.PRODUCE, 0, 13) == (0, 9)
+    assert served.narrowed(KafkaKey.FETCH, 4, 18) == (4, 15)
+    assert served.narrowed(KafkaKey.DESCRIBE_QUORUM, 0, 2) == (0, 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -34,10 +33,16 @@ class OneBatch:
         self._log_start = log_start
         self._refusal = Refusal(ErrorCode(error), "told") if error else SERVED
 
-    async def find_batches(self, fetches: Sequence[FetchFrom], **_: Any) -> list[PartitionBatches]:
-        batches = (self._location,) if self._refusal == SERVED else ()
-        found = PartitionBatches(refusal=self._refusal, log_start_offset=self._log_start, high_watermark=200, batches=batches)
-        return [found] * len(fetches)
+    async def find_batches(
+        self, fetches: Sequence[FetchFrom], *, fetch_bytes_max: int, batches_per_partition_max: int = 0, timeout_ms: int | None = None
+    ) -> list[PartitionBatches]:
+        found = []
+        for _ in fetches:
+            has_room = not found or fetch_bytes_max > 0
+            fetch_bytes_max -= self._location.byte_size
+            batches = (self._location,) if self._refusal == SERVED and has_room else ()
+            found.append(PartitionBatches(refusal=self._refusal, log_start_offset=self._log_start, high_watermark=200, batches=batches))
+        return found
 
 
 @pytest.fixture

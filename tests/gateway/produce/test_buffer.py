@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.produce.buffer import Buffer, BufferLimits
-from gateway.produce.connections import DEFAULT_LIMIT, RESUMES_S, SILENT_S, Window
+from gateway.produce.connections import DEFAULT_LIMIT, RESUMES_S, SILENT_S, RequestWindow
 from gateway.produce.memory import MemoryBudget
 
 LIMITS = BufferLimits(buffer_bytes=100, buffer_ms=250, file_gap_ms=25, files_per_second_max=10, batches_max=8)
 
 
-def waiting(unanswered: int, limit: int = DEFAULT_LIMIT) -> Window:
+def waiting(unanswered: int, limit: int = DEFAULT_LIMIT) -> RequestWindow:
     """A connection with so many unanswered requests."""
-    window = Window()
+    window = RequestWindow()
     window.limit = limit
     window.unanswered = unanswered
     return window
@@ -118,7 +118,7 @@ def test_parts_come_out_once_in_order_and_files_keep_their_limits(sizes: list[tu
     assert (buffer.size_bytes, buffer.batches) == (0, 0)
 
 
-def talk(window: Window, in_flight: int, rounds: int, now_s: float = 0.0, *, thinks_s: float = 0.001) -> float:
+def talk(window: RequestWindow, in_flight: int, rounds: int, now_s: float = 0.0, *, thinks_s: float = 0.001) -> float:
     """A client that sends as much as it may, and gets answers after 100 ms."""
     for _ in range(rounds):
         for _ in range(in_flight):
@@ -134,20 +134,20 @@ def talk(window: Window, in_flight: int, rounds: int, now_s: float = 0.0, *, thi
 
 def test_the_limit_of_a_client_that_waits_is_learned() -> None:
     for in_flight in (1, 2, 3, 5, 8):
-        window = Window()
+        window = RequestWindow()
         talk(window, in_flight, 3)
         assert window.limit == in_flight
 
 
 def test_a_client_that_has_nothing_to_send_keeps_the_default() -> None:
-    window = Window()
+    window = RequestWindow()
     talk(window, 1, 20, thinks_s=10 * RESUMES_S)
     assert window.limit == DEFAULT_LIMIT
 
 
 def test_a_client_that_sends_steadily_keeps_the_default() -> None:
     """It sends soon after answers because it always sends: there was no silence before them."""
-    window, now_s = Window(), 0.0
+    window, now_s = RequestWindow(), 0.0
     for _ in range(100):
         window.asked(now_s)
         now_s += SILENT_S / 3
@@ -159,7 +159,7 @@ def test_a_client_that_sends_steadily_keeps_the_default() -> None:
 
 
 def test_more_unanswered_requests_raise_the_limit() -> None:
-    window = Window()
+    window = RequestWindow()
     now_s = talk(window, 1, 5)
     assert window.limit == 1
     talk(window, 4, 1, now_s)
@@ -167,7 +167,7 @@ def test_more_unanswered_requests_raise_the_limit() -> None:
 
 
 def test_a_limit_of_a_client_that_became_slow_is_forgotten() -> None:
-    window = Window()
+    window = RequestWindow()
     now_s = talk(window, 1, 5)
     talk(window, 1, 6, now_s, thinks_s=1.0)
     assert window.limit == DEFAULT_LIMIT

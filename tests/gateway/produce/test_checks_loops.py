@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.commit_file import BATCH
 from gateway.produce import checks_loops, faults
-from gateway.produce.faults import Fault, refusal_of
+from gateway.produce.faults import BatchFault, refusal_of
 from records.compression import Compression
 from records.record_batch import CorruptBatch, ProducerSequence, Record, TimestampType, decode_records, encode_batch, parse_header
 from tests.compiled import plain
@@ -188,7 +188,7 @@ def test_an_unlawful_batch_is_refused_alone(loops: ModuleType, name: str) -> Non
     checked = check(loops, ONE, records, IDEMPOTENT)
     assert checked.places == [0, 2]
     assert [list(one) for one in checked.faults] == [[1, *fault]]
-    refusal = refusal_of(Fault(*checked.faults[0]), "orders", 1, [], (0, 9))
+    refusal = refusal_of(BatchFault(*checked.faults[0]), "orders", 1, [], (0, 9))
     assert refusal.code is not ErrorCode.NONE
     assert refusal.message.startswith("orders-1: ")
 
@@ -221,7 +221,7 @@ def test_timestamps_of_single_records_are_told(loops: ModuleType) -> None:
     assert [fault[:2] for fault in checked.faults] == [(1, faults.BAD_TIMES)]
     assert checked.bad_records == [(1, 1, NOW_MS + 11), (1, 3, NOW_MS - 6)]
     records = [(record, time) for _, record, time in checked.bad_records]
-    refusal = refusal_of(Fault(*checked.faults[0]), "orders", 1, records, (NOW_MS - 5, NOW_MS + 10))
+    refusal = refusal_of(BatchFault(*checked.faults[0]), "orders", 1, records, (NOW_MS - 5, NOW_MS + 10))
     assert refusal.code is ErrorCode.INVALID_TIMESTAMP
     assert [place for place, _ in refusal.records] == [1, 3]
     assert f"[{NOW_MS - 5}, {NOW_MS + 10}]" in refusal.records[0][1]

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.wire import MalformedMessage
 from gateway.produce import wire_loops
-from gateway.produce.connections import Window
+from gateway.produce.connections import RequestWindow
 from gateway.produce.faults import PartitionRefusal
-from gateway.produce.request import Pending, ProduceRequest
+from gateway.produce.request import PendingProduce, ProduceRequest
 from tests.compiled import plain
 from tests.gateway.produce.kio_produce import ID_VERSIONS, VERSIONS, Result, decode_answer, encode_answer, encode_request
 
@@ -80,8 +80,8 @@ def test_an_answer_has_the_bytes_that_kio_would_write(
 ) -> None:
     given_topics = by_version(version, topics)
     read = ProduceRequest(encode_request(version, given_topics), 0, version)
-    answered: list[Pending] = []
-    pending = Pending(read, deadline_s=0.0, window=Window(), respond=answered.append, freed=lambda: None)
+    answered: list[PendingProduce] = []
+    pending = PendingProduce(read, deadline_s=0.0, window=RequestWindow(), respond=answered.append, freed=lambda: None)
     place, expected, settled = 0, [], []
     for topic, partitions in given_topics:
         results = []
@@ -147,7 +147,7 @@ def test_the_messages_of_every_version_fit_its_strings() -> None:
     for version in VERSIONS:
         topic = b"x" * 16 if version >= ID_VERSIONS else "t"
         read = ProduceRequest(encode_request(version, [(topic, [(0, b"")])]), 0, version)
-        pending = Pending(read, deadline_s=0.0, window=None, respond=lambda _: None, freed=lambda: None)
+        pending = PendingProduce(read, deadline_s=0.0, window=None, respond=lambda _: None, freed=lambda: None)
         pending.refuse([0], PartitionRefusal(ErrorCode.INVALID_RECORD, "ä" * 40_000))
         [[result]] = decode_answer(version, pending.encoded(0))[0].values()
         assert result.code == ErrorCode.INVALID_RECORD

@@ -9,6 +9,7 @@ from coordinator.client.errors import SERVED, Refusal
 from coordinator.client.model import FetchFrom, PartitionBatches, PartitionId
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.find_batches import BatchLocation
+from tests.waiting import virtual_time
 
 BATCH_BYTES = 100
 
@@ -77,7 +78,7 @@ class ScriptedCoordinators:
     ) -> list[PartitionBatches]:
         self.asked.append((len(fetches), max_wait_ms))
         loop = asyncio.get_running_loop()
-        await asyncio.sleep(self.delay_s)
+        await virtual_time(self.delay_s)
         until_s = loop.time() + max_wait_ms / 1000
         self.polls_under_way += max_wait_ms > 0
         try:
@@ -97,7 +98,7 @@ class ScriptedCoordinators:
                     pass
         finally:
             self.polls_under_way -= max_wait_ms > 0
-        await asyncio.sleep(self.delay_s)
+        await virtual_time(self.delay_s)
         return found
 
     def _find(self, fetches: Sequence[FetchFrom], bytes_max: int, batches_max: int) -> list[PartitionBatches]:

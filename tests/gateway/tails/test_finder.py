@@ -18,6 +18,7 @@ from gateway.tails.finder import Tails
 from gateway.tails.tail import LIVE_S
 from tests.gateway.tails.scripted_log import BATCH_BYTES, ScriptedCoordinators
 from tests.virtual_loop import VirtualLoop
+from tests.waiting import virtual_time
 
 TOPIC = bytes([5] * 16)
 MORE = 1 << 20
@@ -49,7 +50,7 @@ class Scene:
         """A reader that waits at the ends of partitions."""
         ends = [(index, self.coordinators.log(partition(index)).end) for index in indexes]
         waiting = self.find(*ends, max_wait_ms=max_wait_ms)
-        await asyncio.sleep(0.05)
+        await virtual_time(0.05)
         assert not waiting.done()
         return waiting
 
@@ -120,9 +121,9 @@ def test_a_reader_at_an_end_is_answered_when_its_time_is_over() -> None:
 def test_many_readers_share_one_poll_and_ask_nothing_while_idle() -> None:
     async def story(scene: Scene) -> None:
         readers = [await_all_at_end(scene, index) for index in range(50)]
-        await asyncio.sleep(20)
+        await virtual_time(20)
         before, polls = len(scene.coordinators.asked), scene.tails.polls
-        await asyncio.sleep(40)
+        await virtual_time(40)
         # 50 readers asked 80 times each; the two lanes of the node polled every ten seconds.
         assert len(scene.coordinators.asked) - before <= 10
         assert scene.tails.polls - polls <= 10
@@ -131,7 +132,7 @@ def test_many_readers_share_one_poll_and_ask_nothing_while_idle() -> None:
         for reader in readers:
             reader.cancel()
         await asyncio.gather(*readers, return_exceptions=True)
-        await asyncio.sleep(40)
+        await virtual_time(40)
         assert scene.tails.followed == 0
         assert scene.coordinators.polls_under_way == 0
 
@@ -142,7 +143,7 @@ def await_all_at_end(scene: Scene, index: int) -> asyncio.Task[None]:
     """A consumer that asks again and again."""
 
     async def consume() -> None:
-        await asyncio.sleep(index * 0.003)
+        await virtual_time(index * 0.003)
         while True:
             await scene.ask((index, 0))
 
@@ -184,21 +185,21 @@ def test_commits_with_others_between_them_or_with_append_times_are_left_to_the_p
     async def story(scene: Scene) -> None:
         waiting = await scene.at_end(0)
         scene.tails.committed("wal/own", rows_of((0, 1, 0)), [1])
-        await asyncio.sleep(0.01)
+        await virtual_time(0.01)
         assert not waiting.done()
         scene.coordinators.append(partition(0))
         scene.coordinators.append(partition(0))
         assert bases(await waiting) in ([[0]], [[0, 1]])
         waiting = await scene.at_end(0)
         scene.tails.committed("wal/own", rows_of((0, 1, 1)), [2])
-        await asyncio.sleep(0.01)
+        await virtual_time(0.01)
         assert not waiting.done()
         scene.coordinators.append(partition(0))
         assert bases(await waiting) == [[2]]
         # A duplicate has the offsets of the first time.
         waiting = await scene.at_end(0)
         scene.tails.committed("wal/own", rows_of((0, 1, 0)), [0])
-        await asyncio.sleep(0.01)
+        await virtual_time(0.01)
         assert not waiting.done()
         waiting.cancel()
 
@@ -211,7 +212,7 @@ def test_a_poll_that_brings_what_is_known_already_changes_nothing() -> None:
         batch = scene.coordinators.append(partition(0))
         scene.tails.committed(batch.object_key, rows_of((0, 1, 0)), [0])
         assert bases(await waiting) == [[0]]
-        await asyncio.sleep(0.05)
+        await virtual_time(0.05)
         assert bases(await scene.find((0, 0))) == [[0]]
         assert bases(await scene.find((0, 1), max_wait_ms=10)) == [[]]
 
@@ -222,9 +223,9 @@ def test_enough_bytes_are_waited_for() -> None:
     async def story(scene: Scene) -> None:
         waiting = scene.find((0, 0), (1, 0), min_bytes=3 * BATCH_BYTES, max_wait_ms=10_000)
         for index in (0, 1):
-            await asyncio.sleep(0.1)
+            await virtual_time(0.1)
             scene.coordinators.append(partition(index))
-        await asyncio.sleep(0.1)
+        await virtual_time(0.1)
         assert not waiting.done()
         scene.coordinators.append(partition(1))
         assert bases(await waiting) == [[0], [0, 1]]
@@ -235,7 +236,7 @@ def test_enough_bytes_are_waited_for() -> None:
 def test_answers_have_as_many_batches_as_are_wanted_and_at_least_one() -> None:
     async def story(scene: Scene) -> None:
         waiting = [scene.find((0, 0), (1, 0), max_bytes=size, max_wait_ms=10_000) for size in (1, 2 * BATCH_BYTES, MORE)]
-        await asyncio.sleep(0.05)
+        await virtual_time(0.05)
         for _ in range(3):
             scene.coordinators.log(partition(0)).append()
         scene.coordinators.append(partition(1))
@@ -253,9 +254,9 @@ def test_a_deleted_topic_and_deleted_records_are_told() -> None:
         found = await waiting
         assert [one.error for one in found] == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_ID]
         waiting = scene.find((0, 2), min_bytes=MORE, max_wait_ms=10_000)
-        await asyncio.sleep(0.05)
+        await virtual_time(0.05)
         scene.coordinators.append(partition(0))
-        await asyncio.sleep(0.05)
+        await virtual_time(0.05)
         assert not waiting.done()
         scene.coordinators.truncate(partition(0), 3)
         scene.coordinators.append(partition(0))
@@ -273,7 +274,7 @@ def test_an_error_that_heals_holds_nobody_up_and_is_told_when_it_lasts() -> None
         asked = len(scene.coordinators.asked)
         assert bases(await scene.find((1, 0), max_wait_ms=2_000)) == [[]]
         assert len(scene.coordinators.asked) - asked < 20
-        await asyncio.sleep(LIVE_S)
+        await virtual_time(LIVE_S)
         [found] = await scene.find((1, 0))
         assert found.error is ErrorCode.NOT_COORDINATOR
         scene.coordinators.failing.clear()
@@ -289,7 +290,7 @@ def test_nodes_that_are_away_for_a_while_are_asked_again() -> None:
         waiting = await scene.at_end(0, max_wait_ms=30_000)
         scene.coordinators.down = ClientClosed()
         scene.coordinators.tell()
-        await asyncio.sleep(5)
+        await virtual_time(5)
         with pytest.raises(ClientClosed):
             await scene.find((3, 0))
         scene.coordinators.down = None
@@ -304,11 +305,11 @@ def test_nodes_that_are_away_for_a_while_are_asked_again() -> None:
 def test_a_busy_partition_does_not_have_all_the_quiet_ones_asked_for() -> None:
     async def story(scene: Scene) -> None:
         readers = [await_all_at_end(scene, index) for index in range(40) if index != 7]
-        await asyncio.sleep(20)
+        await virtual_time(20)
         before = len(scene.coordinators.asked)
         for offset in range(20):
             waiting = scene.find((7, offset), max_wait_ms=5_000)
-            await asyncio.sleep(0.1)
+            await virtual_time(0.1)
             scene.coordinators.append(partition(7))
             assert bases(await waiting) == [[offset]]
         polled = [count for count, wait_ms in scene.coordinators.asked[before:] if wait_ms]
@@ -333,7 +334,7 @@ def test_no_reader_sleeps_while_there_is_what_it_waits_for(seed: int) -> None:
             """Read partitions in order, as a consumer does."""
             offsets = dict.fromkeys(indexes, 0)
             while True:
-                await asyncio.sleep(rng.choice([0.005, 0.2]))  # its way to the gateway
+                await virtual_time(rng.choice([0.005, 0.2]))  # its way to the gateway
                 found = await scene.ask(
                     *offsets.items(),
                     min_bytes=rng.choice([1, 1, 1, 250]),
@@ -367,16 +368,16 @@ def test_no_reader_sleeps_while_there_is_what_it_waits_for(seed: int) -> None:
             elif kind < 0.9:
                 coordinators.failing ^= {partition(index)}
                 coordinators.tell()
-            await asyncio.sleep(rng.choice([0.0, 0.001, 0.02, 0.3]))
+            await virtual_time(rng.choice([0.0, 0.001, 0.02, 0.3]))
         coordinators.failing.clear()
         coordinators.tell()
         # Errors that healed a moment ago have their pause, and readers of 250 bytes the rest of their time.
-        await asyncio.sleep(6.5)
+        await virtual_time(6.5)
         for (number, index), offset in got.items():
             assert offset == coordinators.log(partition(index)).end, (number, index)
         for index in range(partitions):
             coordinators.append(partition(index), 2)
-        await asyncio.sleep(5 + SOON_S)
+        await virtual_time(5 + SOON_S)
         for (number, index), offset in got.items():
             assert offset == coordinators.log(partition(index)).end, (number, index)
         for reader in readers:

@@ -31,7 +31,7 @@ from coordinator.protocol.codec import encode
 from coordinator.protocol.framing import read_request_header, reply_frame, request_frame
 from coordinator.security.principal import ANONYMOUS
 from gateway.ports import UpstreamLost
-from gateway.topics.wire import NOW, TOPIC, Api
+from gateway.topics.wire import NOW, TOPIC, TopicApi
 
 
 def listing(name: str, topic_id: bytes, partitions: int = 3, classic: Sequence[int] = (), **settings: str) -> TopicListing:
@@ -198,7 +198,7 @@ def session() -> Any:
     return SimpleNamespace(upstream=FakeUpstream(), client_id="test", address="127.0.0.1")
 
 
-def incoming(api: Api, request: Any) -> IncomingRequest:
+def incoming(api: TopicApi, request: Any) -> IncomingRequest:
     """A request as the server hands it on."""
     frame = request_frame(api.key, int(request.__version__), 7, "test", encode(request), flexible=request.__flexible__)[4:]
     offset = read_request_header(frame, flexible=request.__flexible__).body_offset
