@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from coordinator.adapters.server.contract import IncomingRequest, Respond
 from coordinator.client.calls.partitions import DeletedRecords
+from coordinator.client.errors import ServiceError
 from coordinator.client.model import ListedOffset, PartitionId
 from coordinator.errors import DisklessError
 from coordinator.kafka.acls import AclOperation
@@ -17,7 +18,7 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP
 from gateway.offsets.exact import ByTime, ExactOffsets
 from gateway.offsets.wire import DELETE_RECORDS, LEADER_EPOCH, LIST_OFFSETS, NO_EPOCH, OFFSET_FOR_LEADER_EPOCH, Asked, Told, Wire
-from gateway.ports import Catalogue, Rights, Session, Taker, UpstreamLost
+from gateway.ports import Catalogue, DisklessTopic, Rights, Session, Taker, UpstreamLost
 
 LOG = logging.getLogger(__name__)
 
@@ -116,6 +117,7 @@ class OffsetsTaker(Taker):
         respond(body)
 
     async def _answer(self, session: Session, version: int, asked: Sequence[Asked], timeout_ms: int | None) -> list[Told]:
+        unknown = await self._error_of_unknown(asked)
         names = {one.topic for one in asked}
         forbidden = self._rights.known(session, names, self._operation)
         if forbidden is None:
@@ -124,13 +126,12 @@ class OffsetsTaker(Taker):
         told: list[Told | None] = []
         open_: list[tuple[PartitionId, Asked]] = []
         for one in asked:
-            topic = self._catalogue.named(one.topic)
             if one.topic in forbidden:
                 told.append(Told(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             elif named[one.topic, one.partition] > 1:
                 told.append(Told(ErrorCode.INVALID_REQUEST))
-            elif topic is None or not 0 <= one.partition < topic.partitions:
-                told.append(Told(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            elif (topic := self._known(one)) is None:
+                told.append(Told(unknown))
             elif one.current_epoch > LEADER_EPOCH:
                 told.append(Told(ErrorCode.UNKNOWN_LEADER_EPOCH))
             else:
@@ -140,6 +141,25 @@ class OffsetsTaker(Taker):
         within_ms = TIMEOUT_MS if timeout_ms is None else min(max(timeout_ms, TIMEOUT_LEAST_MS), TIMEOUT_MS)
         answers = iter(await self._ask(open_, within_ms) if open_ else ())
         return [next(answers) if one is None else one for one in told]
+
+    def _known(self, one: Asked) -> DisklessTopic | None:
+        """Return the topic of a partition that exists."""
+        topic = self._catalogue.named(one.topic)
+        return topic if topic is not None and 0 <= one.partition < topic.partitions else None
+
+    async def _error_of_unknown(self, asked: Sequence[Asked]) -> ErrorCode:
+        """Return the error of partitions that are not known, once the catalogue was brought up to date if there are any.
+
+        Another gateway may have made or grown the topic and named this one as its leader; some clients tell their users at once.
+        """
+        if all(self._known(one) is not None for one in asked):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        try:
+            await self._catalogue.refreshed()
+        except ServiceError as error:
+            LOG.info("%s of unknown topics: topics not listed error=%r", self._wire.name, str(error))
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def offsets_takers(catalogue: Catalogue, rights: Rights, lists: Lists, deletes: Deletes, exact: ExactOffsets) -> dict[int, OffsetsTaker]:

@@ -14,7 +14,7 @@ import pytest
 from coordinator.adapters.objectstore import open_store
 from coordinator.adapters.server.contract import IncomingRequest, Peer
 from coordinator.client.calls.partitions import DeletedRecords
-from coordinator.client.errors import SERVED, ClientClosed, Refusal
+from coordinator.client.errors import SERVED, ClientClosed, Refusal, ServiceError
 from coordinator.client.model import FetchFrom, ListedOffset, PartitionBatches, PartitionId
 from coordinator.kafka.acls import AclOperation
 from coordinator.kafka.errors import ErrorCode
@@ -32,22 +32,30 @@ WIRES = {LIST: LIST_OFFSETS, DELETE: DELETE_RECORDS, EPOCH: OFFSET_FOR_LEADER_EP
 VERSIONS = (
     [(LIST, version) for version in range(1, 12)] + [(DELETE, version) for version in range(3)] + [(EPOCH, 2), (EPOCH, 3), (EPOCH, 4)]
 )
-ORDERS, SECRET, AWAY = (bytes([number]) * 16 for number in (1, 2, 3))
+ORDERS, SECRET, AWAY, FRESH = (bytes([number]) * 16 for number in (1, 2, 3, 4))
 END = 40
 Point = tuple[str, int, int]
 """Topic, partition and timestamp, offset or epoch."""
 
 
 class Topics:
+    """The topic `fresh`, and further partitions of `orders`, are known from the next listing on."""
+
+    def __init__(self) -> None:
+        self.listings = 0
+        self.is_lost = False
+
     def named(self, name: str) -> DisklessTopic | None:
-        ids = {"orders": ORDERS, "secret": SECRET, "away": AWAY}
-        return DisklessTopic(name, ids[name], 3, {}) if name in ids else None
+        ids = {"orders": ORDERS, "secret": SECRET, "away": AWAY, **({"fresh": FRESH} if self.listings else {})}
+        return DisklessTopic(name, ids[name], 5 if self.listings else 3, {}) if name in ids else None
 
     def identified(self, topic_id: bytes) -> DisklessTopic | None:
         raise AssertionError("these requests name topics")
 
     async def refreshed(self) -> None:
-        raise AssertionError("nothing waits for a listing")
+        if self.is_lost:
+            raise ServiceError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no coordinator answers")
+        self.listings += 1
 
 
 class Allowed:
@@ -140,9 +148,9 @@ def request_of(key: int, version: int, points: Iterable[Point], *, epoch: int = 
 
 class Desk:
     def __init__(self) -> None:
-        self.logs, self.rights = Logs(), Allowed()
+        self.logs, self.rights, self.topics = Logs(), Allowed(), Topics()
         self.takers = offsets_takers(
-            Topics(), self.rights, self.logs, self.logs, ExactOffsets(self.logs, open_store(f"file://{Path(__file__).parent}"))
+            self.topics, self.rights, self.logs, self.logs, ExactOffsets(self.logs, open_store(f"file://{Path(__file__).parent}"))
         )
 
     async def ask(self, key: int, version: int, *points: Point, **wanted: int) -> list[tuple[Any, ...]] | None:
@@ -190,7 +198,7 @@ async def test_versions_know_the_timestamps_that_they_brought(timestamp: int, fi
 async def test_partitions_are_answered_one_by_one_in_their_order(key: int, version: int) -> None:
     desk = Desk()
     value = {LIST: -1, DELETE: -1, EPOCH: 0}[key]
-    points = [("orders", 2, value), ("orders", 0, value), ("orders", 3, value), ("orders", -1, value)]
+    points = [("orders", 2, value), ("orders", 0, value), ("orders", 5, value), ("orders", -1, value)]
     points += [("secret", 0, value), ("unknown", 0, value), ("away", 1, value), ("away", 1, value), ("away", 2, value)]
     answers = await desk.ask(key, version, *points)
     assert answers is not None
@@ -200,6 +208,22 @@ async def test_partitions_are_answered_one_by_one_in_their_order(key: int, versi
     assert all(END in one[3:] for one in answers[:2])
     assert all(set(one[3:]) == {-1} for one in answers[2:])
     assert desk.rights.asked == [AclOperation.DELETE if key == DELETE else AclOperation.DESCRIBE]
+
+
+@pytest.mark.parametrize(("key", "version"), VERSIONS)
+async def test_what_another_gateway_made_a_moment_ago_is_looked_up(key: int, version: int) -> None:
+    desk, value = Desk(), {LIST: -1, DELETE: -1, EPOCH: 0}[key]
+    await desk.ask(key, version, ("orders", 0, value))
+    assert desk.topics.listings == 0
+    desk.topics.is_lost = True
+    answers = await desk.ask(key, version, ("fresh", 0, value), ("orders", 0, value), ("orders", 4, value))
+    assert answers is not None
+    assert [one[2] for one in answers] == [ErrorCode.NOT_LEADER_OR_FOLLOWER, 0, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    desk.topics.is_lost = False
+    answers = await desk.ask(key, version, ("fresh", 0, value), ("orders", 4, value))
+    assert answers is not None
+    assert [(one[2], END in one[3:]) for one in answers] == [(0, True), (0, True)]
+    assert desk.topics.listings == 1
 
 
 @pytest.mark.parametrize(("offset", "expected"), [(7, (0, 7)), (-1, (0, END)), (END, (0, END)), (END + 1, (1, -1)), (-2, (1, -1))])
