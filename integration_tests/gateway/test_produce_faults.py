@@ -121,6 +121,7 @@ class Load:
             assert numbers == sorted(numbers)
 
 
+@pytest.mark.long
 def test_a_store_that_fails_loses_and_doubles_nothing(world: FaultyWorld) -> None:
     load = Load(world)
     with load:
@@ -135,6 +136,7 @@ def test_a_store_that_fails_loses_and_doubles_nothing(world: FaultyWorld) -> Non
     load.check()
 
 
+@pytest.mark.long
 def test_nodes_that_die_lose_and_double_nothing(world: FaultyWorld) -> None:
     load = Load(world)
     with load:
