@@ -322,7 +322,8 @@ def test_fast_find_batches_codec(oracle: Oracle) -> None:
                 (topic.topic_id, [(one.partition_index, one.offset, one.max_partition_fetch_bytes) for one in topic.partitions])
                 for topic in message.topics
             ]
-            expected = FindBatchesBody(message.fetch_max_bytes, message.max_batches_per_partition, asked, message.timeout_ms)
+            waits = (message.min_bytes, message.max_wait_ms)
+            expected = FindBatchesBody(message.fetch_max_bytes, message.max_batches_per_partition, asked, message.timeout_ms, *waits)
             assert decode_find_batches(oracle.kafka.encode(request.name, 0, form)) == expected
         found = from_kafka(messages.FindBatchesResponse, response.fields, answer)
         topics = [(topic.topic_id, [_found_partition(one) for one in topic.partitions]) for topic in found.topics]

@@ -138,12 +138,13 @@ def test_changed_requests_of_every_kind_are_answered_or_end_their_connection(nod
 
 
 async def _answered(node: CoordinatorProcess, share: list[bytes]) -> bool:
-    """Send requests; True once each is answered or the node hung up."""
+    """Send requests; True once each is answered or the node hung up. The last one ends reads that wait for batches."""
     reader, writer = await asyncio.open_connection(*place(node))
     try:
-        writer.write(b"".join(share))
+        last = request_frame(ApiKey.API_VERSIONS, 0, 1, None, b"", flexible=False)
+        writer.write(b"".join([*share, last]))
         async with asyncio.timeout(60):
-            for _ in share:
+            for _ in (*share, last):
                 size = int.from_bytes(await reader.readexactly(4), "big")
                 await reader.readexactly(size)
         return True

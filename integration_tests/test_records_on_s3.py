@@ -35,7 +35,7 @@ async def test_records_larger_than_a_part_are_written_and_read_back(on_s3: Servi
             await client.write({("orders", 0): [Record(timestamp_ms=1, value=b"lost")]})
     async with DisklessClient(on_s3.addresses, object_store=store, api_timeout_ms=60_000) as client:
         topic = unique_name("topic")
-        await client.admin.create_topic(topic, 3)
+        await client.admin.create_topic(topic, 3, settings={"max.message.bytes": str(2 * MIB)})
         small = await client.write({(topic, 0): [Record(timestamp_ms=1, value=b"small")]})
         values = [os.urandom(MIB) for _ in range(18)]
         large = await client.write({(topic, place): [Record(timestamp_ms=2, value=v) for v in values[place::3]] for place in range(3)})

@@ -22,10 +22,12 @@ from cli.doctor.diagnosis import (
 )
 from cli.doctor.dirs import CHECK as DIRS
 from cli.doctor.files import diagnose_files, diagnose_orphan_scan
+from cli.doctor.gateways import CHECK as GATEWAYS
 from cli.doctor.migrations import CHECK as MIGRATIONS
 from cli.doctor.nodes import diagnose_narrow_topics
 from cli.doctor.retention import diagnose_retention
 from cli.doctor.security import CHECK as SECURITY
+from cli.doctor.shadows import CHECK as SHADOWS
 from cli.doctor.snapshots import CHECK as SNAPSHOTS
 from cli.doctor.snapshots import diagnose_snapshots
 from cli.looks.service import NodeView, node_rows, replica_rows, status_rows
@@ -100,8 +102,8 @@ def test_a_healthy_service_has_no_trouble() -> None:
         *diagnose_retention([], {}),
     ]
     assert troubles(found) == []
-    # The object store is asked, not judged; nothing is said of a restore where there was none.
-    assert {one.check for one in found} == {*CHECK_ORDER} - {"object store", "restore", MIGRATIONS, SECURITY}
+    # The object store is asked, not judged; nothing is said of a restore where there was none; gateways have tests of their own.
+    assert {one.check for one in found} == {*CHECK_ORDER} - {"object store", "restore", MIGRATIONS, SECURITY, GATEWAYS, SHADOWS}
 
 
 def test_every_check_has_its_place_among_the_findings() -> None:

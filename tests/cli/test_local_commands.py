@@ -367,6 +367,8 @@ def test_doctor_needs_something_to_look_at_and_reports_what_does_not_answer() ->
         "object store": "skipped",
         "data dirs": "skipped",
         "security": "skipped",
+        "shadows": "skipped",
+        "gateways": "skipped",
     }
 
 

@@ -197,7 +197,14 @@ def _find_batches(data: bytes) -> None:
         (topic.topic_id, [(one.partition_index, one.offset, one.max_partition_fetch_bytes) for one in topic.partitions])
         for topic in general.topics
     ]
-    assert found == (general.fetch_max_bytes, general.max_batches_per_partition, topics, general.timeout_ms)
+    assert found == (
+        general.fetch_max_bytes,
+        general.max_batches_per_partition,
+        topics,
+        general.timeout_ms,
+        general.min_bytes,
+        general.max_wait_ms,
+    )
 
 
 def _list_offsets(data: bytes) -> None:
