@@ -26,6 +26,7 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import encode
 from coordinator.protocol.framing import request_frame
+from coordinator.protocol.messages import DescribeCoordinatorsRequest
 from integration_tests.honest_client import Topic, commit_request, create_topic, find_request
 from integration_tests.honest_work import honest_work
 from integration_tests.hostile import damaged_stream, requests_of_every_kind
@@ -141,7 +142,7 @@ async def _answered(node: CoordinatorProcess, share: list[bytes]) -> bool:
     """Send requests; True once each is answered or the node hung up. The last one ends reads that wait for batches."""
     reader, writer = await asyncio.open_connection(*place(node))
     try:
-        last = request_frame(ApiKey.API_VERSIONS, 0, 1, None, b"", flexible=False)
+        last = request_frame(ApiKey.DESCRIBE_COORDINATORS, 0, 1, None, encode(DescribeCoordinatorsRequest(coordinator_ids=())))
         writer.write(b"".join([*share, last]))
         async with asyncio.timeout(60):
             for _ in (*share, last):
