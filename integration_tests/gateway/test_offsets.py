@@ -141,6 +141,7 @@ def test_a_reader_at_another_gateway_sees_a_commit_soon(world: World, gateway: G
         assert median(delays[4:]) < 0.25
 
 
+@pytest.mark.measured
 async def test_idle_consumers_cost_little(world: World, gateway: GatewayProcess, unique_name: NameFactory) -> None:
     topic, count, for_s = unique_name("orders"), 200, 5.0
     world.create(gateway, topic, 20, is_diskless=True)
