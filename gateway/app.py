@@ -15,9 +15,9 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from coordinator.adapters.metrics.http import HttpServer
 from coordinator.adapters.metrics.registry import Metrics, Sample
@@ -32,6 +32,7 @@ from coordinator.client.errors import ServiceError
 from coordinator.client.records.ulid import new_ulid
 from coordinator.runtime.answers.gateway_plan import CoordinatorPlace
 from coordinator.runtime.failures import FatalError
+from coordinator.runtime.tasks import BackgroundTasks
 from coordinator.security.client_security import ClientSecurity, SecurityUnsupported
 from gateway.access.access import GatewayAccess
 from gateway.brokers.cluster import RealCluster
@@ -72,7 +73,9 @@ class GatewayMain:
         self._leaders: dict[int, int] = {}
         self._stale: Counter[int] = Counter()
         self._metrics = Metrics(TABLE, PREFIX)
-        self._tasks: list[asyncio.Task[None]] = []
+        self._background = BackgroundTasks(self._die)
+        self._membership = BackgroundTasks(self._die)
+        """Membership of the group, which ends before the rest."""
         self._ports: list[ListenerPorts] = []
         self._me = _describe_me(settings)
         client_id = f"diskless-gateway-{settings.gateway_node_id}"
@@ -135,14 +138,15 @@ class GatewayMain:
                 raise FatalError(cannot_listen("listeners", str(listener), error)) from error
         http_security = HttpSecurity(settings)
         http, http_address = await self._serve_http(http_security)
-        self._begin(
-            http_security.follow(),
-            self._access.keep_current(),
-            self._cluster.follow(),
-            self._catalogue.follow(),
-            self._follow_leaders(),
-            self._serve(http_address),
-        )
+        for name, work in {
+            "http security": http_security.follow(),
+            "access": self._access.keep_current(),
+            "brokers": self._cluster.follow(),
+            "catalogue": self._catalogue.follow(),
+            "leaders": self._follow_leaders(),
+            "serving": self._serve(http_address),
+        }.items():
+            self._background.spawn(work, name)
         await self._stop.wait()
         await self._end(http)
         LOG.info("stopped status=%d", 0 if self._fatal is None else 1)
@@ -159,7 +163,7 @@ class GatewayMain:
         await self._until_listed()
         self._refuse_id_of_broker()
         await self._group.refuse_double()
-        self._begin(self._group.run())
+        self._membership.spawn(self._group.run(), "group")
         await self._group.has_joined.wait()
         await self._relay()
         for ports in self._ports:
@@ -185,9 +189,7 @@ class GatewayMain:
             LOG.info("stopping on a signal")
         was_serving, self._is_serving = self._is_serving, False
         has_others = len(self._group.gateways) > 1
-        for task in self._tasks:
-            if task.get_name() == self._group.run.__name__:
-                task.cancel()
+        await self._membership.close()
         await self._group.leave()
         if was_serving and has_others and self._fatal is None:
             self._is_leaving = True
@@ -198,28 +200,15 @@ class GatewayMain:
         await asyncio.gather(*(ports.stop(DRAIN_TIMEOUT_MS) for ports in self._ports))
         if not await self._rooms.drain(0.0):
             LOG.warning("files have no outcome yet: what they hold was promised to nobody")
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.close()
         if http is not None:
             await http.stop()
         await self._rooms.close()
         self._own.close()
         await self._client.close()
 
-    def _begin(self, *works: Coroutine[Any, Any, None]) -> None:
-        """Do work in the background; its fatal error ends the process, as does a fault of ours."""
-        for work in works:
-            task = asyncio.get_running_loop().create_task(work, name=getattr(work, "__name__", "work"))
-            task.add_done_callback(self._ended)
-            self._tasks.append(task)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        if task.cancelled() or (error := task.exception()) is None:
-            return
-        if not isinstance(error, FatalError):
-            LOG.error("background work failed name=%s", task.get_name(), exc_info=error)
-            error = FatalError(f"{task.get_name()} failed: {error!r}")
+    def _die(self, error: FatalError) -> None:
+        """Stop for an error of the background; the first one counts."""
         self._fatal = self._fatal or error
         self._stop.set()
 
@@ -272,7 +261,7 @@ class GatewayMain:
     def _brokers_changed(self) -> None:
         self._sights.changed()
         if self._is_serving:
-            self._begin(self._relay())
+            self._background.spawn(self._relay(), "relay")
 
     async def _relay(self) -> None:
         """Open the relay ports of new brokers. Raises `FatalError`."""

@@ -11,6 +11,10 @@ from coordinator.protocol.codec import Message
 
 Answer = TypeVar("Answer", bound=Message)
 
+SPREAD_S: Final = 2.0
+"""For so long a diskless topic that a broker does not know is asked for again: brokers learn of a new topic one after the other."""
+SPREAD_PAUSE_S: Final = 0.1
+
 
 class DisklessTopic(NamedTuple):
     """A topic of the coordinator. Its shadow in Kafka has the same name and the same id."""
@@ -90,6 +94,12 @@ class Rights(Protocol):
 
 NO_ANSWER: Final = NO_REPLY
 """What a taker gives `respond` when the request gets no answer (Produce with acks=0)."""
+
+
+async def forbidden_topics(rights: Rights, session: Session, topics: Collection[str], operation: AclOperation) -> frozenset[str]:
+    """Return the topics that the client may not use so, from what is known if that is enough. Raises `UpstreamLost`."""
+    known = rights.known(session, topics, operation)
+    return await rights.forbidden(session, topics, operation) if known is None else known
 
 
 class Taker(Protocol):

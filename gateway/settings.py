@@ -12,6 +12,7 @@ from coordinator.config.problems import Problem
 from coordinator.config.rules import (
     SettingRules,
     advertised_can_be_reached,
+    heartbeats_fit,
     http_tls_has_files,
     listeners_are_distinct,
     ports_are_distinct,
@@ -126,14 +127,7 @@ def _relay_ports(settings: GatewaySettings) -> Iterator[Problem]:
 
 @RULES("gateway.session.timeout.ms", "gateway.heartbeat.interval.ms")
 def _heartbeats(settings: GatewaySettings) -> Iterator[Problem]:
-    session = settings.gateway_session_timeout_ms
-    if settings.gateway_heartbeat_interval_ms * 3 > session:
-        yield problem_of(
-            settings,
-            "gateway.heartbeat.interval.ms",
-            f"must be at most a third of gateway.session.timeout.ms = {session}",
-            f"lower it to {session // 3}, or raise gateway.session.timeout.ms",
-        )
+    yield from heartbeats_fit(settings, "gateway.session.timeout.ms", "gateway.heartbeat.interval.ms")
 
 
 KIND: Final = ProcessKind("gateway", GATEWAY, RULES, _SET_ELSEWHERE)

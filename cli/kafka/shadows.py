@@ -16,9 +16,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, Ne
 from cli.kafka.cluster import KafkaPlace, kafka_errors
 from cli.outcome import Exit, Failed
 from coordinator.adapters.kafka.cluster import topic_id_bytes
-from coordinator.kafka.topic_configs import MAX_MESSAGE_BYTES
+from coordinator.kafka.topic_configs import MAX_MESSAGE_BYTES, SHADOW_SETTINGS
 
-SHADOW_SETTINGS: Final = {MAX_MESSAGE_BYTES: "0"}
 SPREAD_PAUSE_S: Final = 0.1
 _OF_TOPIC: Final = 1
 

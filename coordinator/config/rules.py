@@ -208,16 +208,17 @@ def _prefixes_apart(settings: Settings) -> Iterator[Problem]:
                 yield problem_of(settings, name, f"must not be below {kept}, where each object is {what}", "name another folder")
 
 
+def heartbeats_fit(settings: ProcessSettings[Any], session: str, heartbeat: str) -> Iterator[Problem]:
+    """Check that a session of a group sees at least three heartbeats; the two settings are named by their keys."""
+    session_ms, heartbeat_ms = (getattr(settings, key.replace(".", "_")) for key in (session, heartbeat))
+    if heartbeat_ms * 3 > session_ms:
+        limit = f"must be at most a third of {session} = {session_ms}"
+        yield problem_of(settings, heartbeat, limit, f"lower it to {session_ms // 3}, or raise {session}")
+
+
 @_rule("session.timeout.ms", "heartbeat.interval.ms")
 def _heartbeats(settings: Settings) -> Iterator[Problem]:
-    session = settings.session_timeout_ms
-    if settings.heartbeat_interval_ms * 3 > session:
-        yield problem_of(
-            settings,
-            "heartbeat.interval.ms",
-            f"must be at most a third of session.timeout.ms = {session}",
-            f"lower it to {session // 3}, or raise session.timeout.ms",
-        )
+    yield from heartbeats_fit(settings, "session.timeout.ms", "heartbeat.interval.ms")
 
 
 @_rule("listeners")

@@ -19,6 +19,8 @@ RETENTION_BYTES: Final = "retention.bytes"
 RETENTION_MS: Final = "retention.ms"
 
 UNLIMITED: Final = -1
+SHADOW_SETTINGS: Final = {MAX_MESSAGE_BYTES: "0"}
+"""The settings of a shadow, Kafka's empty topic beside a diskless one: who reaches a broker past the gateways can write nothing there."""
 DELETE: Final = "delete"
 CREATE_TIME: Final = "CreateTime"
 LOG_APPEND_TIME: Final = "LogAppendTime"

@@ -21,7 +21,7 @@ from kio.schema.types import TopicName
 
 from coordinator.kafka.acls import AclOperation
 from coordinator.kafka.names import illegal_topic_name
-from gateway.ports import Catalogue, Session, UpstreamLost
+from gateway.ports import SPREAD_PAUSE_S, SPREAD_S, Catalogue, Session, UpstreamLost
 
 LOG = logging.getLogger(__name__)
 
@@ -29,9 +29,6 @@ ALLOWED_MAX: Final = 10_000
 """Topics of one session whose rights are kept. Nobody has rights on more than there are."""
 OTHERS_MAX: Final = 256
 """Topics of one session that are kept as forbidden or unknown: strangers may make up any number of names."""
-SPREAD_S: Final = 2.0
-"""For so long a diskless topic that the broker does not know is asked for again: brokers learn of a new topic one after the other."""
-SPREAD_PAUSE_S: Final = 0.1
 _NEVER_TOLD: Final = -(2**31)
 
 

@@ -14,14 +14,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar, cast
 
-import kio.schema.sasl_authenticate.v0 as sasl_authenticate
-import kio.schema.sasl_handshake.v1 as sasl_handshake
-
+from coordinator.client.routing.login import LoginRejected, log_in
+from coordinator.operations.table import operation_of
 from coordinator.protocol.codec import Message, decode, encode
 from coordinator.protocol.framing import FrameReader, read_correlation_id, reply_body, request_frame
 from coordinator.protocol.wire import MalformedMessage
 from coordinator.security.client_security import ClientSecurity
-from coordinator.security.scram import ScramRefused
 from gateway.ports import UpstreamLost
 
 LOG = logging.getLogger(__name__)
@@ -176,12 +174,14 @@ class BrokerLink(asyncio.Protocol):
                 name = None if context is None else host
                 await asyncio.get_running_loop().create_connection(lambda: self, host, port, ssl=context, server_hostname=name)
                 if self._logs_in and self._security.mechanism is not None:
-                    await self._log_in()
+                    await log_in(self._security, self._first)
         except TimeoutError:
             self._end(f"{self._name} did not answer in {CONNECT_TIMEOUT_S:g} s")
         except (OSError, UnicodeError, OverflowError) as error:
             self._end(f"{self._name} cannot be reached: {error}")
-        except (UpstreamLost, ScramRefused) as error:
+        except LoginRejected as error:
+            self._end(f"{self._name}: {error}")
+        except UpstreamLost as error:
             self._end(str(error))
         else:
             self._opening = None
@@ -190,26 +190,8 @@ class BrokerLink(asyncio.Protocol):
                 self._write(frame)
             self._look_finished()
 
-    async def _log_in(self) -> None:
-        """Log in as the security says. Raises `UpstreamLost`, `ScramRefused`, OSError."""
-        mechanism = self._security.mechanism or ""
-        chosen = await self._first(sasl_handshake.SaslHandshakeRequest(mechanism=mechanism), sasl_handshake.SaslHandshakeResponse)
-        if chosen.error_code:
-            raise UpstreamLost(f"{self._name} does not know sasl.mechanism {mechanism}; it knows {', '.join(chosen.mechanisms)}")
-        messages = self._security.login()
-        try:
-            message = next(messages)
-            while True:
-                request = sasl_authenticate.SaslAuthenticateRequest(auth_bytes=message)
-                answer = await self._first(request, sasl_authenticate.SaslAuthenticateResponse)
-                if answer.error_code:
-                    raise UpstreamLost(f"{self._name} refused the login: {answer.error_message or answer.error_code.name}")
-                message = messages.send(answer.auth_bytes)
-        except StopIteration:
-            return
-
-    async def _first(self, request: Message, answer_type: type[Answer]) -> Answer:
-        """Ask before everything that waits to be sent. Raises `UpstreamLost`."""
+    async def _first(self, request: Message) -> Message:
+        """Ask, for the login, before everything that waits to be sent. Raises `UpstreamLost`."""
         future: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
         self._waiting.appendleft(lambda answer: None if future.done() else future.set_result(answer))
         assert self._transport is not None
@@ -218,7 +200,8 @@ class BrokerLink(asyncio.Protocol):
         answer = await future
         if answer is None:
             raise UpstreamLost(self.why_lost)
-        return _read(answer, request, answer_type)
+        operation, version = operation_of(type(request))
+        return _read(answer, request, operation.versions[version].response_type)
 
     def _look_finished(self) -> None:
         if self._finishing is None or self._waiting or self._unsent or self._opening is not None or self._lost is not None:

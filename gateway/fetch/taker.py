@@ -25,7 +25,7 @@ from gateway.fetch.readers import Readers
 from gateway.fetch.reads import BatchReader, Share
 from gateway.fetch.request_loops import FIRST_WITH_SESSIONS, FIRST_WITH_TOPIC_IDS, Asked
 from gateway.fetch.wire import FetchBody, decode_fetch, encode_answer, encode_refusal
-from gateway.ports import Catalogue, DisklessTopic, Rights, Session, UpstreamLost
+from gateway.ports import Catalogue, DisklessTopic, Rights, Session, UpstreamLost, forbidden_topics
 
 log = logging.getLogger(__name__)
 
@@ -134,8 +134,7 @@ class FetchTaker:
         else:
             names = body.names
             topics = [self._catalogue.named(name) for name in names]
-        known = self._rights.known(session, names, AclOperation.READ) if names else frozenset[str]()
-        forbidden = await self._rights.forbidden(session, names, AclOperation.READ) if known is None else known
+        forbidden = await forbidden_topics(self._rights, session, names, AclOperation.READ) if names else frozenset[str]()
         return _Answer(version, body, self._limits, topics, forbidden)
 
     async def _find(self, answer: _Answer) -> Sequence[PartitionBatches]:

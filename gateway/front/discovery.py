@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from coordinator.adapters.server.contract import IncomingRequest, Respond
-from gateway.front.answering import answer_later
+from gateway.answering import answer_later
 from gateway.front.apis import APIS, KafkaKey, PortApis
 from gateway.front.messages import answer_type, read_answer, read_request, request_type, write_answer
 from gateway.ports import DisklessTopic, Session
@@ -55,7 +55,7 @@ class MetadataTaker:
 
     def take(self, session: Session, request: IncomingRequest, respond: Respond) -> None:
         """See `Taker`."""
-        answer_later(self._answer(session, request), respond, "Metadata")
+        answer_later(self._answer(session, request), session, respond, "Metadata")
 
     async def _answer(self, session: Session, request: IncomingRequest) -> bytes:
         version = request.api_version
@@ -117,7 +117,7 @@ class RewritingTaker:
 
     def take(self, session: Session, request: IncomingRequest, respond: Respond) -> None:
         """See `Taker`."""
-        answer_later(self._answer(session, request), respond, APIS[self._key].name)
+        answer_later(self._answer(session, request), session, respond, APIS[self._key].name)
 
     async def _answer(self, session: Session, request: IncomingRequest) -> bytes:
         answer = read_answer(self._key, request.api_version, await session.upstream.forward(request.data))
@@ -132,7 +132,7 @@ class ApiVersionsTaker:
 
     def take(self, session: Session, request: IncomingRequest, respond: Respond) -> None:
         """See `Taker`."""
-        answer_later(self._answer(session, request), respond, "ApiVersions")
+        answer_later(self._answer(session, request), session, respond, "ApiVersions")
 
     async def _answer(self, session: Session, request: IncomingRequest) -> bytes:
         frame = await session.upstream.forward(request.data)

@@ -18,7 +18,7 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP
 from gateway.offsets.exact import ByTime, ExactOffsets
 from gateway.offsets.wire import DELETE_RECORDS, LEADER_EPOCH, LIST_OFFSETS, NO_EPOCH, OFFSET_FOR_LEADER_EPOCH, Asked, Told, Wire
-from gateway.ports import Catalogue, DisklessTopic, Rights, Session, Taker, UpstreamLost
+from gateway.ports import Catalogue, DisklessTopic, Rights, Session, Taker, UpstreamLost, forbidden_topics
 
 LOG = logging.getLogger(__name__)
 
@@ -119,9 +119,7 @@ class OffsetsTaker(Taker):
     async def _answer(self, session: Session, version: int, asked: Sequence[Asked], timeout_ms: int | None) -> list[Told]:
         unknown = await self._error_of_unknown(asked)
         names = {one.topic for one in asked}
-        forbidden = self._rights.known(session, names, self._operation)
-        if forbidden is None:
-            forbidden = await self._rights.forbidden(session, names, self._operation)
+        forbidden = await forbidden_topics(self._rights, session, names, self._operation)
         named = Counter((one.topic, one.partition) for one in asked)
         told: list[Told | None] = []
         open_: list[tuple[PartitionId, Asked]] = []

@@ -26,7 +26,7 @@ from coordinator.errors import DisklessError
 from coordinator.kafka.acls import AclOperation
 from coordinator.kafka.errors import ErrorCode
 from coordinator.object_store import ObjectStore
-from gateway.ports import NO_ANSWER, Catalogue, DisklessTopic, Rights, Session, UpstreamLost
+from gateway.ports import NO_ANSWER, Catalogue, DisklessTopic, Rights, Session, UpstreamLost, forbidden_topics
 from gateway.produce.admission import Admission
 from gateway.produce.buffer import Buffer, BufferLimits
 from gateway.produce.commits import CommitsShares, CutFile, ShareCommits
@@ -159,9 +159,7 @@ class ProduceTaker:
             session, request, read, respond = connection.unchecked[0]
             try:
                 topics = self._topics(read)
-                forbidden = self._rights.known(session, _names(topics), AclOperation.WRITE)
-                if forbidden is None:
-                    forbidden = await self._rights.forbidden(session, _names(topics), AclOperation.WRITE)
+                forbidden = await forbidden_topics(self._rights, session, _names(topics), AclOperation.WRITE)
             except UpstreamLost as lost:
                 LOG.info("connection=%d closed: rights not known: %s", session.connection_id, lost)
                 for _, waiting, _, close in connection.unchecked:

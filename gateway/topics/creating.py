@@ -26,11 +26,12 @@ from kio.static.primitive import i8, i16, i32, i32Timedelta
 
 from coordinator.adapters.server.contract import IncomingRequest
 from coordinator.client.errors import ServiceError
+from coordinator.kafka.topic_configs import SHADOW_SETTINGS
 from gateway.ports import Catalogue, Session
 from gateway.topics.coordinators import TopicCoordinators
 from gateway.topics.rule import ENABLE, CreationRule, Wanted
 from gateway.topics.settings import configs_of
-from gateway.topics.shadows import SHADOW_SETTINGS, Shadows
+from gateway.topics.shadows import Shadows
 from gateway.topics.wire import CREATE_TOPICS, NOW, encoded, in_version, kafka_code, made, relayed
 
 LOG = logging.getLogger(__name__)

@@ -25,20 +25,15 @@ from kio.static.primitive import i8
 
 from coordinator.client.errors import ServiceError
 from coordinator.kafka.names import illegal_topic_name, topic_id_text
-from coordinator.kafka.topic_configs import MAX_MESSAGE_BYTES
+from coordinator.kafka.topic_configs import MAX_MESSAGE_BYTES, SHADOW_SETTINGS
 from coordinator.protocol.codec import Message
-from gateway.ports import Catalogue, DisklessTopic
+from gateway.ports import SPREAD_PAUSE_S, SPREAD_S, Catalogue, DisklessTopic
 from gateway.topics.wire import TOPIC
 
 LOG = logging.getLogger(__name__)
 
-SHADOW_SETTINGS: Final = {MAX_MESSAGE_BYTES: "0"}
-"""The settings of a shadow: a client that reaches a broker past the gateways can write nothing there."""
 CLASSIC_MAX: Final = 100_000
 """The number of classic ids that are kept; above it all are looked up anew."""
-SPREAD_S: Final = 2.0
-"""For so long a diskless topic that a broker does not know is asked for again: brokers learn of a new topic one after the other."""
-SPREAD_PAUSE_S: Final = 0.1
 BROKER_KEPT_S: Final = 10.0
 """For so long a setting of brokers is not asked for again."""
 BROKER: Final = 4

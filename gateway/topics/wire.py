@@ -1,10 +1,8 @@
-"""Kafka's requests about topics and their answers in every version (kio's classes), and the taker that answers on a task of its own."""
+"""Kafka's requests about topics and their answers in every version (kio's classes), and their taker."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import fields
 from datetime import timedelta
 from typing import Any, Final, NamedTuple, cast
@@ -15,10 +13,8 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.kafka_versions import schema_module
 from coordinator.protocol.codec import Message, decode, encode
 from coordinator.protocol.framing import reply_body
-from coordinator.protocol.wire import MalformedMessage
-from gateway.ports import Session, UpstreamLost
-
-LOG = logging.getLogger(__name__)
+from gateway.answering import answer_later
+from gateway.ports import Session
 
 NOW: Final = timedelta(0)
 """No throttling."""
@@ -110,34 +106,15 @@ def kafka_code(error: ServiceError) -> int:
 
 
 class TopicTaker:
-    """Answers the requests of an API by a coroutine. Implements `gateway.ports.Taker`.
+    """Answers the requests of an API by a coroutine. Implements `gateway.ports.Taker`."""
 
-    A request whose broker was lost, or whose handling fails, ends the client's connection: no answer would be right.
-    """
-
-    _running: Final[set[asyncio.Task[None]]] = set()
-
-    def __init__(self, api: TopicApi, work: Callable[[Session, IncomingRequest], Awaitable[bytes]]) -> None:
+    def __init__(self, api: TopicApi, work: Callable[[Session, IncomingRequest], Coroutine[Any, Any, bytes]]) -> None:
         self.api = api
         self._work = work
 
     def take(self, session: Session, request: IncomingRequest, respond: Respond) -> None:
         """See `gateway.ports.Taker`."""
-        task = asyncio.get_running_loop().create_task(self._answer(session, request, respond), name=f"answer-{self.api.name}")
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-
-    async def _answer(self, session: Session, request: IncomingRequest, respond: Respond) -> None:
-        body = None
-        try:
-            body = await self._work(session, request)
-        except UpstreamLost as error:
-            LOG.debug("not answered request=%s reason=%r", self.api.name, str(error))
-        except MalformedMessage as error:
-            LOG.warning("not answered request=%s address=%s reason=%r", self.api.name, session.address, str(error))
-        except Exception:
-            LOG.exception("request failed request=%s", self.api.name)
-        respond(body)
+        answer_later(self._work(session, request), session, respond, self.api.name)
 
 
 def encoded(message: Any) -> bytes:

@@ -30,7 +30,6 @@ from coordinator.runtime.node.kafka_brokers import KafkaBrokers
 from coordinator.runtime.node.keeper import ReplicaKeeper
 from coordinator.runtime.node.metadata_topic import MetadataTopic
 from coordinator.runtime.node.registration import NodeIdTaken, Registration
-from coordinator.runtime.node.tasks import NodeTasks
 from coordinator.runtime.node.workers import Workers
 from coordinator.runtime.pauses import TICK_S
 from coordinator.runtime.ports import ClusterRefused, LoginRefused, TopicFacts
@@ -41,6 +40,7 @@ from coordinator.runtime.routing.directory_worker import DirectoryWorker
 from coordinator.runtime.routing.replicas import Replicas
 from coordinator.runtime.routing.router import Router
 from coordinator.runtime.routing.topic_changes import ChangesOfTopics
+from coordinator.runtime.tasks import BackgroundTasks
 from records.levels import LEVEL_LATEST
 
 LOG = logging.getLogger("coordinator.node")
@@ -69,7 +69,7 @@ class Node:
         self.view = ClusterView(self.replicas, config.endpoints[0].listener)
         self.topic_changes = ChangesOfTopics()
         self.router = Router(view=self.view, node_id=config.node_id)
-        self._tasks = NodeTasks(on_fatal)
+        self._tasks = BackgroundTasks(on_fatal)
         self.context = context = NodeContext(
             node_id=config.node_id,
             replicas=self.replicas,

@@ -15,8 +15,8 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i32, i32Timedelta
 
 from coordinator.kafka.acls import AclOperation
-from gateway.access.rights import ALLOWED_MAX, OTHERS_MAX, SPREAD_S, TopicRights
-from gateway.ports import DisklessTopic, UpstreamLost
+from gateway.access.rights import ALLOWED_MAX, OTHERS_MAX, TopicRights
+from gateway.ports import SPREAD_S, DisklessTopic, UpstreamLost
 from tests.virtual_loop import VirtualLoop
 from tests.waiting import virtual_time
 

@@ -1,4 +1,4 @@
-"""The tasks that live as long as a node; an error of one of them ends the process."""
+"""Tasks that live as long as a node or a gateway; an error of one of them ends the process."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable, Coroutine
 
 from coordinator.runtime.failures import FatalError
 
-LOG = logging.getLogger("coordinator.node")
+LOG = logging.getLogger("coordinator.tasks")
 
 
-class NodeTasks:
-    """See the module's text; one per node."""
+class BackgroundTasks:
+    """See the module's text."""
 
     def __init__(self, on_fatal: Callable[[FatalError], None]) -> None:
         self._on_fatal = on_fatal

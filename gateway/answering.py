@@ -1,4 +1,4 @@
-"""The base of takers that need more than one step: work of a request on a task of its own.
+"""Work of a request on a task of its own, for takers that need more than one step.
 
 A request whose broker was lost ends its connection: the client comes again, to a broker that lives. Any other exception is a fault of ours:
 it is logged, and ends the connection too, since no answer would be right.
@@ -14,28 +14,28 @@ from typing import Any
 from coordinator.adapters.server.contract import Respond
 from coordinator.protocol.framing_loops import Body
 from coordinator.protocol.wire import MalformedMessage
-from gateway.ports import UpstreamLost
+from gateway.ports import Session, UpstreamLost
 
 LOG = logging.getLogger(__name__)
 
 _RUNNING: set[asyncio.Task[None]] = set()
 
 
-def answer_later(work: Coroutine[Any, Any, Body | None], respond: Respond, what: str) -> None:
+def answer_later(work: Coroutine[Any, Any, Body | None], session: Session, respond: Respond, what: str) -> None:
     """Answer a request with what `work` returns; `what` names the request in the log."""
-    task = asyncio.get_running_loop().create_task(_answer(work, respond, what), name=f"answer-{what}")
+    task = asyncio.get_running_loop().create_task(_answer(work, session.address, respond, what), name=f"answer-{what}")
     _RUNNING.add(task)
     task.add_done_callback(_RUNNING.discard)
 
 
-async def _answer(work: Coroutine[Any, Any, Body | None], respond: Respond, what: str) -> None:
+async def _answer(work: Coroutine[Any, Any, Body | None], address: str, respond: Respond, what: str) -> None:
     body = None
     try:
         body = await work
     except UpstreamLost as error:
         LOG.debug("not answered request=%s reason=%r", what, str(error))
     except MalformedMessage as error:
-        LOG.warning("not answered request=%s reason=%r", what, str(error))
+        LOG.warning("not answered request=%s address=%s reason=%r", what, address, str(error))
     except Exception:
         LOG.exception("request failed request=%s", what)
     respond(body)
