@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
 from kio.schema.errors import ErrorCode
 
-from cli.dev.kafka import Kafka
+from cli.dev.kafka import BrokerRuntime, KafkaCluster
 from cli.main import root
 from coordinator.client.admin import DisklessAdmin
 from coordinator.client.errors import NotFound
@@ -27,7 +27,14 @@ SET, DELETE, APPEND = 0, 1, 2
 
 
 @pytest.fixture(scope="module")
-def service(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def kafka(broker_runtime: BrokerRuntime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """A Kafka of these tests' own: they leave shadows there that no coordinator knows."""
+    with KafkaCluster(1, tmp_path_factory.mktemp("topics-kafka"), runtime=broker_runtime) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def service(kafka: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with Service(
         kafka.bootstrap, tmp_path_factory.mktemp("topics"), partitions=2, properties={**UNDISTURBED, "max.partitions.per.topic": "8"}
     ) as made:
@@ -51,7 +58,9 @@ def kafka_partitions(bootstrap: str, name: str) -> int:
     return len(AdminClient({"bootstrap.servers": bootstrap}).list_topics(name, timeout=20).topics[name].partitions)
 
 
-async def test_a_topic_lives_in_kafka_and_at_the_coordinators_with_one_id(kafka: Kafka, service: Service, unique_name: NameFactory) -> None:
+async def test_a_topic_lives_in_kafka_and_at_the_coordinators_with_one_id(
+    kafka: KafkaCluster, service: Service, unique_name: NameFactory
+) -> None:
     async with gateway_topics(kafka.bootstrap, service.addresses) as (gateway, client):
         name, classic = unique_name("diskless"), unique_name("classic")
         [row] = await gateway.create(name, diskless_enable="true", retention_ms="60000", max_message_bytes="2000000")
@@ -88,7 +97,9 @@ async def test_a_topic_lives_in_kafka_and_at_the_coordinators_with_one_id(kafka:
         assert again.topic_id != row.topic_id
 
 
-async def test_several_topics_of_one_request_succeed_and_fail_alone(kafka: Kafka, service: Service, unique_name: NameFactory) -> None:
+async def test_several_topics_of_one_request_succeed_and_fail_alone(
+    kafka: KafkaCluster, service: Service, unique_name: NameFactory
+) -> None:
     async with gateway_topics(kafka.bootstrap, service.addresses, rule=".*-wide-.*") as (gateway, client):
         from gateway.topics.wire import CREATE_TOPICS
 
@@ -123,7 +134,7 @@ async def test_several_topics_of_one_request_succeed_and_fail_alone(kafka: Kafka
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-async def test_every_version_creates_and_deletes(kafka: Kafka, service: Service, unique_name: NameFactory, version: int) -> None:
+async def test_every_version_creates_and_deletes(kafka: KafkaCluster, service: Service, unique_name: NameFactory, version: int) -> None:
     async with gateway_topics(kafka.bootstrap, service.addresses) as (gateway, client):
         name = unique_name("topic")
         assert codes(await gateway.create(name, diskless_enable="true", version=version)) == [ErrorCode.none]
@@ -134,7 +145,7 @@ async def test_every_version_creates_and_deletes(kafka: Kafka, service: Service,
             await client.describe_topic(name)
 
 
-async def test_a_dry_run_changes_nothing(kafka: Kafka, service: Service, unique_name: NameFactory) -> None:
+async def test_a_dry_run_changes_nothing(kafka: KafkaCluster, service: Service, unique_name: NameFactory) -> None:
     async with gateway_topics(kafka.bootstrap, service.addresses) as (gateway, client):
         name = unique_name("topic")
         assert codes(await gateway.create(name, diskless_enable="true", dry_run=True)) == [ErrorCode.none]
@@ -147,7 +158,7 @@ async def test_a_dry_run_changes_nothing(kafka: Kafka, service: Service, unique_
         assert (len(described.partitions), described.settings) == (3, {})
 
 
-async def test_settings_are_the_coordinators(kafka: Kafka, service: Service, unique_name: NameFactory) -> None:
+async def test_settings_are_the_coordinators(kafka: KafkaCluster, service: Service, unique_name: NameFactory) -> None:
     async with gateway_topics(kafka.bootstrap, service.addresses) as (gateway, client):
         name = unique_name("topic")
         await gateway.create(name, diskless_enable="true", retention_bytes="1000")
@@ -191,7 +202,7 @@ async def test_settings_are_the_coordinators(kafka: Kafka, service: Service, uni
         assert (row.error_code, "diskless migration" in row.error_message) == (ErrorCode.invalid_config, True)
 
 
-async def test_a_topic_grows_in_both_places(kafka: Kafka, service: Service, unique_name: NameFactory) -> None:
+async def test_a_topic_grows_in_both_places(kafka: KafkaCluster, service: Service, unique_name: NameFactory) -> None:
     async with gateway_topics(kafka.bootstrap, service.addresses) as (gateway, client):
         name = unique_name("topic")
         await gateway.create(name, diskless_enable="true")
@@ -206,7 +217,7 @@ async def test_a_topic_grows_in_both_places(kafka: Kafka, service: Service, uniq
 
 
 async def test_a_topic_is_classic_until_its_migration_has_begun_every_partition(
-    kafka: Kafka, service: Service, unique_name: NameFactory
+    kafka: KafkaCluster, service: Service, unique_name: NameFactory
 ) -> None:
     async with gateway_topics(kafka.bootstrap, service.addresses) as (gateway, client):
         name = unique_name("topic")
@@ -274,7 +285,7 @@ async def cut_off(bootstrap: str, coordinators: CutOff, work: Callable[[GatewayT
     await asyncio.wait([task])
 
 
-async def test_repeating_finishes_a_creation_that_was_cut_off(kafka: Kafka, service: Service, unique_name: NameFactory) -> None:
+async def test_repeating_finishes_a_creation_that_was_cut_off(kafka: KafkaCluster, service: Service, unique_name: NameFactory) -> None:
     async with gateway_topics(kafka.bootstrap, service.addresses) as (gateway, client):
         name = unique_name("topic")
         dying = CutOff(client.admin)
@@ -296,7 +307,9 @@ async def test_repeating_finishes_a_creation_that_was_cut_off(kafka: Kafka, serv
         assert codes(await gateway.create(name, diskless_enable="true", retention_ms="9")) == [ErrorCode.topic_already_exists]
 
 
-async def test_a_topic_that_the_coordinators_refuse_leaves_no_shadow(kafka: Kafka, service: Service, unique_name: NameFactory) -> None:
+async def test_a_topic_that_the_coordinators_refuse_leaves_no_shadow(
+    kafka: KafkaCluster, service: Service, unique_name: NameFactory
+) -> None:
     async with gateway_topics(kafka.bootstrap, service.addresses) as (gateway, client):
         alone, wide = unique_name("alone"), unique_name("wide")
         await client.admin.create_topic(alone, 1)  # at the coordinators only, with another id
@@ -310,7 +323,7 @@ async def test_a_topic_that_the_coordinators_refuse_leaves_no_shadow(kafka: Kafk
 
 @pytest.mark.parametrize("is_deleting_first", [False, True])
 async def test_repeating_finishes_a_deletion_that_was_cut_off(
-    kafka: Kafka, service: Service, unique_name: NameFactory, is_deleting_first: bool
+    kafka: KafkaCluster, service: Service, unique_name: NameFactory, is_deleting_first: bool
 ) -> None:
     async with gateway_topics(kafka.bootstrap, service.addresses) as (gateway, client):
         name = unique_name("topic")
@@ -325,7 +338,7 @@ async def test_repeating_finishes_a_deletion_that_was_cut_off(
         assert codes(await gateway.delete(row.topic_id.bytes)) == [ErrorCode.unknown_topic_id]
 
 
-async def test_repeating_finishes_a_growth_that_was_cut_off(kafka: Kafka, service: Service, unique_name: NameFactory) -> None:
+async def test_repeating_finishes_a_growth_that_was_cut_off(kafka: KafkaCluster, service: Service, unique_name: NameFactory) -> None:
     async with gateway_topics(kafka.bootstrap, service.addresses) as (gateway, client):
         name = unique_name("topic")
         await gateway.create(name, diskless_enable="true")
@@ -336,7 +349,7 @@ async def test_repeating_finishes_a_growth_that_was_cut_off(kafka: Kafka, servic
         assert len((await client.describe_topic(name)).partitions) == 5
 
 
-async def test_two_gateways_create_one_topic(kafka: Kafka, service: Service, unique_name: NameFactory) -> None:
+async def test_two_gateways_create_one_topic(kafka: KafkaCluster, service: Service, unique_name: NameFactory) -> None:
     async with (
         gateway_topics(kafka.bootstrap, service.addresses) as (one, client),
         gateway_topics(kafka.bootstrap, service.addresses) as (other, _),
