@@ -33,6 +33,8 @@ ALLOWED_MAX: Final = 10_000
 """Topics of one session whose rights are kept. Nobody has rights on more than there are."""
 OTHERS_MAX: Final = 256
 """Topics of one session that are kept as forbidden or unknown: strangers may make up any number of names."""
+PROMISED: Final = 0.8
+"""The part of their time for which rights are promised. In the rest, which is enough for a question, they are asked for again."""
 _NEVER_TOLD: Final = -(2**31)
 
 
@@ -122,12 +124,21 @@ class TopicRights:
 
     def allowed_until_s(self, session: Session, topics: Collection[str], operation: AclOperation) -> float:
         """See `gateway.ports.Rights`."""
-        known = self.known(session, topics, operation)
-        if known is None or known:
+        asking = self._sessions.get(session.connection_id)
+        if asking is None:
             return 0.0
-        kept = self._sessions[session.connection_id].kept
-        asked_s = min([right.asked_s for topic in topics if (right := kept.find(topic)) is not None], default=0.0)
-        return max(_now_s(), asked_s + self._ttl_s / 2)
+        now_s = asked_s = _now_s()
+        for topic in topics:
+            right = asking.kept.allowed.get(topic)
+            if right is None or not right.allows(operation):
+                return 0.0
+            asked_s = min(asked_s, right.asked_s)
+        if asked_s <= now_s - self._ttl_s:
+            return 0.0
+        until_s = asked_s + PROMISED * self._ttl_s
+        if until_s <= now_s:
+            self._refresh(session, asking, topics, now_s)
+        return max(now_s, until_s)
 
     async def forbidden(self, session: Session, topics: Collection[str], operation: AclOperation) -> frozenset[str]:
         """See `gateway.ports.Rights`. A topic that neither the cluster nor the catalogue knows is not forbidden: nobody can use it.

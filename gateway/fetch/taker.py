@@ -93,8 +93,11 @@ class _Idle:
 
     def holds_until_s(self) -> float:
         """See `Promise`."""
-        if self.watch is None or any(self._catalogue.named(one.name) is not one for one in self._topics):
+        if self.watch is None:
             return 0.0
+        for one in self._topics:
+            if self._catalogue.named(one.name) is not one:
+                return 0.0
         return min(self.watch.holds_until_s(), self._rights.allowed_until_s(self._session, self._names, AclOperation.READ))
 
     def is_over(self) -> None:

@@ -66,9 +66,11 @@ class TailWatch:
     def holds_until_s(self) -> float:
         """See `Watch`."""
         now_s = asyncio.get_running_loop().time()
+        until_s = now_s + WATCH_S
         for tail in self._tails:
             tail.used_s = now_s
-        return min([now_s + WATCH_S, *[tail.live_until_s for tail in self._tails]])
+            until_s = min(until_s, tail.live_until_s)
+        return until_s
 
     def close(self) -> None:
         """See `Watch`."""

@@ -28,7 +28,8 @@ from coordinator.adapters.server.contract import (
     ServerStats,
     TakeRun,
 )
-from coordinator.adapters.server.repeats import REQUEST_BYTES_MAX, SHORTEST_S, Remembered, Repeats
+from coordinator.adapters.server.repeats import REQUEST_BYTES_MAX, SHORTEST_S, Repeats
+from coordinator.adapters.server.repeats_loops import Remembered
 from coordinator.adapters.server.waiting_room import WaitingRoom
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.framing import FrameReader, Pending, ReplyQueue, read_request_head, read_request_header
@@ -477,7 +478,7 @@ class Connection(asyncio.Protocol):
         if one.waits is not None:
             self._hand_back(one)
         elif self._may_repeat() and one.take(data, now_s):
-            self._owner.repeats.put(one, now_s, self._loop)
+            self._owner.repeats.put([one], now_s, self._loop)
             return True
         return False
 
@@ -494,7 +495,7 @@ class Connection(asyncio.Protocol):
 
     def _take_socket(self) -> None:
         """Have the event loop read and write again, if the socket is lent."""
-        if self._remembered is not None and self._remembered.socket is not None:
+        if self._remembered is not None and self._remembered.socket >= 0:
             self._owner.repeats.give_back(self._remembered, self._transport)
 
     def lend_socket(self, one: Remembered) -> None:

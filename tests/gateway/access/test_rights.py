@@ -15,7 +15,7 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i32, i32Timedelta
 
 from coordinator.kafka.acls import AclOperation
-from gateway.access.rights import ALLOWED_MAX, OTHERS_MAX, TopicRights
+from gateway.access.rights import ALLOWED_MAX, OTHERS_MAX, PROMISED, TopicRights
 from gateway.ports import SPREAD_S, DisklessTopic, UpstreamLost
 from tests.virtual_loop import VirtualLoop
 from tests.waiting import virtual_time
@@ -401,11 +401,11 @@ def test_rights_are_allowed_until_they_have_to_be_asked_for_again() -> None:
         await rights.forbidden(session, ["a"], READ)
         await virtual_time(1)
         await rights.forbidden(session, ["b", "c"], READ)
-        assert rights.allowed_until_s(session, ["a", "b"], READ) == asked_s + TTL_S / 2
+        assert rights.allowed_until_s(session, ["a", "b"], READ) == asked_s + PROMISED * TTL_S
         assert rights.allowed_until_s(session, ["a", "c"], READ) == 0.0
-        await virtual_time(2)
+        await virtual_time(3.5)
         assert rights.allowed_until_s(session, ["a"], READ) == loop.time()
         await virtual_time(2 * ANSWER_S)
-        assert rights.allowed_until_s(session, ["a"], READ) > loop.time() + 2
+        assert rights.allowed_until_s(session, ["a"], READ) > loop.time() + 3
 
     lived(main())
