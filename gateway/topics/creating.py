@@ -27,12 +27,14 @@ from kio.static.primitive import i8, i16, i32, i32Timedelta
 from coordinator.adapters.server.contract import IncomingRequest
 from coordinator.client.errors import ServiceError
 from coordinator.kafka.topic_configs import SHADOW_SETTINGS
+from coordinator.protocol.codec import encode
+from gateway.kafka_apis import KafkaApi, converted, made
 from gateway.ports import Catalogue, Session
 from gateway.topics.coordinators import TopicCoordinators
 from gateway.topics.rule import ENABLE, CreationRule, Wanted
 from gateway.topics.settings import configs_of
 from gateway.topics.shadows import Shadows
-from gateway.topics.wire import CREATE_TOPICS, NOW, encoded, in_version, kafka_code, made, relayed
+from gateway.topics.wire import NOW, kafka_code, relayed
 
 LOG = logging.getLogger(__name__)
 
@@ -57,17 +59,17 @@ class TopicCreation:
 
     async def answer(self, session: Session, request: IncomingRequest) -> bytes:
         """Answer CreateTopics. Raises `UpstreamLost`, `MalformedMessage`."""
-        asked = CREATE_TOPICS.read(request)
+        asked = KafkaApi.CREATE_TOPICS.read_request(request)
         wanted = {
             str(one.name): self._rule.wanted(str(one.name), {each.name: each.value for each in one.configs}, request.client_id)
             for one in asked.topics
         }
         is_plain = all(not one.is_diskless and not one.error for one in wanted.values())
         if is_plain and not any(each.name == ENABLE for one in asked.topics for each in one.configs):
-            return await relayed(session, request, CREATE_TOPICS)
-        rows = await self._create(session, in_version(asked, CreateTopicsRequest), wanted)
+            return await relayed(session, request, KafkaApi.CREATE_TOPICS)
+        rows = await self._create(session, converted(asked, CreateTopicsRequest), wanted)
         answer = CreateTopicsResponse(throttle_time=cast(i32Timedelta, NOW), topics=tuple(rows))
-        return encoded(in_version(answer, CREATE_TOPICS.answer_type(request.api_version)))
+        return encode(converted(answer, KafkaApi.CREATE_TOPICS.answer_type(request.api_version)))
 
     async def _create(self, session: Session, asked: Any, wanted: Mapping[str, Wanted]) -> list[Any]:
         """Create what a request of the latest version asks for; one row for each topic."""
