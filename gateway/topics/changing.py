@@ -32,7 +32,7 @@ from gateway.kafka_apis import KafkaApi, converted, made
 from gateway.ports import Catalogue, DisklessTopic, Session
 from gateway.topics.coordinators import TopicCoordinators
 from gateway.topics.shadows import Shadows, Sorted
-from gateway.topics.wire import NOW, kafka_code, relayed
+from gateway.topics.wire import NOW, kafka_code, relayed, shown
 
 LOG = logging.getLogger(__name__)
 
@@ -137,7 +137,7 @@ class TopicChanging:
                 rows[place] = _deleted(state, ErrorCode(kafka_code(error)), f"{error.message}; repeat the request")
                 continue
             LOG.info("deleted topic=%s client=%s", topic.name, session.client_id)
-        await self._see()
+        await shown(self._catalogue, "deletion")
         return rows
 
     # ---- CreatePartitions
@@ -170,7 +170,7 @@ class TopicChanging:
             if told is ErrorCode.none or (told is ErrorCode.invalid_partitions and await self._is_half_grown(topic, count)):
                 failed = await self._grow_ours(topic, count, _timeout_ms(asked))
                 rows[name] = row(name, *(failed or (ErrorCode.none, None)))
-        await self._see()
+        await shown(self._catalogue, "growth")
         results = tuple(rows[name] for name in dict.fromkeys(str(one.name) for one in asked.topics) if name in rows)
         return encode(made(module.CreatePartitionsResponse, throttle_time=NOW, results=results))
 
@@ -192,13 +192,6 @@ class TopicChanging:
             return ErrorCode(kafka_code(error)), f"{has}: {error.message}; repeat the request"
         LOG.info("grown topic=%s partitions=%d", topic.name, count)
         return None
-
-    async def _see(self) -> None:
-        """Have the catalogue show what was done; if it cannot be now, it follows later."""
-        try:
-            await self._catalogue.refreshed()
-        except ServiceError as error:
-            LOG.info("topics not listed after a change error=%r", str(error))
 
 
 def _deleted(state: Any, code: ErrorCode, message: str | None) -> Any:

@@ -34,7 +34,7 @@ from gateway.topics.coordinators import TopicCoordinators
 from gateway.topics.rule import ENABLE, CreationRule, Wanted
 from gateway.topics.settings import configs_of
 from gateway.topics.shadows import Shadows
-from gateway.topics.wire import NOW, kafka_code, relayed
+from gateway.topics.wire import NOW, kafka_code, relayed, shown
 
 LOG = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ class TopicCreation:
         )
         rows |= {str(one.name): one for one in done}
         if diskless and not asked.validate_only:
-            await self._see()
+            await shown(self._catalogue, "creation")
             rows |= await self._described([rows[str(one.name)] for one in diskless if str(one.name) in rows])
         return [rows[name] for name in dict.fromkeys(names) if name in rows]
 
@@ -161,7 +161,7 @@ class TopicCreation:
 
     async def _refused(self, session: Session, row: Any, topic_id: bytes, code: ErrorCode, why: str, *, is_new: bool) -> Any:
         """The coordinators refuse the topic for good: take away the shadow that this request has made, if they are sure not to have it."""
-        is_seen = await self._see()
+        is_seen = await shown(self._catalogue, "creation")
         if self._catalogue.identified(topic_id) is not None:  # created meanwhile by another request, with other settings
             return replace(row, error_code=ErrorCode.topic_already_exists, error_message=why)
         fate = "its shadow in Kafka is left: delete the topic"
@@ -171,15 +171,6 @@ class TopicCreation:
             [gone] = (await session.upstream.ask(ask, DeleteTopicsResponse)).responses
             fate = "" if gone.error_code is ErrorCode.none else f"{fate}, which this client may not ({gone.error_code.name})"
         return replace(row, error_code=code, error_message="; ".join(filter(None, (why, fate))))
-
-    async def _see(self) -> bool:
-        """Have the catalogue show what was created before clients ask for it; if it cannot be now (False), it follows later."""
-        try:
-            await self._catalogue.refreshed()
-        except ServiceError as error:
-            LOG.info("topics not listed after a creation error=%r", str(error))
-            return False
-        return True
 
     async def _described(self, rows: Sequence[Any]) -> dict[str, Any]:
         """Rows of topics that were created, with their settings, where the client may see them."""

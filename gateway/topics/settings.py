@@ -26,7 +26,7 @@ from gateway.ports import Catalogue, DisklessTopic, Session
 from gateway.topics.coordinators import TopicCoordinators
 from gateway.topics.rule import ENABLE
 from gateway.topics.shadows import Shadows
-from gateway.topics.wire import NOW, TOPIC, kafka_code, relayed
+from gateway.topics.wire import NOW, TOPIC, kafka_code, relayed, shown
 
 LOG = logging.getLogger(__name__)
 
@@ -160,10 +160,7 @@ class TopicSettings:
                 continue
             if changes and not is_dry_run:
                 LOG.info("altered topic=%s settings=%s client=%s", name, sorted(changes), session.client_id)
-        try:
-            await self._catalogue.refreshed()
-        except ServiceError as error:
-            LOG.info("topics not listed after an alteration error=%r", str(error))
+        await shown(self._catalogue, "alteration")
         return rows
 
     async def _permitted(self, session: Session, names: Iterable[str]) -> dict[tuple[int, str], tuple[ErrorCode, str | None]]:

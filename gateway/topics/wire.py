@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any, Final
@@ -11,7 +12,9 @@ from coordinator.client.errors import ServiceError
 from coordinator.kafka.errors import ErrorCode
 from gateway.answering import answer_later
 from gateway.kafka_apis import KafkaApi
-from gateway.ports import Session
+from gateway.ports import Catalogue, Session
+
+LOG = logging.getLogger(__name__)
 
 NOW: Final = timedelta(0)
 """No throttling."""
@@ -22,6 +25,16 @@ TOPIC: Final = 2
 async def relayed(session: Session, request: IncomingRequest, api: KafkaApi) -> bytes:
     """Pass a request on unread; return the body of the answer. Raises `UpstreamLost`."""
     return api.answer_body(request.api_version, await session.upstream.forward(request.data))
+
+
+async def shown(catalogue: Catalogue, change: str) -> bool:
+    """Have the catalogue show a change before clients ask for it; if it cannot be shown yet (False), it follows later."""
+    try:
+        await catalogue.refreshed()
+    except ServiceError as error:
+        LOG.info("topics not listed after a change change=%s error=%r", change, str(error))
+        return False
+    return True
 
 
 def kafka_code(error: ServiceError) -> int:
