@@ -63,8 +63,8 @@ class Refusals:
                     results_by_partition=tuple(
                         module.AddPartitionsToTxnPartitionResult(
                             partition_index=partition,
-                            # Clients name code and partition to their application, and end the transaction alone, not the producer.
-                            partition_error_code=ErrorCode.unsupported_for_message_format
+                            # The answer has no text. Clients name partition and code to their application; this code speaks of a policy.
+                            partition_error_code=ErrorCode.policy_violation
                             if str(topic.name) in ours
                             else ErrorCode.operation_not_attempted,
                         )

@@ -48,7 +48,7 @@ async def test_no_partition_of_a_diskless_topic_gets_into_a_transaction(version:
     topics = answer.results_by_topic_v3_and_below if version < 4 else answer.results_by_transaction[0].topic_results
     assert {str(one.name): {each.partition_error_code for each in one.results_by_partition} for one in topics} == {
         "classic": {ErrorCode.operation_not_attempted},
-        "diskless": {ErrorCode.unsupported_for_message_format},
+        "diskless": {ErrorCode.policy_violation},
     }
     assert not client.upstream.forwarded
 
