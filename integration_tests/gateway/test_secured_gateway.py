@@ -199,6 +199,40 @@ def test_rights_that_are_taken_away_end_while_the_client_is_connected(world: Sec
     consumer.close()
 
 
+def test_rights_that_are_taken_away_end_for_idle_consumers_of_one_login_and_no_other(world: SecuredGateway) -> None:
+    name = topic(world)
+    right = Right(ResourceType.TOPIC, name, (Operation.READ,))
+    world.kafka.allow("leaver", [right])
+    consumers = [Consumer({**world.client(user), "group.id": new_name("nobody")}) for user in ("leaver", "leaver", "alice")]
+    errors: list[list[KafkaError]] = [[] for _ in consumers]
+    for consumer in consumers:
+        consumer.assign([TopicPartition(name, 0, 0)])
+
+    def idle(seconds: float) -> None:
+        until_s = time.monotonic() + seconds
+        while time.monotonic() < until_s:
+            for consumer, found in zip(consumers, errors, strict=True):
+                message = consumer.poll(0.05)
+                if message is not None and message.error() is not None:
+                    found.append(message.error())
+
+    idle(6)
+    assert errors == [[], [], []]
+    world.kafka.forbid("leaver", [right])
+    taken_s = time.monotonic()
+
+    def are_refused() -> bool:
+        idle(0.2)
+        return all(errors[:2])
+
+    wait_until(are_refused, "both to be refused")
+    assert time.monotonic() - taken_s < 10
+    assert {one.code() for found in errors[:2] for one in found} == {FORBIDDEN}
+    assert errors[2] == []
+    for consumer in consumers:
+        consumer.close()
+
+
 def is_written(producer: Producer, name: str, errors: list[KafkaError]) -> bool:
     """Write one record; note why not."""
     ends: list[KafkaError | None] = []
