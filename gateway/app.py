@@ -117,7 +117,6 @@ class GatewayMain:
             coordinators=lambda: self._places,
             catalogue=self._catalogue,
             shadows=self._rooms.topics.shadows,
-            own_zone=settings.gateway_rack,
         )
         self._ports = self._make_ports()
 
