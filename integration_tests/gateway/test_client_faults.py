@@ -57,9 +57,7 @@ def test_the_last_gateway_of_a_zone_dies_and_its_clients_go_on_at_another(tmp_pa
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2])
-def test_nothing_is_lost_doubled_or_skipped_under_faults_at_and_around_gateways(
-    tmp_path: Path, seed: int
-) -> None:
+def test_nothing_is_lost_doubled_or_skipped_under_faults_at_and_around_gateways(tmp_path: Path, seed: int) -> None:
     report_of(tmp_path, BETWEEN_CLIENTS_AND_SERVICE, seed)
 
 
