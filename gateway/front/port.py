@@ -12,9 +12,9 @@ from weakref import WeakValueDictionary
 
 from coordinator.adapters.server.contract import Desk, Handler, Host, IncomingRequest, Peer, Respond
 from gateway.brokers.connection import BrokerLink
-from gateway.front.apis import KafkaKey
 from gateway.front.session import FrontSession, pass_on
 from gateway.front.stale import LOOKED_AT, refusal_if_answered
+from gateway.kafka_apis import KafkaApi
 from gateway.ports import Taker
 
 LOG = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class Port(Handler):
             pass_on(session, request, respond)
             return
         taker.take(session, request, respond)
-        if self._is_paused and request.api_key == KafkaKey.PRODUCE:
+        if self._is_paused and request.api_key == KafkaApi.PRODUCE:
             self._pause(session, True)
 
     def lead_no_more(self) -> None:
