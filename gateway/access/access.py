@@ -59,7 +59,6 @@ class GatewayAccess:
         self._zones = Zones(
             [parse_network(entry) for entry in settings.gateway_client_zones],
             {name.strip(): zone.strip() for name, _, zone in listeners},
-            settings.gateway_rack,
         )
         self._produce: RatedProduce | None = None
         self._fetch: RatedFetch | None = None

@@ -56,8 +56,9 @@ class AccessSettings:
         "",
         allowed=_is_listener_zone,
         bounds="LISTENER=ZONE, comma separated",
-        why="""Zones of clients that no other rule knows, by the listener that they come to. Without an entry they are in the zone of
-        this gateway (gateway.rack).""",
+        why="""Zones of clients that no other rule knows, by the listener that they come to. Without an entry they are in no zone: gateways
+        of all zones serve them. Zones of clients have to be the same at all gateways, or a client changes its zone with each gateway that
+        it asks.""",
     )
     gateway_connections_per_address_max: int = integer(
         "gateway.connections.per.address.max",
