@@ -91,9 +91,6 @@ class Rights(Protocol):
     def known(self, session: Session, topics: Collection[str], operation: AclOperation) -> frozenset[str] | None:
         """Return the topics that the client may not use so; None when the cluster has to be asked first (`forbidden`)."""
 
-    def allowed_until_s(self, session: Session, topics: Collection[str], operation: AclOperation) -> float:
-        """Return until when, by the loop's clock, the client may use all of the topics so without asking here again; 0 for not at all."""
-
     async def forbidden(self, session: Session, topics: Collection[str], operation: AclOperation) -> frozenset[str]:
         """Return the topics that the client may not use so. Raises `UpstreamLost`."""
 

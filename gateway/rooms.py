@@ -18,12 +18,13 @@ from coordinator.object_store import ObjectStore
 from coordinator.runtime.failures import FatalError
 from coordinator.store_mark import WrongStore
 from gateway.fetch.limits import FetchLimits, FetchStats
+from gateway.fetch.ports import PromisedRights
 from gateway.fetch.reads import BatchReader
 from gateway.fetch.taker import FetchTaker
 from gateway.kafka_apis import KafkaApi
 from gateway.offsets.exact import ExactOffsets
 from gateway.offsets.takers import offsets_takers
-from gateway.ports import Rights, Taker
+from gateway.ports import Taker
 from gateway.produce.buffer import BufferLimits
 from gateway.produce.memory import MemoryBudget
 from gateway.produce.stats import ProduceStats
@@ -47,7 +48,7 @@ class Rooms:
         settings: GatewaySettings,
         client: DisklessClient,
         catalogue: TopicCatalogue,
-        rights: Rights,
+        rights: PromisedRights,
         brokers: Asks,
         *,
         pause_producers: Callable[[bool], None],

@@ -123,7 +123,7 @@ class TopicRights:
         return frozenset(forbidden)
 
     def allowed_until_s(self, session: Session, topics: Collection[str], operation: AclOperation) -> float:
-        """See `gateway.ports.Rights`."""
+        """See `gateway.fetch.ports.PromisedRights`."""
         asking = self._sessions.get(session.connection_id)
         if asking is None:
             return 0.0

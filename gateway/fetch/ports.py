@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from coordinator.client.model import FetchFrom, PartitionBatches
+from coordinator.kafka.acls import AclOperation
+from gateway.ports import Rights, Session
+
+
+class PromisedRights(Rights, Protocol):
+    """Rights that can be told for a while."""
+
+    def allowed_until_s(self, session: Session, topics: Collection[str], operation: AclOperation) -> float:
+        """Return until when, by the loop's clock, the client may use all of the topics so without asking here again; 0 for not at all."""
 
 
 class Watch(Protocol):

@@ -23,12 +23,12 @@ from coordinator.kafka.errors import ErrorCode
 from gateway.fetch.answer_loops import Told
 from gateway.fetch.batch_loops import count_fitting
 from gateway.fetch.limits import FetchLimits, FetchStats, Places
-from gateway.fetch.ports import TailFinder, Watch
+from gateway.fetch.ports import PromisedRights, TailFinder, Watch
 from gateway.fetch.readers import Readers
 from gateway.fetch.reads import BatchReader, Share
 from gateway.fetch.request_loops import FIRST_WITH_SESSIONS, FIRST_WITH_TOPIC_IDS, Asked
 from gateway.fetch.wire import FetchBody, decode_fetch, encode_answer, encode_refusal
-from gateway.ports import Catalogue, DisklessTopic, Rights, Session, UpstreamLost, forbidden_topics
+from gateway.ports import Catalogue, DisklessTopic, Session, UpstreamLost, forbidden_topics
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,12 @@ class _Idle:
     """What has to be so that a request may be answered as it was, that nothing is new. Implements `Promise`."""
 
     def __init__(
-        self, session: Session, topics: Sequence[DisklessTopic], rights: Rights, catalogue: Catalogue, ended: Callable[[_Idle], None]
+        self,
+        session: Session,
+        topics: Sequence[DisklessTopic],
+        rights: PromisedRights,
+        catalogue: Catalogue,
+        ended: Callable[[_Idle], None],
     ) -> None:
         self.watch: Watch | None = None
         self.remembered: RememberedRequest | None = None
@@ -117,7 +122,7 @@ class FetchTaker:
     """Implements `Taker`. Used on the event loop."""
 
     def __init__(
-        self, catalogue: Catalogue, rights: Rights, finder: TailFinder, reader: BatchReader, limits: FetchLimits, stats: FetchStats
+        self, catalogue: Catalogue, rights: PromisedRights, finder: TailFinder, reader: BatchReader, limits: FetchLimits, stats: FetchStats
     ) -> None:
         self._catalogue = catalogue
         self._rights = rights

@@ -8,7 +8,7 @@ from collections import deque
 from functools import partial
 from itertools import count
 
-from coordinator.adapters.server.contract import IncomingRequest, Peer
+from coordinator.adapters.server.contract import IncomingRequest, Peer, Promise
 from coordinator.protocol.framing_loops import Body
 from coordinator.protocol.wire import MalformedMessage
 from coordinator.security.principal import ANONYMOUS
@@ -56,6 +56,10 @@ class SimulatedSession:
     def upstream(self) -> Upstream:
         """Produce asks no broker."""
         raise AssertionError("a simulated session has no broker")
+
+    def remember(self, request: IncomingRequest, body: bytes, wait_s: float, promise: Promise) -> None:
+        """Produce has nothing remembered."""
+        raise AssertionError("requests of producers are not remembered")
 
 
 class _Exchange:
