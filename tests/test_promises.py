@@ -42,6 +42,7 @@ SLEEPS: Allowed = {
     "tests/app/test_timers.py": (1, "timers are the subject"),
     "tests/gateway/produce/test_taker.py": (4, "virtual time"),
     "tests/gateway/produce/world.py": (2, "virtual time"),
+    "tests/server/test_repeats.py": (2, "a time in which nothing may be answered"),
     "tests/server/test_secure_listeners.py": (2, "a session's end, for which only the server has a clock"),
     "integration_tests/faults/process_faults.py": (3, "the rhythm of a fault"),
     "integration_tests/test_long_polls.py": (1, "what an idle process costs is measured over a time"),

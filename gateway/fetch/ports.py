@@ -17,7 +17,7 @@ class PromisedRights(Rights, Protocol):
         """Return until when, by the loop's clock, the client may use all of the topics so without asking here again; 0 for not at all."""
 
 
-class Watch(Protocol):
+class NewsWatch(Protocol):
     """Looks at partitions of which nothing new is known."""
 
     def holds_until_s(self) -> float:
@@ -37,5 +37,5 @@ class TailFinder(Protocol):
         whatever its size. Raises `coordinator.errors.DisklessError` when nothing can be found any more.
         """
 
-    def watch(self, fetches: Sequence[FetchFrom], found: Sequence[PartitionBatches], woken: Callable[[], None]) -> Watch | None:
+    def watch(self, fetches: Sequence[FetchFrom], found: Sequence[PartitionBatches], woken: Callable[[], None]) -> NewsWatch | None:
         """Call `woken` once, when what was found of partitions may be different now; None when it is already, or is not known so long."""

@@ -23,7 +23,7 @@ from coordinator.kafka.errors import ErrorCode
 from gateway.fetch.answer_loops import Told
 from gateway.fetch.batch_loops import count_fitting
 from gateway.fetch.limits import FetchLimits, FetchStats, Places
-from gateway.fetch.ports import PromisedRights, TailFinder, Watch
+from gateway.fetch.ports import NewsWatch, PromisedRights, TailFinder
 from gateway.fetch.readers import Readers
 from gateway.fetch.reads import BatchReader, Share
 from gateway.fetch.request_loops import FIRST_WITH_SESSIONS, FIRST_WITH_TOPIC_IDS, Asked
@@ -87,7 +87,7 @@ class _Idle:
         catalogue: Catalogue,
         ended: Callable[[_Idle], None],
     ) -> None:
-        self.watch: Watch | None = None
+        self.watch: NewsWatch | None = None
         self.remembered: RememberedRequest | None = None
         self._session = session
         self._topics = topics

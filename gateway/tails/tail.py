@@ -53,7 +53,7 @@ def _give_up(woken: asyncio.Future[bool]) -> None:
 
 
 class TailWatch:
-    """A look at partitions at whose ends there is nothing new. Implements `gateway.fetch.ports.Watch`."""
+    """A look at partitions at whose ends there is nothing new. Implements `gateway.fetch.ports.NewsWatch`."""
 
     __slots__ = ("_tails", "_woken")
 
@@ -64,7 +64,7 @@ class TailWatch:
             tail.watches[self] = None
 
     def holds_until_s(self) -> float:
-        """See `Watch`."""
+        """See `NewsWatch`."""
         now_s = asyncio.get_running_loop().time()
         until_s = now_s + WATCH_S
         for tail in self._tails:
@@ -73,7 +73,7 @@ class TailWatch:
         return until_s
 
     def close(self) -> None:
-        """See `Watch`."""
+        """See `NewsWatch`."""
         tails, self._tails = self._tails, ()
         for tail in tails:
             tail.watches.pop(self, None)
