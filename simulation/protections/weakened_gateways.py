@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,13 +38,17 @@ def _committed_all_the_same(shares: ShareCommits, file: CutFile) -> None:
     shares.uploaded(file)
 
 
-def _another_key_each_time() -> list[Patch]:
-    commit_file, attempts = DisklessClient.commit_file, Counter[str]()
+def _repeated_as(change: Callable[[str, int], tuple[str, int]]) -> list[Patch]:
+    """Repeat shares with another key, or another size of their file."""
+    commit_file, seen = DisklessClient.commit_file, set[tuple[str, int]]()
 
-    async def commit(client: DisklessClient, object_key: str, file_size_bytes: int, batches: Any, **options: Any) -> CommitOutcome:
-        attempts[object_key] += 1
-        key = object_key if attempts[object_key] == 1 else f"{object_key}-{attempts[object_key]}"
-        return await commit_file(client, key, file_size_bytes, batches, **options)
+    async def commit(
+        client: DisklessClient, object_key: str, file_size_bytes: int, batches: Any, *, coordinator_ids: Sequence[int] = (), **options: Any
+    ) -> CommitOutcome:
+        shares = {(object_key, coordinator_id) for coordinator_id in coordinator_ids}
+        head = change(object_key, file_size_bytes) if shares & seen else (object_key, file_size_bytes)
+        seen.update(shares)
+        return await commit_file(client, *head, batches, coordinator_ids=coordinator_ids, **options)
 
     return [(DisklessClient, "commit_file", commit)]
 
@@ -79,7 +82,16 @@ GATEWAY_PROTECTIONS: dict[str, Protection] = {
         gateways={"first_kind": 2},
     ),
     "same-key": Protection(
-        rule="a share is repeated under the key of its file", patches=_another_key_each_time, kinds=("network", "crash"), gateways={}
+        rule="a share is repeated under the key of its file",
+        patches=lambda: _repeated_as(lambda key, size: (f"{key}-again", size)),
+        kinds=("network", "crash"),
+        gateways={},
+    ),
+    "same-share": Protection(
+        rule="a share is repeated unchanged",
+        patches=lambda: _repeated_as(lambda key, size: (key, size + 1)),
+        kinds=("network", "crash"),
+        gateways={"first_kind": 2},
     ),
     "stored-first": Protection(
         rule="a file is committed when the store has taken it", patches=_called_stored, kinds=("slow",), gateways={}
