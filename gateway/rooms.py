@@ -20,7 +20,7 @@ from coordinator.store_mark import WrongStore
 from gateway.fetch.limits import FetchLimits, FetchStats
 from gateway.fetch.reads import BatchReader
 from gateway.fetch.taker import FetchTaker
-from gateway.front.apis import KafkaKey
+from gateway.kafka_apis import KafkaApi
 from gateway.offsets.exact import ExactOffsets
 from gateway.offsets.takers import offsets_takers
 from gateway.ports import Rights, Taker
@@ -77,7 +77,6 @@ class Rooms:
 
         self.tails = Tails(client, node_of)
         self._fetch = FetchTaker(catalogue, rights, self.tails, self._reader, limits, self.fetch_stats)
-        self._offsets = offsets_takers(catalogue, rights, client, client.admin, ExactOffsets(client, self.store))
         self._produce = ProduceTaker(
             catalogue,
             rights,
@@ -98,9 +97,9 @@ class Rooms:
         self.own: Mapping[int, Taker] = {
             **self.topics.everywhere,
             **self.topics.own,
-            **self._offsets,
-            KafkaKey.PRODUCE: self._produce,
-            KafkaKey.FETCH: self._fetch,
+            **offsets_takers(catalogue, rights, client, client.admin, ExactOffsets(client, self.store)),
+            KafkaApi.PRODUCE: self._produce,
+            KafkaApi.FETCH: self._fetch,
         }
         """By API key, of the gateway's own node."""
         self.relayed: Mapping[int, Taker] = self.topics.everywhere
@@ -139,7 +138,7 @@ class Rooms:
             "produce_paused": self.memory.is_paused,
             "produce_pauses_total": self.memory.pauses,
             "produce_files_open": self._produce.files_open,
-            "fetch_requests_total": read.requests,
+            "fetch_requests_total": self._fetch.requests,
             "fetch_bytes_total": read.bytes_out,
             "fetch_cache_hits_total": read.cache_hits,
             "fetch_cache_misses_total": read.cache_misses,
@@ -171,8 +170,6 @@ class Rooms:
         """End all work."""
         await self._produce.close()
         await self._fetch.close()
-        for taker in self._offsets.values():
-            await taker.close()
         await self.tails.close()
         await self._reader.close()
 

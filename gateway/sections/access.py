@@ -39,7 +39,8 @@ class AccessSettings:
         5_000,
         low=100,
         high=60_000,
-        why="""How long what the cluster said of a client's rights on a topic holds. It is asked for again on the client's own connection
+        why="""How long what the cluster said of a client's rights on a topic holds. It is asked for again on the client's own connection,
+        or on one with the same login,
         before it is used later than that; so a right that is taken away ends this long after brokers know of it.""",
     )
     gateway_client_zones: tuple[str, ...] = items(
