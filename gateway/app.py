@@ -131,7 +131,8 @@ class GatewayMain:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        # Listening comes first: whoever has these addresses in the group is a former self then.
+        # The addresses come first: whoever has these in the group is a former self then. Connections are refused meanwhile: clients go
+        # to another gateway at once, and some take a connection that ends before an answer for a lasting fault.
         for listener, ports in zip(settings.listeners, self._ports, strict=True):
             try:
                 await ports.start(listener.port)
@@ -167,8 +168,11 @@ class GatewayMain:
         self._membership.spawn(self._group.run(), "group")
         await self._group.has_joined.wait()
         await self._relay()
-        for ports in self._ports:
-            ports.serve()
+        for listener, ports in zip(self._settings.listeners, self._ports, strict=True):
+            try:
+                await ports.serve()
+            except OSError as error:
+                raise FatalError(cannot_listen("listeners", str(listener), error)) from error
         self._is_serving = True
         listeners = ",".join(f"{name}://{one.host}:{one.port}" for name, one in self._me.listeners.items())
         print(f"serving gateway={self._me.node_id} listeners={listeners} http={http_address}", flush=True)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol, cast
 
@@ -44,6 +46,8 @@ REQUESTS_A_TICK: Final = 64
 """A connection begins no more requests in one tick of the loop, but for those that are taken together with one of them. One read may
 hold tens of thousands that are answered at once, by a client that has not logged in: they took 600 ms."""
 
+_NO_LINGER: Final = struct.pack("ii", 1, 0)
+"""Value of SO_LINGER: the connection ends with a reset."""
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 _LOGIN = frozenset({int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE)})
 
@@ -146,6 +150,7 @@ class Connection(asyncio.Protocol):
         self._is_held = False
         self._is_paused = False
         self._is_output_paused = False
+        self._has_answered = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._output_timer: asyncio.TimerHandle | None = None
 
@@ -341,6 +346,9 @@ class Connection(asyncio.Protocol):
         self._forget_backlog()
         if self._output_timer is not None:
             self._output_timer.cancel()
+        if reason is CloseReason.HANDLER_FAILED and not self._has_answered and not self._queue.is_ready:
+            self._reset()
+            return
         if self._is_output_paused:
             self._transport.abort()
             return
@@ -348,6 +356,11 @@ class Connection(asyncio.Protocol):
         # The transport closes when its buffer is sent, which a peer that reads nothing could delay for ever.
         self._output_timer = self._loop.call_later(self._limits.output_stall_timeout_ms / 1000, self._transport.abort)
         self._transport.close()
+
+    def _reset(self) -> None:
+        """End as connections to a process that died do: some clients take an orderly end before the first answer for a lasting fault."""
+        self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        self._transport.abort()
 
     # --- requests in ---
 
@@ -576,6 +589,7 @@ class Connection(asyncio.Protocol):
         if not replies:
             return
         self._active_s = self._loop.time()
+        self._has_answered = True
         if isinstance(replies, bytes):
             self._stats.bytes_out += len(replies)
             self._transport.write(replies)
