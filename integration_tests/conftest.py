@@ -49,7 +49,7 @@ LONGEST_FIRST = (
     "test_gateways.py",
     "test_secured_gateway.py",
     "test_kafka_tools.py",
-    "test_produce_faults.py",
+    "test_client_faults.py",
     "test_migration_faults.py",
     "test_costs.py",
 )
