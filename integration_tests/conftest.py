@@ -44,6 +44,13 @@ LONGEST_FIRST = (
     "test_cut_log.py",
     "test_dev_up.py",
     "test_monitor.py",
+    "test_strangers.py",
+    "test_nothing_leaks.py",
+    "test_gateways.py",
+    "test_secured_gateway.py",
+    "test_kafka_tools.py",
+    "test_client_faults.py",
+    "test_migration_faults.py",
     "test_costs.py",
 )
 """Files that take minutes: begun first, so that no worker is left alone with one of them at the end."""

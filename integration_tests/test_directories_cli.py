@@ -12,16 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 from cli.dev.kafka import Kafka
-from cli.dev.kafka.prepare import LOCK_FILE
-from cli.dev.kafka.runtime import java_command
-from cli.java.jars import resolve
-from cli.java.java import find_java
 from cli.main import root
 from cli.outcome import Exit
 from coordinator.kafka.directory_ids import directory_id_text
 from integration_tests.commands import run
+from integration_tests.kafka_scripts import java_program
 from integration_tests.service import UNDISTURBED, Service
-from integration_tests.test_snapshot_dump import JVM_OPTIONS, TOOL_TIMEOUT_S, TOOLS_LOCK
+from integration_tests.test_snapshot_dump import TOOL_TIMEOUT_S
 from integration_tests.waiting import wait_until
 
 # The first test may have to fetch the jars.
@@ -117,8 +114,7 @@ def test_a_move_that_cannot_be_names_what_is_there(service: Service, words: tupl
 
 
 def test_kafkas_own_tool_describes_the_directories_of_a_node(service: Service) -> None:
-    jars = [*resolve(LOCK_FILE), *resolve(TOOLS_LOCK)]
-    tool = [*java_command(find_java(), jars, JVM_OPTIONS), "org.apache.kafka.tools.LogDirsCommand"]
+    tool = java_program("org.apache.kafka.tools.LogDirsCommand")
     words = ["--describe", "--bootstrap-server", service.addresses[0], "--broker-list", "1,2", "--topic-list", service.topic]
     done = subprocess.run([*tool, *words], capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -8,14 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from cli.dev.kafka import Kafka
-from cli.dev.kafka.prepare import LOCK_FILE
-from cli.dev.kafka.runtime import java_command
-from cli.java.jars import resolve
-from cli.java.java import find_java
 from cli.outcome import Exit
 from integration_tests.commands import run
+from integration_tests.kafka_scripts import java_program
 from integration_tests.service import UNDISTURBED, Service
-from integration_tests.test_snapshot_dump import JVM_OPTIONS, TOOL_TIMEOUT_S, TOOLS_LOCK
+from integration_tests.test_snapshot_dump import TOOL_TIMEOUT_S
 
 # The first test may have to fetch the jars.
 pytestmark = pytest.mark.timeout(600)
@@ -65,8 +62,7 @@ def test_settings_that_cannot_be_are_refused(service: Service, words: tuple[str,
 
 def test_kafkas_own_tool_alters_and_describes_settings_through_any_node(service: Service) -> None:
     run(service, "topics", "create", "tool", "--partitions", "2", "--config", "retention.ms=5000")
-    jars = [*resolve(LOCK_FILE), *resolve(TOOLS_LOCK)]
-    tool = [*java_command(find_java(), jars, JVM_OPTIONS), "kafka.admin.ConfigCommand", "--entity-type", "topics", "--entity-name", "tool"]
+    tool = [*java_program("kafka.admin.ConfigCommand"), "--entity-type", "topics", "--entity-name", "tool"]
 
     def configs(node: int, *words: str) -> str:
         where = ["--bootstrap-server", service.addresses[node]]

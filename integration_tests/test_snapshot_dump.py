@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from cli.dev.kafka.prepare import LOCK_FILE
-from cli.dev.kafka.runtime import java_command
-from cli.java.jars import parse_lock, resolve
-from cli.java.java import find_java
+from cli.java.jars import parse_lock
+from integration_tests.kafka_scripts import TOOLS_LOCK, java_program
 from records.snapshot import TableRows
 from records.snapshot.rows import CHUNK_BYTES
 from tests.snapshot.files import HEAD, NOW_MS, SMALL, write
@@ -19,11 +18,8 @@ from tests.snapshot.files import HEAD, NOW_MS, SMALL, write
 # The first test may have to fetch the jars.
 pytestmark = pytest.mark.timeout(600)
 
-TOOLS_LOCK = Path(__file__).with_name("kafka_tools.lock")
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 TOOL_TIMEOUT_S = 120
-# The tool runs for two seconds; the second compiler of the JVM would only cost time.
-JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8")
 
 BATCH = re.compile(
     r"^baseOffset: (?P<base>\d+) lastOffset: (?P<last>\d+) count: (?P<count>\d+) .* partitionLeaderEpoch: (?P<epoch>\d+) .*"
@@ -35,8 +31,7 @@ RECORD = re.compile(r"^\| offset: (\d+) .*", re.MULTILINE)
 
 def dump(path: Path) -> str:
     """Return what the tool prints about a file, with its records."""
-    jars = [*resolve(LOCK_FILE), *resolve(TOOLS_LOCK)]
-    command = [*java_command(find_java(), jars, JVM_OPTIONS), DUMP, "--print-data-log", "--files", str(path)]
+    command = [*java_program(DUMP), "--print-data-log", "--files", str(path)]
     # Contents of rows are no text.
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", errors="replace", timeout=TOOL_TIMEOUT_S, check=False)
     assert (done.returncode, [line for line in done.stderr.splitlines() if "SLF4J" not in line]) == (0, []), done.stderr

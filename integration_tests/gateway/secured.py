@@ -37,7 +37,8 @@ from integration_tests.service import UNDISTURBED
 from records.record_batch import Record, encode_batch
 from simulation.fakes.certificates import Authority
 
-PASSWORDS: Final = {name: f"the secret of {name}" for name in ("gateway", "alice", "reader", "writer", "nobody", "denied", "leaver")}
+USERS: Final = ("gateway", "alice", "maker", "reader", "writer", "nobody", "denied", "leaver")
+PASSWORDS: Final = {name: f"the secret of {name}" for name in USERS}
 SUBJECT: Final = 'unsecuredLoginStringClaim_sub="broker"'
 GATEWAY_GROUP: Final = "diskless-gateways"
 OWN_RIGHTS: Final = (

@@ -20,6 +20,7 @@ from cli.dev.kafka.prepare import LOCK_FILE
 from cli.java.cache import cache_folder, file_lock
 from cli.java.jars import resolve
 from cli.java.java import find_java
+from integration_tests.kafka_scripts import java_program
 from integration_tests.oracle.build import LOCK
 
 HERE = Path(__file__).parent
@@ -99,9 +100,7 @@ def compiled(name: str, jars: Sequence[Path]) -> Path:
 
 
 def _java() -> Sequence[str]:
-    jars = resolve(LOCK_FILE)
-    class_path = ":".join(map(str, (compiled("java", jars), *jars)))
-    return (str(find_java().program), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", class_path, "Stranger")
+    return java_program("Stranger", compiled("java", resolve(LOCK_FILE)))
 
 
 def _go(name: str) -> Callable[[], Sequence[str]]:

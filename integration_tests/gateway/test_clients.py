@@ -106,8 +106,7 @@ def test_without_acknowledgement_records_come_all_the_same(world: World, unique_
         assert len(consume(world.gateways[1002], topic, 50, unique_name("group"))) == 50
 
 
-@GATEWAYS
-@KINDS
+@pytest.mark.parametrize(("is_diskless", "count"), [pytest.param(False, 1, id="classic-one"), pytest.param(True, 2, id="diskless-two")])
 def test_kafkas_own_tools_create_write_read_and_tell_the_lag(
     world: World, unique_name: Callable[[str], str], is_diskless: bool, count: int
 ) -> None:

@@ -23,7 +23,8 @@ FRANZ_LEFT_OUT = {
 }
 """Patterns of tests that would not end, or not soon."""
 FRANZ_MAY_FAIL = {
-    "Test848RegexBrokerResolves": "it stops after two topics with records; __consumer_offsets, which has another leader here, may be one",
+    "Test848RegexBrokerResolves": "it stops after two topics with records, of which __consumer_offsets may be one if another node leads it:"
+    " against three brokers without gateways it fails now and then, too",
 }
 
 

@@ -16,15 +16,14 @@ from confluent_kafka.admin import ConfigResource
 
 from cli.dev.kafka import BrokerRuntime
 from cli.dev.kafka.prepare import LOCK_FILE
-from cli.dev.kafka.runtime import java_command
 from cli.dev.ports import lease_ports
 from cli.dev.process import ChildProcess, start_child
 from cli.java.jars import resolve
-from cli.java.java import find_java
 from cli.spark.batch import batch_session
 from coordinator.client.admin import DisklessAdmin
 from integration_tests.gateway.stranger_clients import compiled
-from integration_tests.gateway.world import TOOLS_LOCK, World
+from integration_tests.gateway.world import World
+from integration_tests.kafka_scripts import java_program
 from integration_tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 CONNECT_LOCK = Path(__file__).parents[1] / "connect.lock"
-JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+OPTIONS = ("-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 PROGRAM_WAIT_S = 240.0
 MIRRORED = "origin.data-.*"
 
@@ -110,9 +109,8 @@ def reader(at: str, unique_name: Callable[[str], str]) -> Iterator[Callable[[str
 @contextmanager
 def java(folder: Path, main: str, *arguments: str, classes: Sequence[Path] = ()) -> Iterator[ChildProcess]:
     """Run a Java program in the background, and end it as an operator does. It must not have ended before."""
-    jars = [*classes, *resolve(LOCK_FILE), *resolve(TOOLS_LOCK), *resolve(CONNECT_LOCK)]
     log = folder / f"{main}.log"
-    running = start_child([*java_command(find_java(), jars, JVM_OPTIONS), main, *arguments], marker=main, log=log)
+    running = start_child([*java_program(main, *resolve(CONNECT_LOCK), *classes, options=OPTIONS), *arguments], marker=main, log=log)
     try:
         yield running
         assert running.is_running(), log.read_text()[-4000:]

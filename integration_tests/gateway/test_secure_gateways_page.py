@@ -58,6 +58,7 @@ def pages(broker_runtime: BrokerRuntime, tmp_path_factory: pytest.TempPathFactor
         nodes.close()
 
 
+@pytest.mark.long
 def test_the_page_secures_gateways_as_it_is_written(pages: tuple[Page, GatewayPage]) -> None:
     nodes_page, page = pages
     for name, blocks in page.parts.items():

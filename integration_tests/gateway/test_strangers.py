@@ -86,12 +86,11 @@ def made_topic(bootstrap: str, stranger: Stranger, name: str) -> str:
 async def test_what_it_writes_is_read_by_all(world: World, bootstrap: str, unique_name: Callable[[str], str], stranger: Stranger) -> None:
     topic = made_topic(bootstrap, stranger, unique_name("topic"))
     acknowledged: list[Row] = []
-    for codec in stranger.codecs:
-        for is_idempotent in (0, 1) if stranger.is_idempotent else (0,):
-            first_ms = int(time.time() * 1000) - 60_000 + len(acknowledged)
-            told = stranger.run("produce", bootstrap, topic, PARTITIONS, COUNT, codec, is_idempotent, first_ms)
-            assert sorted(row["number"] for row in told) == list(range(COUNT))
-            acknowledged += [{**expected(row["number"], first_ms), "offset": row["offset"]} for row in told]
+    for turn, codec in enumerate(stranger.codecs):
+        first_ms = int(time.time() * 1000) - 60_000 + len(acknowledged)
+        told = stranger.run("produce", bootstrap, topic, PARTITIONS, COUNT, codec, turn % 2 if stranger.is_idempotent else 0, first_ms)
+        assert sorted(row["number"] for row in told) == list(range(COUNT))
+        acknowledged += [{**expected(row["number"], first_ms), "offset": row["offset"]} for row in told]
     kept = await records(world, topic)
     assert kept == in_order(acknowledged)
     for place in range(PARTITIONS):
@@ -125,7 +124,7 @@ def test_it_seeks_by_time_and_deletes(world: World, bootstrap: str, unique_name:
     topic = made_topic(bootstrap, stranger, unique_name("topic"))
     first_ms = int(time.time() * 1000) - 60_000
     stranger.run("produce", bootstrap, topic, PARTITIONS, COUNT, "none", 0, first_ms)
-    for asked, offset in ((first_ms, 0), (first_ms + 30, 10), (first_ms + 10 * COUNT, -1)):
+    for asked, offset in ((first_ms + 30, 10), (first_ms + 10 * COUNT, -1)):
         found = {row["partition"]: row["offset"] for row in stranger.run("seek", bootstrap, topic, asked)}
         assert found == dict.fromkeys(range(PARTITIONS), offset)
     stranger.run("delete", bootstrap, topic)

@@ -18,17 +18,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from cli.dev.gateway import GatewayProcess
 from cli.dev.kafka import BrokerRuntime, ExtraListener, KafkaCluster
-from cli.dev.kafka.prepare import LOCK_FILE
-from cli.dev.kafka.runtime import java_command
-from cli.java.jars import resolve
-from cli.java.java import find_java
+from integration_tests.kafka_scripts import java_program
 from integration_tests.service import UNDISTURBED, Service
 from integration_tests.waiting import wait_until
 
 BEHIND: Final = "BEHIND"
 BROKERS_HOST: Final = "localhost"
-TOOLS_LOCK: Final = Path(__file__).parents[1] / "kafka_tools.lock"
-JVM_OPTIONS: Final = ("-Xshare:auto", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
 TOOL_TIMEOUT_S: Final = 90.0
 
 
@@ -134,9 +129,7 @@ def tool(
     name: str, *arguments: str, told: bytes = b"", timeout_s: float = TOOL_TIMEOUT_S, expect: int | None = 0, with_errors: bool = False
 ) -> str:
     """Run one of Kafka's own tools, by the name of its class; returns what it printed, what it said of errors too if wanted."""
-    jars = [*resolve(LOCK_FILE), *resolve(TOOLS_LOCK)]
-    command = [*java_command(find_java(), jars, JVM_OPTIONS), name, *arguments]
-    done = subprocess.run(command, input=told, capture_output=True, timeout=timeout_s, check=False)
+    done = subprocess.run([*java_program(name), *arguments], input=told, capture_output=True, timeout=timeout_s, check=False)
     output = (done.stdout + done.stderr).decode(errors="replace")
     assert expect is None or done.returncode == expect, output
     return output if with_errors else done.stdout.decode(errors="replace")
