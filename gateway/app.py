@@ -22,6 +22,7 @@ from typing import Final
 from coordinator.adapters.metrics.http import HttpServer
 from coordinator.adapters.metrics.registry import Metrics, Sample
 from coordinator.app.addresses import cannot_listen
+from coordinator.app.process.allocator import keep_freed_memory
 from coordinator.app.process.compiled import warn_of_interpreted_loops
 from coordinator.app.process.open_files import connections_that_fit, raise_open_files
 from coordinator.app.process.timers import CoalescingLoop
@@ -116,7 +117,6 @@ class GatewayMain:
             coordinators=lambda: self._places,
             catalogue=self._catalogue,
             shadows=self._rooms.topics.shadows,
-            own_zone=settings.gateway_rack,
         )
         self._ports = self._make_ports()
 
@@ -375,5 +375,6 @@ async def _run(settings: GatewaySettings) -> int:
 def run_gateway(settings: GatewaySettings) -> int:
     """Run one gateway in the foreground; logging is set up by the caller."""
     raise_open_files(settings.connections_max)
+    keep_freed_memory()
     with asyncio.Runner(loop_factory=CoalescingLoop) as runner:
         return runner.run(_run(settings))

@@ -24,6 +24,7 @@ from coordinator.adapters.server.contract import (
 )
 from coordinator.adapters.server.limits import AddressLimit
 from coordinator.adapters.server.login_desk import LoginDesk
+from coordinator.adapters.server.repeats import Repeats
 from coordinator.adapters.server.tls_handshake import Arrival
 from coordinator.adapters.server.waiting_room import WaitingRoom
 
@@ -62,6 +63,7 @@ class Server:
         self.security = security or ListenerSecurity()
         self.waiting_room = WaitingRoom(self.limits.logins_waiting_max, self.limits.login_timeout_ms)
         self.close_log = CloseLog(listener)
+        self.repeats = Repeats(self.stats)
         self._open_desk = open_desk
         self._addresses = addresses
         self._connections: set[Connection | Arrival] = set()
@@ -125,6 +127,7 @@ class Server:
             for connection in list(self._connections):
                 connection.abort()
             await self._all_gone.wait()
+        self.repeats.close(asyncio.get_running_loop())
 
     def admit(self, connection: Connection | Arrival) -> bool:
         """Register a new connection, unless there are too many."""
