@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
@@ -31,6 +31,9 @@ class Sights(Protocol):
 
     def diskless(self, topic_id: bytes) -> DisklessTopic | None:
         """Return the diskless topic of an id."""
+
+    async def grow(self, partitions: Mapping[bytes, int]) -> None:
+        """Look diskless topics up, by id, that have more partitions in Kafka than are known here."""
 
     async def unfinished(self, topics: Sequence[tuple[str, bytes]]) -> frozenset[bytes]:
         """Return the ids of those topics of an answer that may not be shown as classic ones. Raises `UpstreamLost`."""
@@ -70,8 +73,10 @@ class MetadataTaker:
         else:
             answer = KafkaApi.METADATA.read_answer(version, await session.upstream.forward(request.data))
         self._sights.learn(answer)
-        named = [(str(topic.name or ""), rewrite.topic_id_of(topic)) for topic in answer.topics if topic.topic_id is not None]
+        rows = [(rewrite.topic_id_of(topic), topic) for topic in answer.topics if topic.topic_id is not None]
+        named = [(str(topic.name or ""), topic_id) for topic_id, topic in rows]
         unfinished = await self._sights.unfinished(named)
+        await self._sights.grow({topic_id: len(topic.partitions) for topic_id, topic in rows})
         diskless = {topic_id: found for _, topic_id in named if (found := self._sights.diskless(topic_id)) is not None}
         seen = rewrite.metadata(answer, self._sights.of(session), diskless, unfinished)
         if version < METADATA_WITH_IDS:

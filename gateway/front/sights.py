@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from coordinator.client.errors import ServiceError
 from coordinator.runtime.answers.gateway_plan import CoordinatorPlace
 from coordinator.runtime.ports import KafkaBroker
 from gateway.brokers.cluster import RealCluster
 from gateway.ports import Catalogue, DisklessTopic, Session
 from gateway.view.model import Gateway
 from gateway.view.view import View, view_of
+
+LOG = logging.getLogger(__name__)
 
 
 class FindsUnfinished(Protocol):
@@ -64,6 +68,16 @@ class GatewaySights:
     def diskless(self, topic_id: bytes) -> DisklessTopic | None:
         """Return the diskless topic of an id."""
         return self._catalogue.identified(topic_id)
+
+    async def grow(self, partitions: Mapping[bytes, int]) -> None:
+        """Look diskless topics up, by id, that have more partitions in Kafka than are known here: another gateway has grown them."""
+        known = ((self._catalogue.identified(topic_id), number) for topic_id, number in partitions.items())
+        if not any(topic is not None and topic.partitions < number for topic, number in known):
+            return
+        try:
+            await self._catalogue.refreshed()
+        except ServiceError as error:
+            LOG.info("grown topics not listed error=%r; they are shown as they were", str(error))
 
     async def unfinished(self, topics: Sequence[tuple[str, bytes]]) -> frozenset[bytes]:
         """See `FindsUnfinished`."""

@@ -160,6 +160,7 @@ def run_here(options: argparse.Namespace, why_no_network: str | None) -> int:
         Needs.DISK: disk_library is not None,
         Needs.MOUNT: options.mounts,
         Needs.GATEWAYS: options.gateways,
+        Needs.OWN_CLIENTS: not options.gateways,
     }
     settings = Settings(
         actions=tuple(name for name in _names(options) if possible[ACTIONS[name].needs]),

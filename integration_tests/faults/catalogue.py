@@ -31,6 +31,7 @@ class Needs(Enum):
     DISK = "refusing disk"
     MOUNT = "mounts"
     GATEWAYS = "--gateways"
+    OWN_CLIENTS = "our own clients, whose checker knows what was forged: no --gateways"
 
 
 class Hits(Enum):

@@ -14,7 +14,7 @@ from typing import Final, Self
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from integration_tests.faults.catalogue import Hits, Say, action
+from integration_tests.faults.catalogue import Hits, Needs, Say, action
 from integration_tests.faults.forging import LIES, NothingToContradict
 from integration_tests.faults.topology import COORDINATORS, Topology
 from integration_tests.history import Forgery, LogMessage
@@ -67,7 +67,13 @@ class Forger:
         self._producer.flush(REQUEST_TIMEOUT_S + 1)
 
 
-@action("forgery", "an entry that contradicts the log, in the name of a leader frozen for a moment", hits=Hits.NODE, lasts_s=(1, 4))
+@action(
+    "forgery",
+    "an entry that contradicts the log, in the name of a leader frozen for a moment",
+    needs=Needs.OWN_CLIENTS,
+    hits=Hits.NODE,
+    lasts_s=(1, 4),
+)
 def forgery(topology: Topology, target: str, rng: Random, say: Say) -> Iterator[None]:
     led = topology.node(target).readiness()[1].get("leading")
     coordinators = led if isinstance(led, list) and led else range(COORDINATORS)

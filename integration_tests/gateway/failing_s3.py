@@ -84,8 +84,9 @@ class FailingS3:
                 kept = {Fault.LOST_ANSWER: 0, Fault.CUT_REQUEST: 0, Fault.CUT_ANSWER: len(answer) // 2}.get(fault, len(answer))
                 writer.write(answer[:kept])
             await writer.drain()
-        except (OSError, asyncio.IncompleteReadError):
-            pass  # either side went: the other's connection ends, too
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            # Either side went: the other's connection ends, too. Or the store stops, and asyncio.streams would print what was cancelled.
+            pass
         finally:
             writer.close()
 

@@ -65,6 +65,17 @@ def at_brokers(world: World) -> set[str]:
     return set(admin.list_topics(timeout=WAIT_S).topics)
 
 
+def test_a_topic_that_another_gateway_has_grown_is_seen_whole_at_once(
+    world: World, gateways: tuple[GatewayProcess, GatewayProcess]
+) -> None:
+    name, (one, other) = named("grown"), gateways
+    world.create(one, name, 1, is_diskless=True)
+    growing, seeing = world.admin(one), world.admin(other)
+    for count in range(2, 7):
+        growing.create_partitions([NewPartitions(name, count)])[name].result(WAIT_S)
+        assert len(seeing.list_topics(name, timeout=WAIT_S).topics[name].partitions) == count
+
+
 def test_javas_tools_create_grow_alter_describe_and_delete(world: World, gateways: tuple[GatewayProcess, GatewayProcess]) -> None:
     name, (one, other) = named("java"), gateways
     at, there = ("--bootstrap-server", one.address), ("--bootstrap-server", other.address)
