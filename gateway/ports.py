@@ -27,6 +27,8 @@ class DisklessTopic(NamedTuple):
     """The settings that the topic has of its own, by name (`coordinator.kafka.topic_configs`)."""
     coordinators: tuple[int, ...] = ()
     """The coordinator of each partition, as far as they are known: which gateway leads a partition follows from it."""
+    is_migrated: bool = False
+    """Whether partitions have a classic part, which stays with the brokers. Leader epochs of such a topic are those of the brokers."""
 
 
 class Catalogue(Protocol):

@@ -224,14 +224,14 @@ class _Answer:
         index, leader_epoch, offset, bytes_max = asked
         if not 0 <= index < topic.partitions:
             told.append(self._refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        elif leader_epoch > _LEADER_EPOCH:
+        elif leader_epoch > _LEADER_EPOCH and not topic.is_migrated:
             self.max_wait_ms = 0
             told.append(self._refused(index, ErrorCode.UNKNOWN_LEADER_EPOCH))
         else:
             self._places.append((told, len(told)))
             self.wanted.append(FetchFrom(PartitionId(topic.topic_id, index), offset, max(0, min(bytes_max, self.max_bytes))))
             self.names.append(topic.name)
-            told.append((index, 0, _UNKNOWN, _UNKNOWN, 0))
+            told.append((index, 0, _UNKNOWN, _UNKNOWN, 0, b""))
 
     def tell(self, found: Sequence[PartitionBatches], shares: Mapping[int, Share]) -> None:
         """Put down what was found of the partitions that are wanted, and what could be read of that."""
@@ -241,12 +241,12 @@ class _Answer:
             if share is not None and not share.count:
                 error = share.error
             if error is ErrorCode.NONE:
-                told[row] = (index, 0, one.high_watermark, one.log_start_offset, 0 if share is None else share.size_bytes)
+                told[row] = (index, 0, one.high_watermark, one.log_start_offset, 0 if share is None else share.size_bytes, b"")
             else:
                 told[row] = self._refused(index, error)
 
     def _refused(self, index: int, error: ErrorCode) -> Told:
-        return index, self._code(error), _UNKNOWN, _UNKNOWN, 0
+        return index, self._code(error), _UNKNOWN, _UNKNOWN, 0, b""
 
     def _code(self, error: ErrorCode) -> int:
         """An error as a consumer of this version understands it: some end with an exception at codes that brokers never answer."""

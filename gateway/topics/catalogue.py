@@ -106,7 +106,7 @@ class TopicCatalogue:
             del self._by_name[gone.name]
 
     def _keep(self, one: TopicListing) -> None:
-        topic = DisklessTopic(one.name, one.topic_id, one.num_partitions, dict(one.settings), one.coordinators)
+        topic = DisklessTopic(one.name, one.topic_id, one.num_partitions, dict(one.settings), one.coordinators, bool(one.classic))
         self._by_id[one.topic_id] = self._by_name[one.name] = topic
 
     async def _look_at_migrations(self) -> None:
