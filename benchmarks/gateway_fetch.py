@@ -31,7 +31,8 @@ from gateway.fetch.limits import MIB, FetchLimits, FetchStats
 from gateway.fetch.migrated import MigratedReads
 from gateway.fetch.reads import BatchReader
 from gateway.fetch.taker import FetchTaker
-from gateway.front.apis import OWN, KafkaKey, PortApis
+from gateway.front.apis import OWN, PortApis
+from gateway.kafka_apis import KafkaApi
 from records.record_batch import Record, encode_batch
 from tests.gateway.classic.kafka import KafkaInMemory
 from tests.gateway.fetch.kio_fetch import encoded
@@ -59,6 +60,9 @@ class Beginning:
                 size += batch.byte_size
             found.append(PartitionBatches(log_start_offset=0, high_watermark=10**9, batches=tuple(some)))
         return found
+
+    def watch(self, *_: object) -> None:
+        """Promise nothing."""
 
 
 class Served(Handler):
@@ -123,12 +127,12 @@ async def measure(batch_bytes: int, *, kind: int, store: ObjectStore | None, sec
     end_s = loop.time() + seconds
     while loop.time() < end_s:
         done = loop.create_future()
-        taker.take(OneSession(), IncomingRequest(1, VERSION, 7, None, head + body, len(head), 1, 0.0, None), done.set_result)
+        taker.take(OneSession(), IncomingRequest(1, VERSION, 7, None, head + body, len(head), 1, loop.time(), None), done.set_result)
         await done
         del done
     taker_ms = (time.process_time() - cpu_s) * 1000 / ((stats.bytes_out - out) / MIB)
 
-    server = Server(Served(taker), PortApis(OWN, {KafkaKey.FETCH}, ()))
+    server = Server(Served(taker), PortApis(OWN, {KafkaApi.FETCH}, ()))
     port = await server.start("127.0.0.1", 0)
     results: multiprocessing.Queue[tuple[int, float]] = multiprocessing.Queue()
     child = multiprocessing.Process(target=client, args=(port, frame, seconds, results))

@@ -22,6 +22,7 @@ from typing import Final
 from coordinator.adapters.metrics.http import HttpServer
 from coordinator.adapters.metrics.registry import Metrics, Sample
 from coordinator.app.addresses import cannot_listen
+from coordinator.app.process.allocator import keep_freed_memory
 from coordinator.app.process.compiled import warn_of_interpreted_loops
 from coordinator.app.process.open_files import connections_that_fit, raise_open_files
 from coordinator.app.process.timers import CoalescingLoop
@@ -38,12 +39,13 @@ from gateway.access.access import GatewayAccess
 from gateway.brokers.cluster import RealCluster
 from gateway.brokers.connection import BrokerLink, FindPlace
 from gateway.brokers.own import OwnConnection
-from gateway.front.apis import APIS, OWN, PARTITIONS_OF_LEADERS, RELAYED, KafkaKey, PortApis
+from gateway.front.apis import OWN, PARTITIONS_OF_LEADERS, RELAYED, PortApis
 from gateway.front.discovery import discovery_takers
 from gateway.front.hiding import HidingTaker
 from gateway.front.relays import ListenerPorts
 from gateway.front.sights import GatewaySights
 from gateway.front.stale import LOOKED_AT, StaleTaker
+from gateway.kafka_apis import KafkaApi
 from gateway.metrics import PREFIX, TABLE, server_samples
 from gateway.ports import Taker
 from gateway.rooms import Rooms
@@ -116,7 +118,6 @@ class GatewayMain:
             coordinators=lambda: self._places,
             catalogue=self._catalogue,
             shadows=self._rooms.topics.shadows,
-            own_zone=settings.gateway_rack,
         )
         self._ports = self._make_ports()
 
@@ -131,7 +132,8 @@ class GatewayMain:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        # Listening comes first: whoever has these addresses in the group is a former self then.
+        # The addresses come first: whoever has these in the group is a former self then. Connections are refused meanwhile: clients go
+        # to another gateway at once, and some take a connection that ends before an answer for a lasting fault.
         for listener, ports in zip(settings.listeners, self._ports, strict=True):
             try:
                 await ports.start(listener.port)
@@ -167,8 +169,11 @@ class GatewayMain:
         self._membership.spawn(self._group.run(), "group")
         await self._group.has_joined.wait()
         await self._relay()
-        for ports in self._ports:
-            ports.serve()
+        for listener, ports in zip(self._settings.listeners, self._ports, strict=True):
+            try:
+                await ports.serve()
+            except OSError as error:
+                raise FatalError(cannot_listen("listeners", str(listener), error)) from error
         self._is_serving = True
         listeners = ",".join(f"{name}://{one.host}:{one.port}" for name, one in self._me.listeners.items())
         print(f"serving gateway={self._me.node_id} listeners={listeners} http={http_address}", flush=True)
@@ -222,8 +227,8 @@ class GatewayMain:
     def _make_ports(self) -> list[ListenerPorts]:
         own, relayed = self._access.rated(self._rooms.own), dict(self._rooms.relayed)
         for takers in (own, relayed):
-            takers[KafkaKey.DESCRIBE_CONFIGS] = HidingTaker(takers[KafkaKey.DESCRIBE_CONFIGS])
-        stale: dict[int, Taker] = {key: StaleTaker(KafkaKey(key), self._catalogue, self._refused) for key in LOOKED_AT}
+            takers[KafkaApi.DESCRIBE_CONFIGS] = HidingTaker(takers[KafkaApi.DESCRIBE_CONFIGS])
+        stale: dict[int, Taker] = {api: StaleTaker(api, self._catalogue, self._refused) for api in LOOKED_AT}
         own_apis = PortApis(OWN, own, [key for key in PARTITIONS_OF_LEADERS if key not in own])
         relay_apis = PortApis(RELAYED, relayed, ())
         return [
@@ -252,8 +257,8 @@ class GatewayMain:
         for ports in self._ports:
             ports.pause_producers(paused)
 
-    def _refused(self, key: KafkaKey) -> None:
-        self._stale[key] += 1
+    def _refused(self, api: KafkaApi) -> None:
+        self._stale[api] += 1
 
     def _refuse_id_of_broker(self) -> None:
         if any(one.broker_id == self._me.node_id for one in self._cluster.brokers):
@@ -337,7 +342,7 @@ class GatewayMain:
         yield from (Sample("throttled_total", (rate,), count) for rate, count in self._access.throttled.items())
         yield from self._rooms.samples()
         for key in LOOKED_AT:
-            yield Sample("stale_requests_total", (APIS[key].name,), self._stale[key])
+            yield Sample("stale_requests_total", (KafkaApi(key).text,), self._stale[key])
         for ports in self._ports:
             yield Sample("brokers_relayed", (ports.name,), len(ports.relayed_brokers))
             yield from server_samples(ports.name, ports.servers)
@@ -371,5 +376,6 @@ async def _run(settings: GatewaySettings) -> int:
 def run_gateway(settings: GatewaySettings) -> int:
     """Run one gateway in the foreground; logging is set up by the caller."""
     raise_open_files(settings.connections_max)
+    keep_freed_memory()
     with asyncio.Runner(loop_factory=CoalescingLoop) as runner:
         return runner.run(_run(settings))

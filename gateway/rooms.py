@@ -25,7 +25,7 @@ from gateway.fetch.limits import FetchLimits, FetchStats
 from gateway.fetch.migrated import MigratedReads
 from gateway.fetch.reads import BatchReader
 from gateway.fetch.taker import FetchTaker
-from gateway.front.apis import KafkaKey
+from gateway.kafka_apis import KafkaApi
 from gateway.offsets.exact import ExactOffsets
 from gateway.offsets.migrated import MigratedOffsets
 from gateway.offsets.takers import offsets_takers
@@ -111,9 +111,9 @@ class Rooms:
         self.own: Mapping[int, Taker] = {
             **self.topics.everywhere,
             **self.topics.own,
-            **self._offsets,
-            KafkaKey.PRODUCE: self._produce,
-            KafkaKey.FETCH: self._fetch,
+            **offsets_takers(catalogue, rights, client, client.admin, ExactOffsets(client, self.store)),
+            KafkaApi.PRODUCE: self._produce,
+            KafkaApi.FETCH: self._fetch,
         }
         """By API key, of the gateway's own node."""
         self.relayed: Mapping[int, Taker] = self.topics.everywhere
@@ -152,7 +152,7 @@ class Rooms:
             "produce_paused": self.memory.is_paused,
             "produce_pauses_total": self.memory.pauses,
             "produce_files_open": self._produce.files_open,
-            "fetch_requests_total": read.requests,
+            "fetch_requests_total": self._fetch.requests,
             "fetch_bytes_total": read.bytes_out,
             "fetch_cache_hits_total": read.cache_hits,
             "fetch_cache_misses_total": read.cache_misses,
@@ -186,8 +186,6 @@ class Rooms:
         """End all work."""
         await self._produce.close()
         await self._fetch.close()
-        for taker in self._offsets.values():
-            await taker.close()
         await self._classic.close()
         await self.tails.close()
         await self._reader.close()

@@ -47,7 +47,6 @@ SLEEPS: Allowed = {
     "integration_tests/test_long_polls.py": (1, "what an idle process costs is measured over a time"),
     "integration_tests/gateway/test_offsets.py": (1, "what an idle process costs is measured over a time"),
     "integration_tests/gateway/failing_s3.py": (1, "a fault that lasts"),
-    "integration_tests/gateway/test_produce_faults.py": (1, "a fault that lasts"),
     "integration_tests/test_orphan_scan.py": (4, "objects get older by the store's clock, and uploads wait for chance times"),
 }
 

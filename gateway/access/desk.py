@@ -14,25 +14,21 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-import kio.schema.sasl_handshake.v1 as sasl_handshake
 from kio.schema.errors import ErrorCode
 
 from coordinator.adapters.server.contract import CloseReason, Host
-from coordinator.operations.kafka_versions import schema_module
-from coordinator.operations.logins import SASL_AUTHENTICATE, SASL_HANDSHAKE, read_login, read_mechanism
+from coordinator.operations.logins import read_login, read_mechanism
 from coordinator.printable import quoted
-from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.framing import Pending, reply_body
 from coordinator.protocol.wire import MalformedMessage
 from coordinator.security.principal import Principal
 from gateway.access.logins import NAME_CHARACTERS_MAX, PASSING, Passed, PassingLogin, split_mechanisms
+from gateway.kafka_apis import KafkaApi
 from gateway.ports import UpstreamLost
 
 LOG = logging.getLogger(__name__)
 
-LOGIN_APIS: Final = {int(ApiKey.SASL_HANDSHAKE): SASL_HANDSHAKE.versions, int(ApiKey.SASL_AUTHENTICATE): SASL_AUTHENTICATE.versions}
-"""The requests of a login with the versions that can pass. After version 0 of SaslHandshake the messages of a login have no header."""
 DETAIL_CHARACTERS_MAX: Final = 300
 SESSION_MS_MAX: Final = 2**31 - 1
 _SESSION_BYTES: Final = 8
@@ -44,8 +40,16 @@ Forward = Callable[[bytes], Awaitable[bytes]]
 class PassThroughDesk:
     """See the module. Implements `Desk`. Used on one event loop."""
 
-    def __init__(self, host: Host, forward: Forward, *, quiet: Callable[[bool], None] = lambda _is_quiet: None) -> None:
-        """`forward` sends a frame to the cluster, as `gateway.ports.Upstream.forward`.
+    def __init__(
+        self,
+        host: Host,
+        forward: Forward,
+        *,
+        quiet: Callable[[bool], None] = lambda _is_quiet: None,
+        accepted: Callable[[bytes | None], None] = lambda _identity: None,
+    ) -> None:
+        """`forward` sends a frame to the cluster, as `gateway.ports.Upstream.forward`. `accepted` is told the identity of each login that
+        the cluster has accepted (`gateway.access.logins.identity_in`).
 
         `quiet(True)` says that the upstream connection takes nothing but this login until `quiet(False)`: in the middle of a login the
         cluster ends a connection that asks anything else.
@@ -53,6 +57,7 @@ class PassThroughDesk:
         self._host = host
         self._forward = forward
         self._quiet = quiet
+        self._accepted = accepted
         self._login: PassingLogin | None = None
         self._principal: Principal | None = None
         self._task: asyncio.Task[None] | None = None
@@ -70,7 +75,7 @@ class PassThroughDesk:
 
     def take(self, key: int, version: int, frame: bytes, body_offset: int, pending: Pending) -> None:
         """Take a SaslHandshake or SaslAuthenticate. Raises MalformedMessage."""
-        if key == ApiKey.SASL_HANDSHAKE:
+        if key == KafkaApi.SASL_HANDSHAKE:
             work = self._handshake(read_mechanism(version, frame, body_offset), frame, pending)
         else:
             work = self._authenticate(read_login(version, frame, body_offset), version, frame, pending)
@@ -96,7 +101,7 @@ class PassThroughDesk:
 
     async def _handshake(self, mechanism: str, frame: bytes, pending: Pending) -> None:
         self._quiet(True)
-        answer = decode(sasl_handshake.SaslHandshakeResponse, reply_body(await self._forward(frame), tagged=False))
+        answer = KafkaApi.SASL_HANDSHAKE.read_answer(1, await self._forward(frame))
         offered = split_mechanisms(answer.mechanisms).passing
         code, why = answer.error_code, answer.error_code.name
         if mechanism not in PASSING and code in (ErrorCode.none, ErrorCode.unsupported_sasl_mechanism):
@@ -118,7 +123,7 @@ class PassThroughDesk:
             login.send(message)
         # Version 0 has the same fields, and its answer does not tell how long the session holds: the cluster is asked by version 1.
         asked = max(version, 1)
-        response = schema_module("sasl_authenticate", asked, "response").SaslAuthenticateResponse
+        response = KafkaApi.SASL_AUTHENTICATE.answer_type(asked)
         reply = await self._forward(frame[:2] + asked.to_bytes(2, "big") + frame[4:])
         body = reply_body(reply, tagged=response.__flexible__)
         answer = decode(response, body)
@@ -144,6 +149,7 @@ class PassThroughDesk:
 
     def _accept(self, login: PassingLogin, session_ms: int) -> None:
         self._login = None
+        self._accepted(login.identity)
         self._quiet(False)
         if self._session is not None:
             self._session.cancel()

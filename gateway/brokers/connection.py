@@ -11,7 +11,7 @@ import logging
 import ssl
 import struct
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final, TypeVar, cast
 
 from coordinator.client.routing.login import LoginRejected, log_in
@@ -20,6 +20,7 @@ from coordinator.protocol.codec import Message, decode, encode
 from coordinator.protocol.framing import FrameReader, read_correlation_id, reply_body, request_frame
 from coordinator.protocol.wire import MalformedMessage
 from coordinator.security.client_security import ClientSecurity
+from gateway.kafka_apis import KafkaApi
 from gateway.ports import UpstreamLost
 
 LOG = logging.getLogger(__name__)
@@ -28,7 +29,6 @@ CONNECT_TIMEOUT_S: Final = 10.0
 FINISH_TIMEOUT_S: Final = 30.0
 ANSWER_BYTES_MAX: Final = 2**31 - 1
 _SIZE: Final = struct.Struct(">i")
-_API_VERSIONS: Final = 18
 _OWN_CORRELATION_ID: Final = 0x4457
 """Of questions of the gateway's own: order, not the number, says which answer is whose."""
 
@@ -36,8 +36,8 @@ Answer = TypeVar("Answer", bound=Message)
 Answered = Callable[[bytes | None], None]
 """Takes the frame of an answer without its length; None when the connection was lost."""
 Place = tuple[str, int]
-FindPlace = Callable[[], Awaitable[Place]]
-"""Returns host and port of the broker. Raises `UpstreamLost` when none is known."""
+FindPlace = Callable[[Collection[Place]], Awaitable[Place]]
+"""Returns host and port of a broker, not one of those given, which were tried in vain. Raises `UpstreamLost` when there is none."""
 
 
 class BrokerLink(asyncio.Protocol):
@@ -168,17 +168,11 @@ class BrokerLink(asyncio.Protocol):
     async def _open(self) -> None:
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                self.place = await self._find_place()
-                host, port = self.place
-                context: ssl.SSLContext | None = self._security.context()
-                name = None if context is None else host
-                await asyncio.get_running_loop().create_connection(lambda: self, host, port, ssl=context, server_hostname=name)
+                await self._connect()
                 if self._logs_in and self._security.mechanism is not None:
                     await log_in(self._security, self._first)
         except TimeoutError:
             self._end(f"{self._name} did not answer in {CONNECT_TIMEOUT_S:g} s")
-        except (OSError, UnicodeError, OverflowError) as error:
-            self._end(f"{self._name} cannot be reached: {error}")
         except LoginRejected as error:
             self._end(f"{self._name}: {error}")
         except UpstreamLost as error:
@@ -189,6 +183,23 @@ class BrokerLink(asyncio.Protocol):
             for frame in unsent:
                 self._write(frame)
             self._look_finished()
+
+    async def _connect(self) -> None:
+        """Connect to the first broker that can be reached. Raises `UpstreamLost`."""
+        unreached: dict[Place, str] = {}
+        while True:
+            try:
+                self.place = host, port = await self._find_place(unreached)
+            except UpstreamLost as error:
+                raise UpstreamLost("; ".join([*unreached.values(), str(error)])) from error
+            context: ssl.SSLContext | None = self._security.context()
+            name = None if context is None else host
+            try:
+                await asyncio.get_running_loop().create_connection(lambda: self, host, port, ssl=context, server_hostname=name)
+            except (OSError, UnicodeError, OverflowError) as error:
+                unreached[self.place] = f"{self._name} cannot be reached: {error}"
+            else:
+                return
 
     async def _first(self, request: Message) -> Message:
         """Ask, for the login, before everything that waits to be sent. Raises `UpstreamLost`."""
@@ -232,6 +243,6 @@ def _read(frame: bytes, request: Message, answer_type: type[Answer]) -> Answer:
     """Read the answer to a question. Raises `UpstreamLost`."""
     try:
         read_correlation_id(frame)
-        return decode(answer_type, reply_body(frame, tagged=answer_type.__flexible__ and int(request.__api_key__) != _API_VERSIONS))
+        return decode(answer_type, reply_body(frame, tagged=answer_type.__flexible__ and int(request.__api_key__) != KafkaApi.API_VERSIONS))
     except MalformedMessage as error:
         raise UpstreamLost(f"an answer to {type(request).__name__} cannot be read: {error}") from error

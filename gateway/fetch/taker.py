@@ -2,6 +2,9 @@
 
 What is refused is refused with the codes of Kafka's broker, partition by partition. The gateway keeps no fetch sessions (KIP-227): its
 session id is 0, after which clients name all their partitions in each request. The leader epoch of all partitions is 0.
+
+A request that waited in vain for news of all its partitions is remembered by its connection, and answered there when it comes again
+(`coordinator.adapters.server.repeats`), as long as nothing is new, the client may read, and the topics are what they were.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from coordinator.adapters.server.contract import IncomingRequest, Respond
+from coordinator.adapters.server.contract import IncomingRequest, RememberedRequest, Respond
 from coordinator.client.model import FetchFrom, PartitionBatches, PartitionId
 from coordinator.errors import DisklessError
 from coordinator.kafka.acls import AclOperation
@@ -21,7 +24,7 @@ from gateway.fetch.answer_loops import Told
 from gateway.fetch.batch_loops import count_fitting
 from gateway.fetch.limits import FetchLimits, FetchStats, Places
 from gateway.fetch.migrated import Below, FetchOfBoth, MigratedReads
-from gateway.fetch.ports import TailFinder
+from gateway.fetch.ports import TailFinder, Watch
 from gateway.fetch.readers import Readers
 from gateway.fetch.reads import BatchReader, Share
 from gateway.fetch.request_loops import FIRST_WITH_SESSIONS, FIRST_WITH_TOPIC_IDS, Asked
@@ -74,6 +77,43 @@ class AnswerBytes(bytearray):
         self._give()
 
 
+class _Idle:
+    """What has to be so that a request may be answered as it was, that nothing is new. Implements `Promise`."""
+
+    def __init__(
+        self, session: Session, topics: Sequence[DisklessTopic], rights: Rights, catalogue: Catalogue, ended: Callable[[_Idle], None]
+    ) -> None:
+        self.watch: Watch | None = None
+        self.remembered: RememberedRequest | None = None
+        self._session = session
+        self._topics = topics
+        self._names = [one.name for one in topics]
+        self._rights = rights
+        self._catalogue = catalogue
+        self._ended = ended
+
+    def holds_until_s(self) -> float:
+        """See `Promise`."""
+        if self.watch is None:
+            return 0.0
+        for one in self._topics:
+            if self._catalogue.named(one.name) is not one:
+                return 0.0
+        return min(self.watch.holds_until_s(), self._rights.allowed_until_s(self._session, self._names, AclOperation.READ))
+
+    def is_over(self) -> None:
+        """Note that something is new."""
+        self.watch = None
+        if self.remembered is not None:
+            self.remembered.forget()
+
+    def ended(self) -> None:
+        """See `Promise`."""
+        if self.watch is not None:
+            self.watch.close()
+        self._ended(self)
+
+
 class FetchTaker:
     """Implements `Taker`. Used on the event loop."""
 
@@ -97,6 +137,12 @@ class FetchTaker:
         self._readers = Readers()
         self._answers = Places(limits.answers_bytes, limits.answers_bytes, waiting=partial(setattr, stats, "answers_waiting"))
         self._tasks: set[asyncio.Task[None]] = set()
+        self._idle: set[_Idle] = set()
+
+    @property
+    def requests(self) -> int:
+        """How many requests there were."""
+        return self._stats.requests + sum(one.remembered.repeated for one in self._idle if one.remembered is not None)
 
     def take(self, session: Session, request: IncomingRequest, respond: Respond) -> None:
         """See `Taker`."""
@@ -106,7 +152,7 @@ class FetchTaker:
         if version >= FIRST_WITH_SESSIONS and body.session_epoch not in _FULL_FETCHES:
             respond(encode_refusal(version, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
             return
-        task = asyncio.get_running_loop().create_task(self._serve(session, version, body, respond))
+        task = asyncio.get_running_loop().create_task(self._serve(session, request, body, respond))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -117,14 +163,17 @@ class FetchTaker:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _serve(self, session: Session, version: int, body: FetchBody, respond: Respond) -> None:
+    async def _serve(self, session: Session, request: IncomingRequest, body: FetchBody, respond: Respond) -> None:
+        version = request.api_version
         try:
             answer = await self._sorted(session, version, body)
+            waited_ms = int((asyncio.get_running_loop().time() - request.received_s) * 1000)
+            left_ms = max(0, answer.max_wait_ms - waited_ms)
             below: Mapping[int, Below] = {}
             if answer.migrated:
-                found, below = await self._find_both(answer, body.isolation_level)
+                found, below = await self._find_both(answer, body.isolation_level, left_ms)
             else:
-                found = await self._find(answer, answer.wanted, answer.max_wait_ms)
+                found = await self._find(answer, answer.wanted, left_ms)
             records = await self._read(answer, found, below)
         except UpstreamLost as lost:
             log.info("fetch not answered connection=%d: %s", session.connection_id, lost)
@@ -137,7 +186,28 @@ class FetchTaker:
             respond(None)
         else:
             self._stats.bytes_out += sum(map(len, records))
-            respond(encode_answer(version, answer.topics, records, is_committed=body.isolation_level != 0))
+            encoded = encode_answer(version, answer.topics, records, is_committed=body.isolation_level != 0)
+            respond(encoded)
+            if isinstance(encoded, bytes) and answer.is_idle(found, below):
+                self._remember(session, request, answer, found, encoded)
+
+    def _remember(
+        self, session: Session, request: IncomingRequest, answer: _Answer, found: Sequence[PartitionBatches], encoded: bytes
+    ) -> None:
+        """Have the request answered so from now on, if that can be promised."""
+        idle = _Idle(session, answer.read, self._rights, self._catalogue, self._forget)
+        idle.watch = self._finder.watch(answer.wanted, found, idle.is_over)
+        if idle.watch is not None:
+            idle.remembered = session.remember(request, encoded, answer.max_wait_ms / 1000, idle)
+            if idle.remembered is None:
+                idle.watch.close()
+            else:
+                self._idle.add(idle)
+
+    def _forget(self, idle: _Idle) -> None:
+        if idle.remembered is not None:
+            self._stats.requests += idle.remembered.repeated
+        self._idle.discard(idle)
 
     async def _sorted(self, session: Session, version: int, body: FetchBody) -> _Answer:
         """Refuse what cannot be read. Rights are asked for the topics that are named and, by their ids, for those that exist."""
@@ -150,10 +220,10 @@ class FetchTaker:
         forbidden = await forbidden_topics(self._rights, session, names, AclOperation.READ) if names else frozenset[str]()
         return _Answer(version, body, self._limits, topics, forbidden)
 
-    async def _find_both(self, answer: _Answer, isolation: int) -> tuple[Sequence[PartitionBatches], Mapping[int, Below]]:
+    async def _find_both(self, answer: _Answer, isolation: int, left_ms: int) -> tuple[Sequence[PartitionBatches], Mapping[int, Below]]:
         """Find batches where topics were migrated: readers below B0 get records of brokers, a share of the answer by their number."""
         share = self._room(answer) * len(answer.migrated) // len(answer.wanted)
-        fetch = FetchOfBoth(answer.wanted, answer.migrated, isolation, share, answer.max_wait_ms)
+        fetch = FetchOfBoth(answer.wanted, answer.migrated, isolation, share, left_ms)
         return await self._migrated.find(fetch, partial(self._find, answer))
 
     async def _find(self, answer: _Answer, wanted: Sequence[FetchFrom], max_wait_ms: int) -> Sequence[PartitionBatches]:
@@ -225,6 +295,8 @@ class _Answer:
         """The places among those that are wanted of partitions that have, or had, a classic part."""
         self.names: list[str] = []
         """Of the topics of those that are wanted."""
+        self.read: list[DisklessTopic] = []
+        """The topics that can be read."""
         self._places: list[tuple[list[Told], int]] = []
         self._version = version
         self.max_bytes = max(0, min(body.max_bytes, limits.answer_bytes_max))
@@ -237,6 +309,8 @@ class _Answer:
             name = topic.name if topic is not None else body.names[number] if body.names else ""
             # Followers need a right to the cluster, which the gateway gives nobody.
             error = self._error(topic, is_denied=name in forbidden or is_follower)
+            if topic is not None and error is ErrorCode.NONE:
+                self.read.append(topic)
             for asked in rows:
                 if topic is None or error is not ErrorCode.NONE:
                     told.append(self._refused(asked[0], error))
@@ -286,6 +360,15 @@ class _Answer:
             return self._refused(index, one.error)
         transactions = encode_transactions(self._version, one.aborted)
         return index, 0, one.high_watermark, one.log_start, len(one.records), transactions
+
+    def is_idle(self, found: Sequence[PartitionBatches], below: Mapping[int, Below]) -> bool:
+        """Whether the answer is that there is nothing new, of all that is asked for; so is the next one if nothing is new then."""
+        if not self.wanted or not self.min_bytes or not self.max_wait_ms or len(self.wanted) != sum(len(rows) for _, rows in self.topics):
+            return False
+        # Readers before the beginning of a diskless part wait for its first records, at another offset than theirs.
+        if below or any(self.wanted[place].offset < found[place].log_start_offset for place in self.migrated):
+            return False
+        return all(not one.batches and one.error is ErrorCode.NONE for one in found)
 
     def _refused(self, index: int, error: ErrorCode) -> Told:
         return index, self._code(error), _UNKNOWN, _UNKNOWN, 0, b""

@@ -12,9 +12,9 @@ from weakref import WeakValueDictionary
 
 from coordinator.adapters.server.contract import Desk, Handler, Host, IncomingRequest, Peer, Respond
 from gateway.brokers.connection import BrokerLink
-from gateway.front.apis import KafkaKey
 from gateway.front.session import FrontSession, pass_on
 from gateway.front.stale import LOOKED_AT, refusal_if_answered
+from gateway.kafka_apis import KafkaApi
 from gateway.ports import Taker
 
 LOG = logging.getLogger(__name__)
@@ -30,6 +30,9 @@ class Door(Protocol):
 
     def zone_of(self, client_id: str | None, address: str, listener: str) -> str | None:
         """Return the zone of a client; None when nothing says it."""
+
+    def came(self, connection_id: int, listener: str) -> None:
+        """Note a connection whose session begins."""
 
     def gone(self, connection_id: int) -> None:
         """Forget a connection that has come to its end."""
@@ -60,9 +63,10 @@ class Port(Handler):
         """Return the session of a connection."""
         found = self._sessions.get(peer.connection_id)
         if found is None:
-            found = self._sessions[peer.connection_id] = FrontSession(
-                peer, self._relayed_broker_id, self._open_upstream(), self._door.zone_of
-            )
+            host = None if self._is_leaving else self._hosts.get(peer.connection_id)
+            found = FrontSession(peer, self._relayed_broker_id, self._open_upstream(), self._door.zone_of, host)
+            self._sessions[peer.connection_id] = found
+            self._door.came(peer.connection_id, peer.listener)
         return found
 
     def open_desk(self, host: Host) -> Desk:
@@ -82,12 +86,14 @@ class Port(Handler):
             pass_on(session, request, respond)
             return
         taker.take(session, request, respond)
-        if self._is_paused and request.api_key == KafkaKey.PRODUCE:
+        if self._is_paused and request.api_key == KafkaApi.PRODUCE:
             self._pause(session, True)
 
     def lead_no_more(self) -> None:
         """Answer requests for partitions that they are led elsewhere: this gateway is about to stop, and others are there."""
         self._is_leaving = True
+        for session in self._sessions.values():
+            session.remember_no_more()
 
     def pause_producers(self, paused: bool) -> None:
         """Have connections whose records wait for their acknowledgement read no more, or again; so with those that send some meanwhile."""
