@@ -90,7 +90,6 @@ class Rooms:
         both = MigratedReads(boundaries, self._classic)
         self._fetch = FetchTaker(catalogue, rights, self.tails, self._reader, limits, self.fetch_stats, both)
         migrated = MigratedOffsets(catalogue, boundaries, self._classic)
-        self._offsets = offsets_takers(catalogue, rights, client, client.admin, ExactOffsets(client, self.store), migrated)
         self._produce = ProduceTaker(
             catalogue,
             rights,
@@ -111,7 +110,7 @@ class Rooms:
         self.own: Mapping[int, Taker] = {
             **self.topics.everywhere,
             **self.topics.own,
-            **offsets_takers(catalogue, rights, client, client.admin, ExactOffsets(client, self.store)),
+            **offsets_takers(catalogue, rights, client, client.admin, ExactOffsets(client, self.store), migrated),
             KafkaApi.PRODUCE: self._produce,
             KafkaApi.FETCH: self._fetch,
         }

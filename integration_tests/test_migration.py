@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import kio.schema.add_partitions_to_txn.v3 as add_partitions
 import kio.schema.end_txn.v3 as end_txn
+import kio.schema.find_coordinator.v3 as find_coordinator
 import kio.schema.init_producer_id.v4 as init_producer_id
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -31,7 +32,7 @@ from confluent_kafka.admin import (
 )
 from kio.schema.errors import ErrorCode as KafkaCode
 from kio.schema.types import ProducerId, TopicName, TransactionalId
-from kio.static.primitive import i16, i32, i32Timedelta
+from kio.static.primitive import i8, i16, i32, i32Timedelta
 
 from cli.outcome import Exit
 from coordinator.adapters.kafka.broker import connect
@@ -676,6 +677,8 @@ async def test_a_transaction_that_has_not_written_yet_is_waited_for(place: Place
     with connect(host, int(port), security=ClientSecurity({}), client_id="test", timeout_s=WAIT_S) as broker:
 
         def began() -> Any:
+            # This question makes the topic of transactions, if there is none.
+            broker.ask(find_coordinator.FindCoordinatorRequest(key=name, key_type=i8(1)), find_coordinator.FindCoordinatorResponse)
             request = init_producer_id.InitProducerIdRequest(
                 transactional_id=TransactionalId(name),
                 transaction_timeout=i32Timedelta.parse(timedelta(seconds=60)),

@@ -245,7 +245,7 @@ class LeadingBrokers:
             return answer
 
     def _link(self, place: Place, broker: _Broker) -> BrokerLink:
-        async def find() -> Place:
+        async def find(_avoided: Collection[Place]) -> Place:
             return place
 
         while broker.free:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -38,6 +39,9 @@ _FULL_FETCHES: Final = (0, -1)
 """The epochs of a session with which a request names all of its partitions."""
 _FIRST_WITH_STORAGE_ERRORS: Final = 6
 _UNKNOWN: Final = -1
+_EPOCH: Final = struct.Struct(">i")
+_EPOCH_AT: Final = 12
+"""Where a batch has its leader epoch."""
 
 _AS_THEY_ARE: Final = frozenset(
     {
@@ -250,6 +254,7 @@ class FetchTaker:
         out = AnswerBytes(size, self._answers.give)
         if shares:
             await self._reader.read(list(shares.values()), out)
+            answer.set_epochs(shares, out)
         answer.tell(found, shares, below)
         view = memoryview(out)
         records = {place: view[one.at : one.at + one.size_bytes] for place, one in shares.items() if one.size_bytes}
@@ -293,6 +298,8 @@ class _Answer:
         self.wanted: list[FetchFrom] = []
         self.migrated: list[int] = []
         """The places among those that are wanted of partitions that have, or had, a classic part."""
+        self.epochs: dict[int, int] = {}
+        """Leader epochs of their batches."""
         self.names: list[str] = []
         """Of the topics of those that are wanted."""
         self.read: list[DisklessTopic] = []
@@ -335,6 +342,7 @@ class _Answer:
         else:
             self._places.append((told, len(told)))
             if topic.is_migrated:
+                self.epochs[len(self.wanted)] = topic.leader_epoch(index)
                 self.migrated.append(len(self.wanted))
             self.wanted.append(FetchFrom(PartitionId(topic.topic_id, index), offset, max(0, min(bytes_max, self.max_bytes))))
             self.names.append(topic.name)
@@ -360,6 +368,17 @@ class _Answer:
             return self._refused(index, one.error)
         transactions = encode_transactions(self._version, one.aborted)
         return index, 0, one.high_watermark, one.log_start, len(one.records), transactions
+
+    def set_epochs(self, shares: Mapping[int, Share], out: bytearray) -> None:
+        """Give batches of migrated topics their leader epoch, which no checksum covers."""
+        for place in self.migrated:
+            share, epoch = shares.get(place), self.epochs.get(place, 0)
+            if share is None or not epoch:
+                continue
+            at = share.at
+            for batch in share.batches[: share.count]:
+                _EPOCH.pack_into(out, at + _EPOCH_AT, epoch)
+                at += batch.byte_size
 
     def is_idle(self, found: Sequence[PartitionBatches], below: Mapping[int, Below]) -> bool:
         """Whether the answer is that there is nothing new, of all that is asked for; so is the next one if nothing is new then."""

@@ -42,6 +42,7 @@ class TopicCatalogue:
         self._unwritten: dict[bytes, TopicListing] = {}
         """Migrated topics without a diskless record."""
         self._look_back_s = 0.0
+        self._epochs: dict[bytes, dict[int, int]] = {}
         self._listing = asyncio.Lock()
         self._next: asyncio.Task[None] | None = None
         self.listed_s: float | None = None
@@ -112,13 +113,16 @@ class TopicCatalogue:
         gone = self._by_id.pop(topic_id, None)
         self._migrating.pop(topic_id, None)
         self._unwritten.pop(topic_id, None)
+        self._epochs.pop(topic_id, None)
         self._migrated.discard(topic_id)
         # A topic of the same name may have been made since then.
         if gone is not None and self._by_name.get(gone.name) is gone:
             del self._by_name[gone.name]
 
     def _keep(self, one: TopicListing) -> None:
-        topic = DisklessTopic(one.name, one.topic_id, one.num_partitions, dict(one.settings), one.coordinators, bool(one.classic))
+        known = self._epochs.get(one.topic_id, {})
+        epochs = tuple(known.get(partition, 0) for partition in range(one.num_partitions)) if known else ()
+        topic = DisklessTopic(one.name, one.topic_id, one.num_partitions, dict(one.settings), one.coordinators, epochs, bool(one.classic))
         self._by_id[one.topic_id] = self._by_name[one.name] = topic
 
     async def _look_at_migrations(self) -> None:
@@ -135,8 +139,10 @@ class TopicCatalogue:
                 unknown.add(one.topic_id)
             elif state.state == "pending":
                 pending.add(one.topic_id)
-            elif state.high_watermark > state.start_offset:
-                written.add(one.topic_id)
+            else:
+                self._epochs.setdefault(one.topic_id, {})[one.partition] = state.leader_epoch
+                if state.high_watermark > state.start_offset:
+                    written.add(one.topic_id)
         for topic_id, topic in looked.items():
             if topic_id in self._unwritten:
                 if topic_id in pending:

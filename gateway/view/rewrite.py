@@ -54,7 +54,7 @@ def _diskless_partition(row: Any, view: View, topic: DisklessTopic) -> Any:
         row,
         error_code=ErrorCode.leader_not_available if leader == NO_LEADER else ErrorCode.none,
         leader_id=leader,
-        leader_epoch=row.leader_epoch if topic.is_migrated else DISKLESS_EPOCH,
+        leader_epoch=max(int(row.leader_epoch), topic.leader_epoch(index)) if topic.is_migrated else DISKLESS_EPOCH,
         replica_nodes=nodes,
         isr_nodes=nodes,
         offline_replicas=(),

@@ -226,7 +226,7 @@ class LinkInMemory:
         self.is_lost = False
 
     async def ask(self, request: Any, answer_type: type[Any]) -> Any:
-        place: Place = await self._find()
+        place: Place = await self._find(())
         return await self._kafka.answer(int(place[0][1:]), request)
 
     def close(self, why: str = "") -> None:

@@ -64,6 +64,10 @@ def test_a_consumer_passes_from_one_part_into_the_other(live: Story, version: in
         assert read == [(0, 1), (2, 3), (4, 5), (6, 8), (9, 11)]
         headers = parse_headers(bytes((await world.partitions((0, 3), version=version))[0].records))
         assert {header.partition_leader_epoch for header in headers} == {5}, "classic records pass unchanged"
+        # Clients commit nothing with an epoch below one that they have committed.
+        both = (await world.partitions((0, 6), version=version))[0], (await world.partitions((0, 9), version=version))[0]
+        epochs = {header.partition_leader_epoch for one in both for header in parse_headers(bytes(one.records))}
+        assert epochs == {7}
         [outside] = await world.partitions((0, 13), version=version)
         assert outside.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 

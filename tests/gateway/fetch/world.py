@@ -229,7 +229,7 @@ class World:
         self.reader = BatchReader(store or self.store, self.limits, self.stats, now_ms=lambda: NOW_MS)
         self.kafka = KafkaInMemory(TOPIC.topic_id, TOPIC.partitions)
         migrated = MigratedReads(self.kafka.boundaries, self.kafka.parts)
-        topics = Topics(TOPIC._replace(is_migrated=is_migrated))
+        topics = Topics(TOPIC._replace(is_migrated=is_migrated, leader_epochs=(7,) * TOPIC.partitions if is_migrated else ()))
         self.taker = FetchTaker(topics, self.rights, self.log, self.reader, self.limits, self.stats, migrated)
 
     def write(self, key: str, parts: Sequence[tuple[int, bytes]], *, kind: int = 0, append_ms: int = NOW_MS, is_own: bool = False) -> bytes:
