@@ -28,11 +28,13 @@ from coordinator.client.model import FetchFrom, PartitionBatches
 from coordinator.object_store import ObjectStore
 from coordinator.protocol.find_batches import BatchLocation
 from gateway.fetch.limits import MIB, FetchLimits, FetchStats
+from gateway.fetch.migrated import MigratedReads
 from gateway.fetch.reads import BatchReader
 from gateway.fetch.taker import FetchTaker
 from gateway.front.apis import OWN, PortApis
 from gateway.kafka_apis import KafkaApi
 from records.record_batch import Record, encode_batch
+from tests.gateway.classic.kafka import KafkaInMemory
 from tests.gateway.fetch.kio_fetch import encoded
 from tests.gateway.fetch.world import TOPIC, OneSession, TopicRights, Topics, fetch_request
 
@@ -113,7 +115,9 @@ async def measure(batch_bytes: int, *, kind: int, store: ObjectStore | None, sec
             reader.cache.keep_own(key, data)
         else:
             await store.put(key, data)
-    taker = FetchTaker(Topics(TOPIC), TopicRights(), Beginning(batches), reader, limits, stats)
+    kafka = KafkaInMemory(TOPIC.topic_id, TOPIC.partitions)
+    migrated = MigratedReads(kafka.boundaries, kafka.parts)
+    taker = FetchTaker(Topics(TOPIC), TopicRights(), Beginning(batches), reader, limits, stats, migrated)
     body = encoded(fetch_request(*((n, 0) for n in range(TOPIC.partitions)), version=VERSION))
     head = struct.pack(">hhih", 1, VERSION, 7, -1) + b"\0"
     frame = struct.pack(">i", len(head) + len(body)) + head + body

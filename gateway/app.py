@@ -98,6 +98,7 @@ class GatewayMain:
             self._catalogue,
             self._access.rights,
             self._own,
+            self._connect,
             pause_producers=self._pause_producers,
             leader_of=lambda coordinator_id: self._leaders.get(coordinator_id),
             series=self._metrics.series,

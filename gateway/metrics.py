@@ -88,6 +88,8 @@ FETCH: Final = (
     counter("fetch_joined_reads_total", "Runs of batches whose bytes another reader was fetching already"),
     counter("fetch_ahead_reads_total", "Reads ahead for readers of old data"),
     gauge("fetch_places_waited_for", "Reads (tail, old) and answers that wait for memory", "place"),
+    counter("fetch_classic_bytes_total", "Bytes of records of migrated topics that brokers have"),
+    counter("fetch_classic_failures_total", "Partitions of migrated topics that a broker refused, or that no broker led for too long"),
     counter("fetch_damaged_batches_total", "Batches that were not what the coordinators say"),
     counter("fetch_reads_too_late_total", "Answers that went without bytes for which the store took too long"),
     gauge("fetch_cached_bytes", "Bytes in the cache"),

@@ -27,6 +27,14 @@ class DisklessTopic(NamedTuple):
     """The settings that the topic has of its own, by name (`coordinator.kafka.topic_configs`)."""
     coordinators: tuple[int, ...] = ()
     """The coordinator of each partition, as far as they are known: which gateway leads a partition follows from it."""
+    leader_epochs: tuple[int, ...] = ()
+    """Of partitions of a migrated topic: what was recorded at B0, at least that of every batch of the classic part."""
+    is_migrated: bool = False
+    """Whether partitions have a classic part, which stays with the brokers."""
+
+    def leader_epoch(self, partition: int) -> int:
+        """Return the leader epoch of a partition's batches: consumers commit nothing with a lower one than before."""
+        return max(0, self.leader_epochs[partition]) if partition < len(self.leader_epochs) else 0
 
 
 class Catalogue(Protocol):

@@ -17,12 +17,18 @@ from coordinator.kafka.errors import error_name
 from coordinator.object_store import ObjectStore
 from coordinator.runtime.failures import FatalError
 from coordinator.store_mark import WrongStore
+from gateway.brokers.connection import BrokerLink, FindPlace
+from gateway.classic.boundaries import Boundaries
+from gateway.classic.leading import LeadingBrokers
+from gateway.classic.parts import ClassicParts
 from gateway.fetch.limits import FetchLimits, FetchStats
+from gateway.fetch.migrated import MigratedReads
 from gateway.fetch.ports import PromisedRights
 from gateway.fetch.reads import BatchReader
 from gateway.fetch.taker import FetchTaker
 from gateway.kafka_apis import KafkaApi
 from gateway.offsets.exact import ExactOffsets
+from gateway.offsets.migrated import MigratedOffsets
 from gateway.offsets.takers import offsets_takers
 from gateway.ports import Taker
 from gateway.produce.buffer import BufferLimits
@@ -50,13 +56,16 @@ class Rooms:
         catalogue: TopicCatalogue,
         rights: PromisedRights,
         brokers: Asks,
+        connect: Callable[[FindPlace], BrokerLink],
         *,
         pause_producers: Callable[[bool], None],
         leader_of: Callable[[int], int | None],
         series: Callable[[str], Series],
     ) -> None:
-        """`brokers` asks with the gateway's own login; `pause_producers` has connections of producers read no more, or again; `leader_of`
-        names the node that leads a coordinator, as far as it is known; `series` is that of a histogram in `gateway.metrics`.
+        """`brokers` asks with the gateway's own login, as do connections that `connect` makes.
+
+        `pause_producers` has connections of producers read no more, or again; `leader_of` names the node that leads a coordinator, as far
+        as it is known; `series` is that of a histogram in `gateway.metrics`.
         """
         self._client = client
         self.store = _open(settings)
@@ -77,7 +86,11 @@ class Rooms:
             return leader_of(topic.coordinators[partition.partition]) if topic is not None and known else None
 
         self.tails = Tails(client, node_of)
-        self._fetch = FetchTaker(catalogue, rights, self.tails, self._reader, limits, self.fetch_stats)
+        boundaries = Boundaries(client.admin)
+        self._classic = ClassicParts(LeadingBrokers(brokers, connect), limits.classic_bytes)
+        both = MigratedReads(boundaries, self._classic)
+        self._fetch = FetchTaker(catalogue, rights, self.tails, self._reader, limits, self.fetch_stats, both)
+        migrated = MigratedOffsets(catalogue, boundaries, self._classic)
         self._produce = ProduceTaker(
             catalogue,
             rights,
@@ -98,7 +111,7 @@ class Rooms:
         self.own: Mapping[int, Taker] = {
             **self.topics.everywhere,
             **self.topics.own,
-            **offsets_takers(catalogue, rights, client, client.admin, ExactOffsets(client, self.store)),
+            **offsets_takers(catalogue, rights, client, client.admin, ExactOffsets(client, self.store), migrated),
             KafkaApi.PRODUCE: self._produce,
             KafkaApi.FETCH: self._fetch,
         }
@@ -154,6 +167,8 @@ class Rooms:
             "fetch_readers_waiting": tails.waiting,
             "fetch_partitions_followed": tails.followed,
             "fetch_polls_total": tails.polls,
+            "fetch_classic_bytes_total": self._classic.bytes_read,
+            "fetch_classic_failures_total": self._classic.failures,
         }
         yield from (Sample(name, (), value) for name, value in values.items())
         waiting = {"tail": read.tail_waiting, "old": read.old_waiting, "answer": read.answers_waiting}
@@ -171,6 +186,7 @@ class Rooms:
         """End all work."""
         await self._produce.close()
         await self._fetch.close()
+        await self._classic.close()
         await self.tails.close()
         await self._reader.close()
 

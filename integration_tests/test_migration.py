@@ -11,13 +11,31 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any, NamedTuple
 
+import kio.schema.add_partitions_to_txn.v3 as add_partitions
+import kio.schema.end_txn.v3 as end_txn
+import kio.schema.find_coordinator.v3 as find_coordinator
+import kio.schema.init_producer_id.v4 as init_producer_id
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AclOperation, AdminClient, NewPartitions, NewTopic, ResourceType
+from confluent_kafka.admin import (
+    AclOperation,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
+from kio.schema.errors import ErrorCode as KafkaCode
+from kio.schema.types import ProducerId, TopicName, TransactionalId
+from kio.static.primitive import i8, i16, i32, i32Timedelta
 
 from cli.outcome import Exit
+from coordinator.adapters.kafka.broker import connect
 from coordinator.adapters.objectstore import open_store
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import InvalidRequest, NotFound, OffsetOutOfRange, Unavailable
@@ -27,6 +45,7 @@ from coordinator.config.values import StoreUrl
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, LATEST, MAX_TIMESTAMP
 from coordinator.protocol.messages import CommitBatch
+from coordinator.security.client_security import ClientSecurity
 from integration_tests.commands import run
 from integration_tests.conftest import KafkaFactory
 from integration_tests.secured_kafka import LOGIN, Right, SecuredKafka
@@ -34,9 +53,12 @@ from integration_tests.service import Service
 from integration_tests.waiting import WAIT_S, wait_until
 from migration.classic import MigrationRefused
 from migration.driver import MigrationDriver
+from migration.finishing import finish
 from migration.hybrid import HybridReader
+from migration.kafka.leaders import ClassicLeaders
 from migration.kafka.log import ClassicLog
 from migration.kafka.records import KafkaClassicRecords
+from migration.kafka.size_limit import SizeLimit, limit_at_each_broker
 from migration.kafka.topic import KafkaClassicTopic
 from records.record_batch import SEQUENCES, BatchHeader, ProducerSequence, Record, encode_batch
 from simulation.contracts.diskless_logs import CHECKS
@@ -69,6 +91,16 @@ class Place(NamedTuple):
         admin = AdminClient({"bootstrap.servers": self.kafka})
         new = NewTopic(name, partitions, replicas, config={key.replace("_", "."): value for key, value in config.items()})
         admin.create_topics([new])[name].result(WAIT_S)
+
+    def alter(self, name: str, setting: str, value: str) -> None:
+        change = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[change])
+        admin = AdminClient({"bootstrap.servers": self.kafka})  # kept until the answer is there
+        admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
+
+    def size_limit(self, name: str) -> SizeLimit:
+        [limit] = set(limit_at_each_broker(ClassicLeaders(name, {"bootstrap.servers": self.kafka, "client.id": "test"}, WAIT_S)))
+        return limit
 
     def topic(self, name: str) -> KafkaClassicTopic:
         return KafkaClassicTopic(
@@ -251,7 +283,10 @@ def test_a_topic_that_is_written_to_until_its_writers_are_stopped_loses_and_doub
     asyncio.run(_read_the_diskless_part(place, name, starts))
     assert "is migrated already" in place.run("start", name, "--yes", *STILL, status=Exit.FAILURE)
     assert "diskless records from offset" in place.run("abort", name, "--yes", status=Exit.FAILURE)
-    place.write(name, 2)  # by a super user, whom no ACL stops
+    # Nobody writes to the classic topic any more, whom ACLs allow it or not; if somebody lets it take records, they are told.
+    assert {may_write(properties, name) for properties in (login, {"bootstrap.servers": place.kafka})} == {False}
+    place.alter(name, "max.message.bytes", "1000000")
+    place.write(name, 2)
     [row, *others] = place.verify(name, Exit.AUDIT)
     assert f"offsets {starts[0]} to {starts[0] + 1} of the classic log are read by nobody" in row["finding"]
     assert [other["finding"] for other in others] == [None] * (partitions - 1)
@@ -332,7 +367,7 @@ async def _look_up_times(reader: HybridReader, start: int, read: Sequence[Any]) 
 
 def test_a_migration_is_taken_back_and_begun_again(secured_place: Place, unique_name: Callable[[str], str]) -> None:
     place, name = secured_place, unique_name("orders")[-60:]
-    place.create(name, 2, retention_ms="86400000")
+    place.create(name, 2, retention_ms="86400000", max_message_bytes="2000000")
     place.write(name, 5)
     assert "would lock its readers out" in place.run("start", name, "--dry-run", *STILL, status=Exit.USAGE)
     plan = place.run("start", name, "--dry-run", *NO_ACL, *STILL)
@@ -343,15 +378,17 @@ def test_a_migration_is_taken_back_and_begun_again(secured_place: Place, unique_
 
     assert [row["start_offset"] for row in place.run("start", name, "--yes", *NO_ACL, *STILL)] == [5, 0]
     fence = KafkaClassicTopic(name, bootstrap_servers=place.kafka, client_id="test", kafka_properties={}, is_fence_confirmed=False).fence
-    assert asyncio.run(fence.acls()) == (True, False, 0)
+    assert asyncio.run(fence.acls()) == (False, False, 0)
+    assert place.size_limit(name) == ("0", "1048588")
     assert [row["result"] for row in place.run("abort", name, "--dry-run")] == ["would be reset"] * 2
     assert [row["result"] for row in place.run("abort", name, "--yes")] == ["reset"] * 2
     assert asyncio.run(fence.acls()) == (False, False, 0)
+    assert place.size_limit(name) == ("2000000", "1048588")
 
     async def read() -> None:
         async with place.client() as client:
             described = await client.describe_topic(name)
-            assert described.settings == {"retention.bytes": "-1", "retention.ms": "86400000"}
+            assert described.settings == {"max.message.bytes": "2000000", "retention.bytes": "-1", "retention.ms": "86400000"}
             classic = KafkaClassicRecords(name, bootstrap_servers=place.kafka, client_id="test", kafka_properties={})
             with pytest.raises(Unavailable, match="is not migrated yet"):
                 await anext(HybridReader(client, described.topic_id, classic).read(0))
@@ -393,7 +430,7 @@ async def _abort_while_one_is_migrated(place: Place, name: str) -> None:
         assert (await client.admin.describe_diskless_log(topic_id, 0)).state == "pending"
 
 
-async def _migrate_one(place: Place, name: str, partitions: int) -> None:
+async def migrate_one(place: Place, name: str, partitions: int) -> None:
     """Leave a topic as a command leaves it that was killed when the first partition was migrated."""
     topic = place.topic(name)
     facts = await topic.describe()
@@ -407,7 +444,7 @@ def test_records_past_a_start_are_told_while_others_are_migrated(place: Place, u
     place.create(name, 2)
     place.write(name, 2)
     place.write(name, 3, partition=1)
-    asyncio.run(_migrate_one(place, name, 2))
+    asyncio.run(migrate_one(place, name, 2))
     place.write(name, 4)
     text = place.run("start", name, "--writers-stopped", "--yes", *STILL, status=Exit.FAILURE)
     assert f"{name}-1: diskless from offset 3 on" in text
@@ -421,7 +458,7 @@ async def test_readers_pass_over_what_was_deleted_behind_the_boundary(place: Pla
     name = unique_name("orders")[-60:]
     await asyncio.to_thread(place.create, name)
     await asyncio.to_thread(place.write, name, 8)
-    await _migrate_one(place, name, 1)
+    await migrate_one(place, name, 1)
     async with place.client() as client:
         topic = await client.describe_topic(name)
         await client.write({(name, 0): [Record(timestamp_ms=1, value=b"diskless")] * 4})
@@ -628,3 +665,53 @@ def test_whatever_is_in_the_way_is_refused_before_anything_is_changed(place: Pla
     assert "they are different topics, and two cannot have one name" in text
     text = place.run("start", f"{name}-born", "--writers-stopped", "--yes", *STILL, status=Exit.FAILURE)
     assert "was created as a diskless topic: there is nothing to migrate" in text
+
+
+async def test_a_transaction_that_has_not_written_yet_is_waited_for(place: Place, unique_name: Callable[[str], str]) -> None:
+    name = unique_name("orders")[-60:]
+    await asyncio.to_thread(place.create, name)
+    await asyncio.to_thread(place.write, name, 3)
+    topic = place.topic(name)
+    facts = await topic.describe()
+    host, _, port = place.kafka.partition(":")
+    with connect(host, int(port), security=ClientSecurity({}), client_id="test", timeout_s=WAIT_S) as broker:
+
+        def began() -> Any:
+            # This question makes the topic of transactions, if there is none.
+            broker.ask(find_coordinator.FindCoordinatorRequest(key=name, key_type=i8(1)), find_coordinator.FindCoordinatorResponse)
+            request = init_producer_id.InitProducerIdRequest(
+                transactional_id=TransactionalId(name),
+                transaction_timeout=i32Timedelta.parse(timedelta(seconds=60)),
+                producer_id=ProducerId(-1),
+                producer_epoch=i16(-1),
+            )
+            answer = broker.ask(request, init_producer_id.InitProducerIdResponse)
+            return answer if answer.error_code is KafkaCode.none else None
+
+        known: list[Any] = []
+        wait_until(lambda: bool(known.append(began()) or known[-1]), "the coordinator of transactions")
+        producer = known[-1]
+        announced = add_partitions.AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=TransactionalId(name),
+            v3_and_below_producer_id=producer.producer_id,
+            v3_and_below_producer_epoch=producer.producer_epoch,
+            v3_and_below_topics=(add_partitions.request.AddPartitionsToTxnTopic(name=TopicName(name), partitions=(i32(0),)),),
+        )
+        broker.ask(announced, add_partitions.AddPartitionsToTxnResponse)
+        assert await topic.unended_transactions() == [name]
+        assert not (await topic.partition(facts.topic_id, 0).look()).open_transactions, "its partition knows nothing of it"
+        await migrate_one(place, name, 1)
+        with pytest.raises(MigrationRefused, match=f"transaction {name} has topic {name} announced and has not ended within 0.3 s"):
+            await finish(topic, facts.topic_id, [3], drain_timeout_s=0.3)
+        assert place.size_limit(name).own is None
+        end = end_txn.EndTxnRequest(
+            transactional_id=TransactionalId(name),
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            committed=False,
+        )
+        assert broker.ask(end, end_txn.EndTxnResponse).error_code is KafkaCode.none
+    # Its marker stands past the start, and is no record.
+    assert await finish(topic, facts.topic_id, [3], drain_timeout_s=WAIT_S) == [None]
+    assert place.size_limit(name).own == "0"
+    assert (await topic.partition(facts.topic_id, 0).look()).log_end_offset == 4

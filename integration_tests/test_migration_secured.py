@@ -18,7 +18,8 @@ from integration_tests.secured_kafka import LOGIN, Right, SecuredKafka
 from integration_tests.service import Service
 from integration_tests.test_migration import QUIET, STILL, Place, may_write
 from integration_tests.waiting import WAIT_S, wait_until
-from migration.kafka.fence import TopicAcls, WriterFence
+from migration.classic import MigrationRefused
+from migration.kafka.fence import TopicAcls
 from migration.kafka.topic import KafkaClassicTopic
 from records.record_batch import Record
 
@@ -63,20 +64,44 @@ def may_read(properties: dict[str, str], topic: str) -> bool:
         consumer.close()
 
 
-def fence_of(kafka: SecuredKafka, name: str) -> WriterFence:
-    """The fence in the hands of a super user."""
+def topic_of(kafka: SecuredKafka, name: str) -> KafkaClassicTopic:
+    """The topic in the hands of a super user."""
     bootstrap = kafka.cluster.bootstrap
-    return KafkaClassicTopic(name, bootstrap_servers=bootstrap, client_id="test", kafka_properties={}, is_fence_confirmed=False).fence
+    return KafkaClassicTopic(name, bootstrap_servers=bootstrap, client_id="test", kafka_properties={}, is_fence_confirmed=False)
 
 
 def acls(kafka: SecuredKafka, name: str) -> TopicAcls:
-    return asyncio.run(fence_of(kafka, name).acls())
+    return asyncio.run(topic_of(kafka, name).fence.acls())
 
 
 def create(kafka: SecuredKafka, name: str, service: Service) -> None:
     by_a_super_user = Place(service, kafka.cluster.bootstrap)
     by_a_super_user.create(name)
     by_a_super_user.write(name, 5)
+
+
+def login_topic(kafka: SecuredKafka, user: str, name: str) -> KafkaClassicTopic:
+    properties = kafka.login(user, f"{user}-secret")
+    return KafkaClassicTopic(
+        name, bootstrap_servers=kafka.address(LOGIN), client_id="test", kafka_properties=properties, is_fence_confirmed=True
+    )
+
+
+async def may_describe(kafka: SecuredKafka, user: str, name: str) -> bool:
+    try:
+        await login_topic(kafka, user, name).describe()
+    except KafkaException:
+        return False
+    return True
+
+
+async def may_alter(kafka: SecuredKafka, user: str, name: str) -> bool:
+    topic = login_topic(kafka, user, name)
+    try:
+        await topic.take_records(await topic.describe(), "5", dry_run=True)
+    except (MigrationRefused, KafkaException):
+        return False
+    return True
 
 
 def test_readers_of_a_topic_without_acls_keep_reading(
@@ -93,9 +118,9 @@ def test_readers_of_a_topic_without_acls_keep_reading(
 
     [row] = place.run("start", name, "--readers", "everybody", "--yes", *STILL)
     assert (row["result"], row["start_offset"]) == ("diskless", 6)
-    assert acls(open_kafka, name) == KEPT
+    assert acls(open_kafka, name) == NO_ACLS
     assert may_read(reader, name)
-    assert not may_write(writer, name)
+    assert not may_write(writer, name), "it takes no records any more"
     assert place.verify(name)[0]["prefix_records"] == 6
     assert [row["result"] for row in place.run("abort", name, "--yes")] == ["reset"]
     assert acls(open_kafka, name) == NO_ACLS
@@ -133,12 +158,12 @@ def test_readers_who_were_locked_out_are_let_in_by_an_abort(
     assert may_write(writer, name)
 
 
-def test_writers_are_stopped_again_when_records_come_while_a_migration_is_taken_back(
+def test_a_migration_is_not_taken_back_when_records_come_meanwhile(
     one_node: Service, open_kafka: SecuredKafka, unique_name: Callable[[str], str]
 ) -> None:
     name = unique_name("orders")[-60:].lstrip("-")
     create(open_kafka, name, one_node)
-    place = place_of(one_node, open_kafka, "driver")
+    place = Place(one_node, open_kafka.cluster.bootstrap)
     place.run("start", name, "--readers", "everybody", "--yes", *STILL)
 
     async def write_meanwhile() -> None:
@@ -146,13 +171,13 @@ def test_writers_are_stopped_again_when_records_come_while_a_migration_is_taken_
             topic = await client.describe_topic(name)
             logs = await client.admin.describe_diskless_logs([PartitionId(topic.topic_id, 0)])
             await client.write({(name, 0): [Record(timestamp_ms=time.time_ns() // 1_000_000, value=b"diskless")]})
-            with pytest.raises(Failed, match=r"its writers are stopped as before: .*records were committed from offset 5 to 5 already"):
-                await take_back(client, fence_of(open_kafka, name), topic, logs)
+            with pytest.raises(Failed, match=r"as little as before: .*records were committed from offset 5 to 5 already"):
+                await take_back(client, topic_of(open_kafka, name), topic, logs)
 
     asyncio.run(write_meanwhile())
-    assert acls(open_kafka, name) == KEPT
+    assert place.size_limit(name).own == "0"
     assert "diskless records from offset" in place.run("abort", name, "--yes", status=Exit.FAILURE)
-    assert acls(open_kafka, name) == KEPT
+    assert place.size_limit(name).own == "0"
 
 
 def test_acls_of_others_stay_as_they_are(one_node: Service, open_kafka: SecuredKafka, unique_name: Callable[[str], str]) -> None:
@@ -160,25 +185,29 @@ def test_acls_of_others_stay_as_they_are(one_node: Service, open_kafka: SecuredK
     create(open_kafka, name, one_node)
     place, reader = place_of(one_node, open_kafka, "driver"), login(open_kafka, "reader")
     rights = (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS, AclOperation.READ)
-    for user in ("driver", "reader"):
-        open_kafka.allow(user, [Right(ResourceType.TOPIC, name, rights)])
+    open_kafka.allow("reader", [Right(ResourceType.TOPIC, name, rights)])
+    open_kafka.allow("driver", [Right(ResourceType.TOPIC, name, (*rights, AclOperation.ALTER_CONFIGS))])
     wait_until(lambda: may_read(reader, name), "the reader's right to be known")
     assert [row["result"] for row in place.run("start", name, "--readers", "everybody", "--yes", *STILL)] == ["diskless"]
-    assert acls(open_kafka, name) == TopicAcls(True, False, 6), "nobody else was let in"
+    assert acls(open_kafka, name) == TopicAcls(False, False, 7), "nobody else was let in"
     assert may_read(reader, name)
     assert not may_read(login(open_kafka, "writer"), name)
     place.run("abort", name, "--yes")
-    assert acls(open_kafka, name) == TopicAcls(False, False, 6)
+    assert acls(open_kafka, name) == TopicAcls(False, False, 7)
 
 
-def test_taking_a_migration_back_needs_no_right_to_the_topic(
+def test_taking_a_migration_back_needs_the_rights_to_acls_and_to_the_topics_settings(
     one_node: Service, secured_kafka: SecuredKafka, unique_name: Callable[[str], str]
 ) -> None:
     name = unique_name("orders")[-60:].lstrip("-")
     create(secured_kafka, name, one_node)
     secured_kafka.add_users(migrator="migrator-secret", undoer="undoer-secret", bystander="bystander-secret")
     rights = (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS, AclOperation.READ)
-    secured_kafka.allow("migrator", [Right(ResourceType.TOPIC, name, rights), Right(ResourceType.GROUP, GROUP, (AclOperation.READ,))])
+    settings = (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS)
+    secured_kafka.allow(
+        "migrator",
+        [Right(ResourceType.TOPIC, name, (*rights, AclOperation.ALTER_CONFIGS)), Right(ResourceType.GROUP, GROUP, (AclOperation.READ,))],
+    )
     for user in ("migrator", "undoer"):
         secured_kafka.allow(user, [Right(ResourceType.BROKER, CLUSTER, (AclOperation.ALTER,))])
     wait_until(lambda: may_read(login(secured_kafka, "migrator"), name), "the migrator's right to be known")
@@ -186,6 +215,16 @@ def test_taking_a_migration_back_needs_no_right_to_the_topic(
     assert row["result"] == "diskless"
     text = place_of(one_node, secured_kafka, "bystander").run("abort", name, "--yes", status=Exit.FAILURE)
     assert "allow the principal ALTER on the cluster" in text
-    assert acls(secured_kafka, name).is_closed
-    assert [row["result"] for row in place_of(one_node, secured_kafka, "undoer").run("abort", name, "--yes")] == ["reset"]
-    assert not acls(secured_kafka, name).is_closed
+    undoer = place_of(one_node, secured_kafka, "undoer")
+    secured_kafka.allow("undoer", [Right(ResourceType.TOPIC, name, settings[:2])])
+    wait_until(lambda: asyncio.run(may_describe(secured_kafka, "undoer", name)), "the undoer's first right to be known")
+    text = undoer.run("abort", name, "--yes", status=Exit.FAILURE)
+    assert "max.message.bytes" in text
+    assert "allow the principal ALTER_CONFIGS on the topic" in text
+    by_a_super_user = Place(one_node, secured_kafka.cluster.bootstrap)
+    assert by_a_super_user.size_limit(name).own == "0"
+    assert [row["state"] for row in by_a_super_user.run("abort", name, "--dry-run")] == ["initialised"], "nothing was changed"
+    secured_kafka.allow("undoer", [Right(ResourceType.TOPIC, name, settings)])
+    wait_until(lambda: asyncio.run(may_alter(secured_kafka, "undoer", name)), "the undoer's right to be known")
+    assert [row["result"] for row in undoer.run("abort", name, "--yes")] == ["reset"]
+    assert by_a_super_user.size_limit(name).own is None

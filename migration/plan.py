@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from coordinator.client.calls.migrations import DisklessLogState
@@ -15,7 +15,14 @@ from coordinator.client.client import DisklessClient
 from coordinator.client.errors import NotFound
 from coordinator.client.model import PartitionId, TopicDescription
 from coordinator.kafka.names import topic_id_text, why_classic
-from coordinator.kafka.topic_configs import UNLIMITED
+from coordinator.kafka.topic_configs import (
+    MAX_MESSAGE_BYTES,
+    RETENTION_BYTES,
+    RETENTION_MS,
+    UNLIMITED,
+    UNLIMITED_RETENTION,
+    default_of,
+)
 from migration.classic import ClassicState, ClassicTopicMissing, MigrationRefused
 from migration.driver import open_text
 from migration.kafka.topic import ClassicTopicFacts, KafkaClassicTopic
@@ -32,6 +39,8 @@ class MigrationPlan:
     classic: tuple[ClassicState, ...]
     known: tuple[DisklessLogState, ...]
     settings: Mapping[str, str] = field(default_factory=dict)
+    is_closed: bool = False
+    """Whether an ACL stops the writers of a topic whose partitions are all diskless."""
 
     @property
     def is_created(self) -> bool:
@@ -47,6 +56,11 @@ class MigrationPlan:
         """Whether a partition has its start already."""
         return partition < len(self.known) and self.known[partition].state == "initialised"
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all partitions are diskless."""
+        return self.is_created and all(one.state == "initialised" for one in self.known)
+
     def check(self) -> None:
         """Raise `MigrationRefused` for the first reason why the topic cannot be migrated."""
         if self.topic.is_compacted:
@@ -58,7 +72,12 @@ class MigrationPlan:
             raise MigrationRefused(f"the service has {len(self.known)} partitions of topic {self.name}, Kafka has {len(self.classic)}")
         if any(one.state == "born" for one in self.known):
             raise MigrationRefused(f"topic {self.name} was created as a diskless topic: there is nothing to migrate")
-        if self.is_created and all(one.state == "initialised" for one in self.known):
+        if not self.known and self.topic.is_shadow:
+            raise MigrationRefused(
+                f"topic {self.name} takes no records ({MAX_MESSAGE_BYTES}=0), as the shadow of a diskless topic, which the service does "
+                "not know: its creation or deletion was cut off; delete it, or let it take records first"
+            )
+        if self.is_whole and self.topic.is_shadow and not self.is_closed:
             raise MigrationRefused(
                 f"topic {self.name} is migrated already, all {len(self.known)} partitions of it; `diskless migration verify` proves it"
             )
@@ -86,13 +105,14 @@ async def make_plan(client: DisklessClient, topic: KafkaClassicTopic, metadata_t
     except ClassicTopicMissing as error:
         raise ClassicTopicMissing(f"{error}; only topics that Kafka has can be migrated") from error
     found = await known_topic(client, topic.name, facts.topic_id)
-    return MigrationPlan(
+    plan = MigrationPlan(
         name=topic.name,
         topic=facts,
         classic=await look_at_all(topic, facts),
         known=await known_logs(client, found),
         settings={} if found is None else found.settings,
     )
+    return replace(plan, is_closed=(await topic.fence.acls()).is_closed) if plan.is_whole and facts.is_shadow else plan
 
 
 async def known_topic(client: DisklessClient, name: str, topic_id: bytes | None) -> TopicDescription | None:
@@ -156,5 +176,14 @@ async def check_writers(topic: KafkaClassicTopic, plan: MigrationPlan, still_s: 
 
 
 def settings_of(plan: MigrationPlan) -> Mapping[str, str]:
-    """Return the settings that the diskless topic begins with: the retention in force in Kafka, of which any negative is no limit."""
-    return {name: value if value.isdecimal() else str(UNLIMITED) for name, value in plan.topic.retention.items()}
+    """Return the settings that the diskless topic begins with: those in force in Kafka that are not the defaults of diskless topics.
+
+    Retention is always among them, of which any negative is no limit. `max.message.bytes` is what `abort` gives back to the classic topic.
+    """
+    found = {}
+    for name, value in plan.topic.settings.items():
+        if name in (RETENTION_BYTES, RETENTION_MS):
+            found[name] = value if value.isdecimal() else str(UNLIMITED)
+        elif value != default_of(name, UNLIMITED_RETENTION):
+            found[name] = value
+    return found

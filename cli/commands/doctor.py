@@ -328,6 +328,7 @@ async def _look_at_shadows(patient: Patient) -> tuple[list[Diagnosis], int]:
     from cli.outcome import Failed
     from cli.service import milliseconds, open_client
     from coordinator.client.errors import ServiceError
+    from coordinator.client.model import PartitionId
 
     if patient.nodes is None or patient.kafka is None:
         return [skipped(CHECK, "nodes and Kafka are needed for it: --bootstrap-server, --kafka-bootstrap-server or --config")], 0
@@ -335,13 +336,17 @@ async def _look_at_shadows(patient: Patient) -> tuple[list[Diagnosis], int]:
     try:
         async with open_client(patient.nodes, timeout_s) as client:
             listed = await client.admin.list_topics(timeout_ms=milliseconds(timeout_s))
+            classic = [PartitionId(one.topic_id, partition) for one in listed for partition in one.classic]
+            logs = await client.admin.describe_diskless_logs(classic, timeout_ms=milliseconds(timeout_s)) if classic else []
         shadows = await asyncio.to_thread(ShadowTopics, patient.kafka, timeout_s)
         found = await asyncio.to_thread(shadows.all)
-        ids = {one.topic_id for one in listed if not one.classic}
-        records = await asyncio.to_thread(shadows.records, [one for one in found if one.topic_id in ids])
+        pending = {one.topic_id for one, log in zip(classic, logs, strict=True) if log.error or log.state == "pending"}
+        starts = {(one.topic_id, one.partition): log.start_offset for one, log in zip(classic, logs, strict=True)}
+        ids = {one.topic_id for one in listed} - pending
+        records = await asyncio.to_thread(shadows.records, [one for one in found if one.topic_id in ids], starts)
     except (ServiceError, Failed) as error:
         return [skipped(CHECK, f"topics cannot be compared: {error}")], 0
-    return diagnose_shadows(listed, found, records), len({one.topic_id for one in listed} & {one.topic_id for one in found})
+    return diagnose_shadows(listed, found, records, pending), len({one.topic_id for one in listed} & {one.topic_id for one in found})
 
 
 async def _look_at_gateways(patient: Patient, shadows: int) -> list[Diagnosis]:

@@ -6,7 +6,7 @@ A shadow has the name and the id of its topic and takes no records (`max.message
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -57,18 +57,19 @@ class ShadowTopics:
             found = self._described([name])
         return found[0] if found else None
 
-    def records(self, topics: Sequence[KafkaTopic]) -> dict[str, int]:
-        """Return how many offsets the logs of topics have, by name."""
+    def records(self, topics: Sequence[KafkaTopic], starts: Mapping[tuple[bytes, int], int]) -> dict[str, int]:
+        """Return how many offsets logs have, by topic: only those from `starts` (B0) on, by topic id and partition, where there is one."""
         places = [TopicPartition(one.name, partition) for one in topics for partition in range(one.partitions)]
         if not places:
             return {}
         with kafka_errors():
             ends = self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
-            starts = self._offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-        counts = dict.fromkeys((one.name for one in topics), 0)
+            begins = self._offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        counts, ids = dict.fromkeys((one.name for one in topics), 0), {one.name: one.topic_id for one in topics}
         for place in places:
             key = (place.topic, place.partition)
-            counts[place.topic] += ends[key] - starts[key]
+            begin = max(begins[key], starts.get((ids[place.topic], place.partition), 0))
+            counts[place.topic] += max(0, ends[key] - begin)
         return counts
 
     def create(self, name: str, partitions: int) -> bytes:

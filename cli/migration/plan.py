@@ -29,7 +29,7 @@ def plan_rows(plan: MigrationPlan) -> list[Row]:
             "log_end_offset": classic.log_end_offset,
             "start_offset": plan.known[index].start_offset if plan.is_done(index) else None,
             "leader_epoch": classic.leader_epoch,
-            "to_do": "nothing" if plan.is_done(index) else "migrate",
+            "to_do": "migrate" if not plan.is_done(index) else "finish" if plan.is_whole else "nothing",
         }
         for index, classic in enumerate(plan.classic)
     ]
@@ -53,8 +53,8 @@ def readers_text(name: str, acls: TopicAcls, readers: str | None) -> str:
     )
 
 
-def retention_text(plan: MigrationPlan) -> str:
-    """Say what is kept of the diskless part."""
+def settings_text(plan: MigrationPlan) -> str:
+    """Say which settings the diskless topic has: those that say what is kept, and others that it takes over."""
     from migration.plan import settings_of
 
     change = f"`diskless topics alter {plan.name} --config ..` changes that"
@@ -62,7 +62,7 @@ def retention_text(plan: MigrationPlan) -> str:
         own = ", ".join(f"{name}={value}" for name, value in sorted(plan.settings.items()))
         return f"as the diskless topic was created, with {own or 'no setting of its own: the defaults of the service count'}; {change}"
     told = (f"{name}={value}{'' if name in plan.topic.own else ' (default of the brokers)'}" for name, value in settings_of(plan).items())
-    return f"as in Kafka, {', '.join(told)}, of each part by itself; {change} for the diskless part"
+    return f"as in Kafka, {', '.join(told)}, retention of each part by itself; {change} for the diskless part"
 
 
 def count_text(count: int, noun: str) -> str:
@@ -73,12 +73,13 @@ def count_text(count: int, noun: str) -> str:
 def summary(plan: MigrationPlan, *, readers: str | None, still_s: float) -> Sequence[str]:
     """Return what will happen, in lines for people. Without `readers`, a text about them, an operator has stopped the writers."""
     to_do = sum(not plan.is_done(index) for index in range(len(plan.classic)))
-    writers = "an ACL will deny everybody to write to the classic topic, for good"
+    writers = "an ACL denies everybody to write until all partitions are diskless"
     return (
         f"topic {plan.name}: {to_do} of {count_text(len(plan.classic), 'partition')} to migrate; {plan.records} offsets stay in Kafka",
         f"  writers: {'their operator has stopped them' if readers is None else writers}",
         f"  readers: {'nothing changes in Kafka' if readers is None else readers}",
-        f"  retention: {retention_text(plan)}",
+        f"  settings: {settings_text(plan)}",
         f"  each log must not move for {still_s:g} s, with no open transaction and everything replicated",
         "  then the last batches of its producers are read, and its diskless log begins at its end",
+        "  at last the classic topic takes no records any more (max.message.bytes=0), and writers go on through gateways",
     )

@@ -10,7 +10,7 @@ import struct
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import Field, dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from types import EllipsisType, NoneType, UnionType
 from typing import Final, cast, get_args, get_origin
 
@@ -20,6 +20,7 @@ from coordinator.protocol.wire import MalformedMessage, UnencodableMessage, read
 
 FIXED: Final = {"int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint16": "H", "uint32": "I", "bool": "?", "uuid": "16s"}
 _MILLISECOND: Final = timedelta(milliseconds=1)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 
@@ -80,6 +81,8 @@ def single_codec(where: str, kind: str, inner: object, flexible: bool, nullable:
     if kind in ("timedelta_i32", "timedelta_i64"):
         code = "i" if kind == "timedelta_i32" else "q"
         return _converted(where, code, lambda number: timedelta(milliseconds=number), lambda delta: delta // _MILLISECOND)
+    if kind == "datetime_i64" and not nullable:
+        return _converted(where, "q", lambda number: _EPOCH + timedelta(milliseconds=number), lambda one: (one - _EPOCH) // _MILLISECOND)
     if kind in FIXED and not nullable:
         return _converted(where, FIXED[kind], lambda one: one, lambda one: one)
     raise TypeError(f"{where}: Kafka type {kind} (nullable: {nullable}) is not known")

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-Told: TypeAlias = tuple[int, int, int, int, int]
-"""What a partition is answered: its index, error code, high watermark, log start offset, and how many bytes of records there are."""
+Told: TypeAlias = tuple[int, int, int, int, int, bytes]
+"""What a partition is answered: its index, error code, high watermark, log start offset, how many bytes of records there are, and the
+encoded list of its aborted transactions, which is empty bytes when there are none."""
 
 FIRST_WITH_LOG_START = 5
 FIRST_WITH_SESSIONS = 7
@@ -30,6 +31,8 @@ def write_body(version: int, error_code: int, has_aborted: int, topics: list[tup
     has_log_start, has_preferred = version >= FIRST_WITH_LOG_START, version >= FIRST_WITH_PREFERRED_REPLICA
     for name, rows in topics:
         size += TOPIC_BYTES + len(name) + PARTITION_BYTES * len(rows)
+        for row in rows:
+            size += len(row[5])
     out = bytearray(size)
     at = 4  # the client is not throttled
     if version >= FIRST_WITH_SESSIONS:
@@ -44,14 +47,18 @@ def write_body(version: int, error_code: int, has_aborted: int, topics: list[tup
         out[at : at + len(name)] = name
         at += len(name)
         at = _put_count(len(rows), out, at, flexible)
-        for index, error, high_watermark, log_start, record_bytes in rows:
+        for index, error, high_watermark, log_start, record_bytes, transactions in rows:
             at = _put(index, out, at, 4)
             at = _put(error, out, at, 2)
             at = _put(high_watermark, out, at, 8)
             at = _put(high_watermark, out, at, 8)  # the last stable offset
             if has_log_start:
                 at = _put(log_start, out, at, 8)
-            at = _put_count(aborted, out, at, flexible)
+            if transactions:
+                out[at : at + len(transactions)] = transactions
+                at += len(transactions)
+            else:
+                at = _put_count(aborted, out, at, flexible)
             if has_preferred:
                 at = _put(-1, out, at, 4)
             at = _put_count(record_bytes, out, at, flexible)

@@ -37,6 +37,8 @@ class FetchLimits:
     old_reads_max: int = 8
     old_bytes_max: int = 64 * MIB
     """Reads of the store that are under way, and their bytes; old data has places of its own."""
+    classic_bytes: int = 64 * MIB
+    """Records of classic parts that are being read from brokers."""
     old_after_ms: int = 60_000
     ahead_bytes_max: int = 8 * MIB
     """How much is read ahead for a reader of old data, of one partition."""
@@ -54,13 +56,14 @@ class FetchLimits:
             answers_bytes=int(memory_bytes * 0.22),
             block_bytes=max(4 * MIB, min(16 * MIB, cache_bytes // 16)),
             tail_bytes_max=int(memory_bytes * 0.22),
-            old_bytes_max=int(memory_bytes * 0.12),
+            old_bytes_max=int(memory_bytes * 0.06),
+            classic_bytes=int(memory_bytes * 0.06),
         )
 
 
 @dataclass(slots=True, kw_only=True)
 class FetchStats:
-    """Counters since the start; `old_waiting`, `tail_waiting`, `answers_waiting` and `cached_bytes` are levels."""
+    """Counters since the start; `cached_bytes` and those that end with `_waiting` are levels."""
 
     requests: int = 0
     bytes_out: int = 0

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -23,11 +24,12 @@ from coordinator.kafka.errors import ErrorCode
 from gateway.fetch.answer_loops import Told
 from gateway.fetch.batch_loops import count_fitting
 from gateway.fetch.limits import FetchLimits, FetchStats, Places
+from gateway.fetch.migrated import Below, FetchOfBoth, MigratedReads
 from gateway.fetch.ports import NewsWatch, PromisedRights, TailFinder
 from gateway.fetch.readers import Readers
 from gateway.fetch.reads import BatchReader, Share
 from gateway.fetch.request_loops import FIRST_WITH_SESSIONS, FIRST_WITH_TOPIC_IDS, Asked
-from gateway.fetch.wire import FetchBody, decode_fetch, encode_answer, encode_refusal
+from gateway.fetch.wire import FetchBody, decode_fetch, encode_answer, encode_refusal, encode_transactions
 from gateway.ports import Catalogue, DisklessTopic, Session, UpstreamLost, forbidden_topics
 
 log = logging.getLogger(__name__)
@@ -37,6 +39,9 @@ _FULL_FETCHES: Final = (0, -1)
 """The epochs of a session with which a request names all of its partitions."""
 _FIRST_WITH_STORAGE_ERRORS: Final = 6
 _UNKNOWN: Final = -1
+_EPOCH: Final = struct.Struct(">i")
+_EPOCH_AT: Final = 12
+"""Where a batch has its leader epoch."""
 
 _AS_THEY_ARE: Final = frozenset(
     {
@@ -122,8 +127,16 @@ class FetchTaker:
     """Implements `Taker`. Used on the event loop."""
 
     def __init__(
-        self, catalogue: Catalogue, rights: PromisedRights, finder: TailFinder, reader: BatchReader, limits: FetchLimits, stats: FetchStats
+        self,
+        catalogue: Catalogue,
+        rights: PromisedRights,
+        finder: TailFinder,
+        reader: BatchReader,
+        limits: FetchLimits,
+        stats: FetchStats,
+        migrated: MigratedReads,
     ) -> None:
+        self._migrated = migrated
         self._catalogue = catalogue
         self._rights = rights
         self._finder = finder
@@ -163,8 +176,14 @@ class FetchTaker:
         version = request.api_version
         try:
             answer = await self._sorted(session, version, body)
-            found = await self._find(answer, request.received_s)
-            records = await self._read(answer, found)
+            waited_ms = int((asyncio.get_running_loop().time() - request.received_s) * 1000)
+            left_ms = max(0, answer.max_wait_ms - waited_ms)
+            below: Mapping[int, Below] = {}
+            if answer.migrated:
+                found, below = await self._find_both(answer, body.isolation_level, left_ms)
+            else:
+                found = await self._find(answer, answer.wanted, left_ms)
+            records = await self._read(answer, found, below)
         except UpstreamLost as lost:
             log.info("fetch not answered connection=%d: %s", session.connection_id, lost)
             respond(None)
@@ -178,7 +197,7 @@ class FetchTaker:
             self._stats.bytes_out += sum(map(len, records))
             encoded = encode_answer(version, answer.topics, records, is_committed=body.isolation_level != 0)
             respond(encoded)
-            if isinstance(encoded, bytes) and answer.is_idle(found):
+            if isinstance(encoded, bytes) and answer.is_idle(found, below):
                 self._remember(session, request, answer, found, encoded)
 
     def _remember(
@@ -210,47 +229,60 @@ class FetchTaker:
         forbidden = await forbidden_topics(self._rights, session, names, AclOperation.READ) if names else frozenset[str]()
         return _Answer(version, body, self._limits, topics, forbidden)
 
-    async def _find(self, answer: _Answer, since_s: float) -> Sequence[PartitionBatches]:
-        """Find batches of the partitions that can be read: more than are wanted where a reader of old data goes on.
+    async def _find_both(self, answer: _Answer, isolation: int, left_ms: int) -> tuple[Sequence[PartitionBatches], Mapping[int, Below]]:
+        """Find batches where topics were migrated: readers below B0 get records of brokers, a share of the answer by their number."""
+        share = self._room(answer) * len(answer.migrated) // len(answer.wanted)
+        fetch = FetchOfBoth(answer.wanted, answer.migrated, isolation, share, left_ms)
+        return await self._migrated.find(fetch, partial(self._find, answer))
 
-        The request may wait since it was received.
-        """
-        wanted, ahead = answer.wanted, 0
+    async def _find(self, answer: _Answer, wanted: Sequence[FetchFrom], max_wait_ms: int) -> Sequence[PartitionBatches]:
+        """Find batches of the partitions that can be read: more than are wanted where a reader of old data goes on."""
+        ahead = 0
         if not wanted:
             return ()
         if self._readers:
             more = [self._readers.bytes_ahead(one, self._limits.ahead_bytes_max) for one in wanted]
             ahead = sum(more)
             wanted = [one._replace(bytes_max=one.bytes_max + each) if each else one for one, each in zip(wanted, more, strict=True)]
-        waited_ms = int((asyncio.get_running_loop().time() - since_s) * 1000)
-        return await self._finder.find(
-            wanted, min_bytes=answer.min_bytes, max_bytes=answer.max_bytes + ahead, max_wait_ms=max(0, answer.max_wait_ms - waited_ms)
-        )
+        return await self._finder.find(wanted, min_bytes=answer.min_bytes, max_bytes=answer.max_bytes + ahead, max_wait_ms=max_wait_ms)
 
-    async def _read(self, answer: _Answer, found: Sequence[PartitionBatches]) -> list[memoryview]:
+    async def _read(self, answer: _Answer, found: Sequence[PartitionBatches], below: Mapping[int, Below]) -> list[memoryview]:
         """Read what belongs into the answer; returns the records of the partitions that have some."""
-        shares = self._share(answer, found)
-        if not shares:
-            answer.tell(found, shares)
+        classic = {place: one.records for place, one in below.items() if one.records}
+        shares = self._share(answer, found, below)
+        if not shares and not classic:
+            answer.tell(found, shares, below)
             return []
-        size = sum(one.size_bytes for one in shares.values())
+        at = sum(one.size_bytes for one in shares.values())
+        size = at + sum(map(len, classic.values()))
         await self._answers.take(size)
         out = AnswerBytes(size, self._answers.give)
-        await self._reader.read(list(shares.values()), out)
-        answer.tell(found, shares)
+        if shares:
+            await self._reader.read(list(shares.values()), out)
+            answer.set_epochs(shares, out)
+        answer.tell(found, shares, below)
         view = memoryview(out)
-        return [view[one.at : one.at + one.size_bytes] for one in shares.values() if one.size_bytes]
+        records = {place: view[one.at : one.at + one.size_bytes] for place, one in shares.items() if one.size_bytes}
+        for place, data in classic.items():
+            records[place] = view[at : at + len(data)]
+            records[place][:] = data
+            at += len(data)
+        return [records[place] for place in sorted(records)]
 
-    def _share(self, answer: _Answer, found: Sequence[PartitionBatches]) -> dict[int, Share]:
+    def _room(self, answer: _Answer) -> int:
+        """How many bytes an answer may have now."""
+        return min(answer.max_bytes, max(self._limits.answer_bytes_least, self._answers.bytes_free // 4))
+
+    def _share(self, answer: _Answer, found: Sequence[PartitionBatches], below: Mapping[int, Below]) -> dict[int, Share]:
         """How many of the batches found go into the answer, by the place of the partition among those that are wanted."""
-        free = max(self._limits.answer_bytes_least, self._answers.bytes_free // 4)
-        left = min(answer.max_bytes, free)
+        taken = sum(len(one.records) for one in below.values())
+        left = max(0, self._room(answer) - taken)
         shares: dict[int, Share] = {}
         for place, one in enumerate(found):
-            if not one.batches:
+            if not one.batches or place in below:
                 continue
             wanted = answer.wanted[place]
-            count, size = count_fitting(one.batches, min(left, wanted.bytes_max), not shares)
+            count, size = count_fitting(one.batches, min(left, wanted.bytes_max), not shares and not taken)
             if not count and one.batches[0].byte_size <= left:
                 # Larger than what the client wants of a partition at a time: it would never get past it.
                 count, size = 1, one.batches[0].byte_size
@@ -269,6 +301,10 @@ class _Answer:
     ) -> None:
         self.topics: list[tuple[bytes, list[Told]]] = []
         self.wanted: list[FetchFrom] = []
+        self.migrated: list[int] = []
+        """The places among those that are wanted of partitions that have, or had, a classic part."""
+        self.epochs: dict[int, int] = {}
+        """Leader epochs of their batches."""
         self.names: list[str] = []
         """Of the topics of those that are wanted."""
         self.read: list[DisklessTopic] = []
@@ -305,35 +341,61 @@ class _Answer:
         index, leader_epoch, offset, bytes_max = asked
         if not 0 <= index < topic.partitions:
             told.append(self._refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        elif leader_epoch > _LEADER_EPOCH:
+        elif leader_epoch > _LEADER_EPOCH and not topic.is_migrated:
             self.max_wait_ms = 0
             told.append(self._refused(index, ErrorCode.UNKNOWN_LEADER_EPOCH))
         else:
             self._places.append((told, len(told)))
+            if topic.is_migrated:
+                self.epochs[len(self.wanted)] = topic.leader_epoch(index)
+                self.migrated.append(len(self.wanted))
             self.wanted.append(FetchFrom(PartitionId(topic.topic_id, index), offset, max(0, min(bytes_max, self.max_bytes))))
             self.names.append(topic.name)
-            told.append((index, 0, _UNKNOWN, _UNKNOWN, 0))
+            told.append((index, 0, _UNKNOWN, _UNKNOWN, 0, b""))
 
-    def tell(self, found: Sequence[PartitionBatches], shares: Mapping[int, Share]) -> None:
+    def tell(self, found: Sequence[PartitionBatches], shares: Mapping[int, Share], below: Mapping[int, Below]) -> None:
         """Put down what was found of the partitions that are wanted, and what could be read of that."""
         for place, ((told, row), one) in enumerate(zip(self._places, found, strict=True)):
             index = told[row][0]
+            if place in below:
+                told[row] = self._told_below(index, below[place])
+                continue
             share, error = shares.get(place), one.error
             if share is not None and not share.count:
                 error = share.error
             if error is ErrorCode.NONE:
-                told[row] = (index, 0, one.high_watermark, one.log_start_offset, 0 if share is None else share.size_bytes)
+                told[row] = (index, 0, one.high_watermark, one.log_start_offset, 0 if share is None else share.size_bytes, b"")
             else:
                 told[row] = self._refused(index, error)
 
-    def is_idle(self, found: Sequence[PartitionBatches]) -> bool:
+    def _told_below(self, index: int, one: Below) -> Told:
+        if one.error is not ErrorCode.NONE:
+            return self._refused(index, one.error)
+        transactions = encode_transactions(self._version, one.aborted)
+        return index, 0, one.high_watermark, one.log_start, len(one.records), transactions
+
+    def set_epochs(self, shares: Mapping[int, Share], out: bytearray) -> None:
+        """Give batches of migrated topics their leader epoch, which no checksum covers."""
+        for place in self.migrated:
+            share, epoch = shares.get(place), self.epochs.get(place, 0)
+            if share is None or not epoch:
+                continue
+            at = share.at
+            for batch in share.batches[: share.count]:
+                _EPOCH.pack_into(out, at + _EPOCH_AT, epoch)
+                at += batch.byte_size
+
+    def is_idle(self, found: Sequence[PartitionBatches], below: Mapping[int, Below]) -> bool:
         """Whether the answer is that there is nothing new, of all that is asked for; so is the next one if nothing is new then."""
         if not self.wanted or not self.min_bytes or not self.max_wait_ms or len(self.wanted) != sum(len(rows) for _, rows in self.topics):
+            return False
+        # Readers before the beginning of a diskless part wait for its first records, at another offset than theirs.
+        if below or any(self.wanted[place].offset < found[place].log_start_offset for place in self.migrated):
             return False
         return all(not one.batches and one.error is ErrorCode.NONE for one in found)
 
     def _refused(self, index: int, error: ErrorCode) -> Told:
-        return index, self._code(error), _UNKNOWN, _UNKNOWN, 0
+        return index, self._code(error), _UNKNOWN, _UNKNOWN, 0, b""
 
     def _code(self, error: ErrorCode) -> int:
         """An error as a consumer of this version understands it: some end with an exception at codes that brokers never answer."""

@@ -7,6 +7,7 @@ read past.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
@@ -14,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.codec import decode
 from coordinator.protocol.framing_loops import Body, Buffer
-from gateway.fetch.answer_loops import Told, write_body
+from gateway.fetch.answer_loops import FIRST_FLEXIBLE, Told, write_body
 from gateway.fetch.request_loops import FIRST_WITH_TOPIC_IDS, Asked, read_body
 from gateway.kafka_apis import KafkaApi
 
@@ -25,6 +26,8 @@ ELEMENTS_MAX: Final = 100_000
 """Topics and partitions of a request: more would keep the event loop from all others."""
 
 NO_ID: Final = bytes(16)
+_COUNT: Final = struct.Struct(">i")
+_TRANSACTION: Final = struct.Struct(">qq")
 
 
 class FetchBody(NamedTuple):
@@ -56,13 +59,27 @@ def decode_fetch(data: bytes, offset: int, version: int) -> FetchBody:
 def encode_answer(version: int, topics: list[tuple[bytes, list[Told]]], records: Sequence[Buffer], *, is_committed: bool = False) -> Body:
     """Encode an answer; `records` are those of the partitions that have some, in order, and stay where they are.
 
-    `is_committed`: the client wants committed records, and so a list of aborted transactions, which is empty.
+    `is_committed`: the client wants committed records, and so a list of aborted transactions, which only classic parts can fill.
     """
     cuts: list[int] = []
     head = write_body(version, ErrorCode.NONE, is_committed, topics, cuts)
     if not records:
         return bytes(head)
     return tuple(_interleaved(memoryview(head), cuts, records))
+
+
+def encode_transactions(version: int, aborted: Sequence[tuple[int, int]]) -> bytes:
+    """Encode a list of aborted transactions, by producer id and first offset; empty bytes when there are none."""
+    if not aborted:
+        return b""
+    if version < FIRST_FLEXIBLE:
+        return _COUNT.pack(len(aborted)) + b"".join(_TRANSACTION.pack(*one) for one in aborted)
+    count, head = len(aborted) + 1, bytearray()
+    while count > 0x7F:
+        head.append(count & 0x7F | 0x80)
+        count >>= 7
+    head.append(count)
+    return bytes(head) + b"".join(_TRANSACTION.pack(*one) + b"\0" for one in aborted)
 
 
 def encode_refusal(version: int, code: ErrorCode) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,6 +17,7 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP
 from gateway.answering import answer_later
 from gateway.offsets.exact import ByTime, ExactOffsets
+from gateway.offsets.migrated import MigratedOffsets, earlier
 from gateway.offsets.wire import DELETE_RECORDS, LEADER_EPOCH, LIST_OFFSETS, NO_EPOCH, OFFSET_FOR_LEADER_EPOCH, Asked, Told, Wire
 from gateway.ports import Catalogue, DisklessTopic, Rights, Session, Taker, forbidden_topics
 
@@ -53,8 +55,8 @@ _HEALING: Final = frozenset(
 
 Ask = Callable[[Sequence[tuple[PartitionId, Asked]], int], Awaitable[list[Told]]]
 """Asks the coordinators about partitions, within milliseconds. Raises DisklessError."""
-Check = Callable[[int, Asked], Told | None]
-"""Answers what can be answered of a partition without the coordinators: version of the request, and the partition."""
+Check = Callable[[int, Asked, DisklessTopic], Told | None]
+"""Answers what can be answered of a partition without the coordinators: version of the request, the partition and its topic."""
 
 
 class Lists(Protocol):
@@ -106,10 +108,10 @@ class OffsetsTaker(Taker):
                 told.append(Told(ErrorCode.INVALID_REQUEST))
             elif (topic := self._known(one)) is None:
                 told.append(Told(unknown))
-            elif one.current_epoch > LEADER_EPOCH:
+            elif one.current_epoch > LEADER_EPOCH and not topic.is_migrated:
                 told.append(Told(ErrorCode.UNKNOWN_LEADER_EPOCH))
             else:
-                told.append(self._check(version, one))
+                told.append(self._check(version, one, topic))
                 if told[-1] is None:
                     open_.append((PartitionId(topic.topic_id, one.partition), one))
         within_ms = TIMEOUT_MS if timeout_ms is None else min(max(timeout_ms, TIMEOUT_LEAST_MS), TIMEOUT_MS)
@@ -136,8 +138,14 @@ class OffsetsTaker(Taker):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def offsets_takers(catalogue: Catalogue, rights: Rights, lists: Lists, deletes: Deletes, exact: ExactOffsets) -> dict[int, OffsetsTaker]:
+def offsets_takers(
+    catalogue: Catalogue, rights: Rights, lists: Lists, deletes: Deletes, exact: ExactOffsets, migrated: MigratedOffsets
+) -> dict[int, OffsetsTaker]:
     """Return the takers of this room, by API key."""
+
+    async def in_both_parts(open_: Sequence[tuple[PartitionId, Asked]], timeout_ms: int) -> list[Told]:
+        told, classic = await asyncio.gather(list_offsets(migrated.diskless(open_), timeout_ms), migrated.look(open_, timeout_ms))
+        return [one if place not in classic else earlier(open_[place][1], one, classic[place]) for place, one in enumerate(told)]
 
     async def list_offsets(open_: Sequence[tuple[PartitionId, Asked]], timeout_ms: int) -> list[Told]:
         found = await lists.list_offsets([(partition, one.value) for partition, one in open_], timeout_ms=timeout_ms)
@@ -154,30 +162,40 @@ def offsets_takers(catalogue: Catalogue, rights: Rights, lists: Lists, deletes: 
 
     async def end_offsets(open_: Sequence[tuple[PartitionId, Asked]], timeout_ms: int) -> list[Told]:
         found = await lists.list_offsets([(partition, LATEST) for partition, _ in open_], timeout_ms=timeout_ms)
-        return [_listed(one) for one in found]
+        # No log is truncated, so no epoch of a migrated one ended before.
+        ends = ((_listed(one), asked.value) for one, (_, asked) in zip(found, open_, strict=True))
+        return [one if one.error else one._replace(epoch=epoch) for one, epoch in ends]
 
     async def delete_records(open_: Sequence[tuple[PartitionId, Asked]], timeout_ms: int) -> list[Told]:
-        done = await deletes.delete_records([(partition, one.value) for partition, one in open_], timeout_ms=timeout_ms)
-        return [_told(one.error) or Told(ErrorCode.NONE, offset=one.low_watermark) for one in done]
+        settled = await migrated.delete(open_, timeout_ms)
+        left = [(partition, one.value) for place, (partition, one) in enumerate(open_) if place not in settled]
+        done = iter(await deletes.delete_records(left, timeout_ms=timeout_ms) if left else ())
+        told = [settled[place] if place in settled else _deleted(next(done)) for place in range(len(open_))]
+        starts = await migrated.starts([open_[place] for place, one in enumerate(told) if place not in settled and not one.error])
+        return [one._replace(offset=starts.get(partition, one.offset)) for one, (partition, _) in zip(told, open_, strict=True)]
 
     takers = (
-        OffsetsTaker(LIST_OFFSETS, AclOperation.DESCRIBE, catalogue, rights, _place_without_log, list_offsets),
-        OffsetsTaker(DELETE_RECORDS, AclOperation.DELETE, catalogue, rights, lambda _version, _one: None, delete_records),
+        OffsetsTaker(LIST_OFFSETS, AclOperation.DESCRIBE, catalogue, rights, _place_without_log, in_both_parts),
+        OffsetsTaker(DELETE_RECORDS, AclOperation.DELETE, catalogue, rights, lambda _version, _one, _topic: None, delete_records),
         OffsetsTaker(OFFSET_FOR_LEADER_EPOCH, AclOperation.DESCRIBE, catalogue, rights, _end_of_other_epoch, end_offsets),
     )
     return {one.api: one for one in takers}
 
 
-def _place_without_log(version: int, one: Asked) -> Told | None:
+def _place_without_log(version: int, one: Asked, _topic: DisklessTopic) -> Told | None:
     """The answer for a timestamp that names no place in the log: a version that does not know it, or a place of tiered storage."""
     if one.value < 0 and version < FIRST_VERSIONS.get(one.value, version + 1):
         return Told(ErrorCode.UNSUPPORTED_VERSION)
     return Told(ErrorCode.NONE) if one.value in TIERED else None
 
 
-def _end_of_other_epoch(_version: int, one: Asked) -> Told | None:
-    """The answer for another epoch than the leader's: none ended, so a broker knows of no end."""
-    return None if one.value == LEADER_EPOCH else Told(ErrorCode.NONE)
+def _end_of_other_epoch(_version: int, one: Asked, topic: DisklessTopic) -> Told | None:
+    """The answer for another epoch than the leader's: none ended, so a broker knows of no end. Classic parts have any epochs."""
+    return None if one.value == LEADER_EPOCH or (topic.is_migrated and one.value > LEADER_EPOCH) else Told(ErrorCode.NONE)
+
+
+def _deleted(one: DeletedRecords) -> Told:
+    return _told(one.error) or Told(ErrorCode.NONE, offset=one.low_watermark)
 
 
 def _listed(one: ListedOffset) -> Told:

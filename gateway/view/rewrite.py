@@ -18,7 +18,8 @@ from gateway.view.model import NO_LEADER
 from gateway.view.view import View
 
 DISKLESS_EPOCH: Final = 0
-"""Leader epoch of all diskless partitions, in every answer."""
+"""Leader epoch of partitions that were created diskless, in every answer. Migrated ones keep the epoch of their leader in Kafka: clients
+know it from the time when the topic was classic, and from committed offsets, and take no news with a lower one."""
 
 
 def metadata(answer: Any, view: View, diskless: Mapping[bytes, DisklessTopic], unfinished: frozenset[bytes] = frozenset()) -> Any:
@@ -53,7 +54,7 @@ def _diskless_partition(row: Any, view: View, topic: DisklessTopic) -> Any:
         row,
         error_code=ErrorCode.leader_not_available if leader == NO_LEADER else ErrorCode.none,
         leader_id=leader,
-        leader_epoch=DISKLESS_EPOCH,
+        leader_epoch=max(int(row.leader_epoch), topic.leader_epoch(index)) if topic.is_migrated else DISKLESS_EPOCH,
         replica_nodes=nodes,
         isr_nodes=nodes,
         offline_replicas=(),

@@ -60,13 +60,13 @@ def test_a_topic_and_its_shadow_are_made_grown_and_deleted_together(cluster: Kaf
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     assert commands.shadows()[0][1].startswith("there are no diskless topics")
     commands.topics("create", "orders", "--partitions", "2", "--config", "retention.ms=9")
-    assert commands.shadows() == [("ok", "1 diskless topics have an empty shadow in Kafka each")]
+    assert commands.shadows() == [("ok", "1 diskless topics have a shadow in Kafka each that takes no records")]
     assert "exists" in commands.topics("create", "orders", "--partitions", "3", status=1)
     commands.topics("create", "orders", "--partitions", "2", "--config", "retention.ms=9")
     assert "orders exists already" in commands.topics("create", "orders", "--partitions", "3", "--if-not-exists")
     commands.topics("alter", "orders", "--partitions", "4")
     wait_until(lambda: len(admin.list_topics("orders", timeout=WAIT_S).topics["orders"].partitions) == 4, "the partitions of the shadow")
-    assert commands.shadows() == [("ok", "1 diskless topics have an empty shadow in Kafka each")]
+    assert commands.shadows() == [("ok", "1 diskless topics have a shadow in Kafka each that takes no records")]
 
     assert "migration start" in _refused_on_classic(commands, admin)
     assert "leave out --topic-id" in commands.topics("create", "x", "--topic-id", "AAECAwQFBgcICQoLDA0ODw", status=2)

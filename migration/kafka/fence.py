@@ -85,8 +85,8 @@ class ConfirmedFence:
         """Leave it to the operator."""
 
     async def acls(self) -> TopicAcls:
-        """Rely on the operator."""
-        return TopicAcls(is_closed=True, keeps_readers=False, others=0)
+        """Name none."""
+        return TopicAcls(is_closed=False, keeps_readers=False, others=0)
 
 
 class AclFence:
@@ -103,20 +103,27 @@ class AclFence:
         keeps = self._keep_readers and not (await self.acls()).others
         wanted = [*sorted(READERS), WRITES] if keeps else [WRITES]
         await self._asked(lambda: self._add(wanted))
-        end_s = time.monotonic() + self._timeout_s
-        while not (found := await self.acls()).is_closed or (keeps and not found.keeps_readers):
-            if time.monotonic() >= end_s:
-                text = f"some brokers do not yet deny writes to topic {self._leaders.topic} after {self._timeout_s:g} s; try again"
-                raise MigrationRefused(text)
-            await asyncio.sleep(LOOK_EVERY_S)
+        await self._until(lambda found: found.is_closed and (found.keeps_readers or not keeps), "do not yet deny")
 
     async def open(self) -> None:
-        """Take the ACLs away; needs no right to the topic. A later `close` keeps the readers as it was. As `close` raises."""
+        """Take the ACLs away, and wait until no broker goes by them; needs no right to the topic. As `close` raises.
+
+        A later `close` keeps the readers as it was.
+        """
         self._keep_readers = await self._asked(self._remove)
+        await self._until(lambda found: not found.is_closed, "still deny")
+
+    async def _until(self, is_so: Callable[[TopicAcls], bool], text: str) -> None:
+        """Wait until it is so at every broker. Raises `MigrationRefused`, `KafkaException`."""
+        end_s = time.monotonic() + self._timeout_s
+        while not all(map(is_so, await self._asked(self._look_at_each))):
+            if time.monotonic() >= end_s:
+                raise MigrationRefused(f"some brokers {text} writes to topic {self._leaders.topic} after {self._timeout_s:g} s; try again")
+            await asyncio.sleep(LOOK_EVERY_S)
 
     async def acls(self) -> TopicAcls:
         """Ask every broker. Raises `MigrationRefused`, `KafkaException`."""
-        found = await self._asked(lambda: self._leaders.ask_each_broker(self._look))
+        found = await self._asked(self._look_at_each)
         return TopicAcls(
             is_closed=all(one.is_closed for one in found),
             keeps_readers=all(one.keeps_readers for one in found),
@@ -170,6 +177,9 @@ class AclFence:
             for acl in done.matching_acls:
                 _check(acl.error_code, acl.error_message)
         return keeps_readers
+
+    def _look_at_each(self) -> list[TopicAcls]:
+        return self._leaders.ask_each_broker(self._look)
 
     def _look(self, broker: BrokerConnection) -> TopicAcls:
         return self._read(broker.ask(self._question(), describe_acls.DescribeAclsResponse))

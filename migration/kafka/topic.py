@@ -5,34 +5,43 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
-import kio.schema.describe_configs.v4 as describe_configs
-from kio.schema.errors import ErrorCode
+from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
 
-from coordinator.adapters.kafka.broker import refused
 from coordinator.adapters.kafka.settings import client_properties
 from coordinator.adapters.kafka.stats import KafkaStats
-from coordinator.kafka.topic_configs import CLEANUP_POLICY, RETENTION_BYTES, RETENTION_MS
+from coordinator.kafka.topic_configs import CLEANUP_POLICY, MAX_MESSAGE_BYTES, TOPIC_CONFIGS
 from migration.classic import ClassicState, ProducerBatches
-from migration.kafka.fence import TOPIC, AclFence, ConfirmedFence, WriterFence
+from migration.kafka.fence import AclFence, ConfirmedFence, WriterFence
 from migration.kafka.leaders import ClassicLeaders
 from migration.kafka.log import ClassicLog
+from migration.kafka.size_limit import OF_THE_TOPIC, SHADOW_BYTES, describe_topic, described, read_limit, set_limit
+from migration.kafka.transactions import unended_transactions
 
-OF_THE_TOPIC: Final = 1
-"""Kafka's number for a setting that a topic has of its own."""
 COMPACT: Final = "compact"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicTopicFacts:
-    """A classic topic as Kafka describes it. `retention` are the settings of retention in force, `own` those that it sets itself."""
+    """A classic topic as Kafka describes it.
+
+    `settings` are those in force that diskless topics have, too, and `own` the names of those that it sets itself. `size_default` is the
+    `max.message.bytes` that it has without one of its own.
+    """
 
     topic_id: bytes
     partitions: int
     is_compacted: bool
-    retention: Mapping[str, str]
+    settings: Mapping[str, str]
     own: frozenset[str] = frozenset()
+    size_default: str = ""
+
+    @property
+    def is_shadow(self) -> bool:
+        """Whether it takes no records, so that clients can write to the diskless topic alone."""
+        return MAX_MESSAGE_BYTES in self.own and self.settings[MAX_MESSAGE_BYTES] == SHADOW_BYTES
 
 
 class KafkaClassicTopic:
@@ -64,6 +73,7 @@ class KafkaClassicTopic:
             stats=KafkaStats(),
         )
         self._leaders = ClassicLeaders(name, properties, request_timeout_s)
+        self._request_timeout_s = request_timeout_s
         self.fence: WriterFence = (
             ConfirmedFence() if is_fence_confirmed else AclFence(self._leaders, request_timeout_s, keep_readers=keep_readers)
         )
@@ -73,26 +83,18 @@ class KafkaClassicTopic:
     async def describe(self) -> ClassicTopicFacts:
         """Ask Kafka. Raises `ClassicTopicMissing`, `KafkaException`."""
         found = await asyncio.to_thread(self._leaders.describe)
-        configs = await asyncio.to_thread(self._configs)
+        answer = await asyncio.to_thread(self._leaders.ask_any, describe_topic(self.name, *TOPIC_CONFIGS), DescribeConfigsResponse)
+        configs = described(answer, self.name)
         values = {one.name: one.value or "" for one in configs}
         policy = values.pop(CLEANUP_POLICY, "")
         return ClassicTopicFacts(
             topic_id=found.topic_id,
             partitions=len(found.leaders),
             is_compacted=COMPACT in policy.split(","),
-            retention=values,
+            settings=values,
             own=frozenset(one.name for one in configs if one.config_source == OF_THE_TOPIC),
+            size_default=next((read_limit(one).default for one in configs if one.name == MAX_MESSAGE_BYTES), ""),
         )
-
-    def _configs(self) -> tuple[describe_configs.response.DescribeConfigsResourceResult, ...]:
-        asked = describe_configs.request.DescribeConfigsResource(
-            resource_type=TOPIC, resource_name=self.name, configuration_keys=(CLEANUP_POLICY, RETENTION_BYTES, RETENTION_MS)
-        )
-        request = describe_configs.DescribeConfigsRequest(resources=(asked,))
-        [found] = self._leaders.ask_any(request, describe_configs.DescribeConfigsResponse).results
-        if found.error_code is not ErrorCode.none:
-            raise refused(int(found.error_code.value), f"settings of topic {self.name}: {found.error_message or found.error_code.name}")
-        return found.configs
 
     def log(self, partition: int) -> ClassicLog:
         """Return the reader of a partition's log, which blocks."""
@@ -108,6 +110,19 @@ class KafkaClassicTopic:
             if not self._is_fenced:
                 await self.fence.close()
                 self._is_fenced = True
+
+    async def unended_transactions(self) -> list[str]:
+        """Return the ids of transactions that may still write a marker. Raises `KafkaException`."""
+        return await asyncio.to_thread(unended_transactions, self._leaders)
+
+    async def take_no_records(self) -> None:
+        """Become the shadow of the diskless topic; returns when every broker refuses records. Raises as `set_limit`."""
+        await asyncio.to_thread(set_limit, self._leaders, SHADOW_BYTES, self._request_timeout_s)
+
+    async def take_records(self, facts: ClassicTopicFacts, bytes_max: str, *, dry_run: bool = False) -> None:
+        """Be a classic topic again that takes batches of so many bytes. Raises as `set_limit`."""
+        own = None if bytes_max == facts.size_default else bytes_max
+        await asyncio.to_thread(partial(set_limit, self._leaders, own, self._request_timeout_s, dry_run=dry_run))
 
 
 class KafkaClassicPartition:

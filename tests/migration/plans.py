@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from coordinator.client.calls.migrations import DisklessLogState
 from migration.classic import ClassicState, ClassicTransaction
@@ -26,14 +26,18 @@ def plan(
     known: Sequence[DisklessLogState] = (),
     *,
     is_compacted: bool = False,
-    retention: Mapping[str, str] | None = None,
+    in_kafka: Mapping[str, str] | None = None,
+    own: Collection[str] = ("retention.bytes",),
+    is_closed: bool = False,
     settings: Mapping[str, str] | None = None,
 ) -> MigrationPlan:
     facts = ClassicTopicFacts(
         topic_id=bytes(16),
         partitions=len(classic),
         is_compacted=is_compacted,
-        retention=retention or {},
-        own=frozenset({"retention.bytes"}),
+        settings=in_kafka or {},
+        own=frozenset(own),
     )
-    return MigrationPlan(name="orders", topic=facts, classic=tuple(classic), known=tuple(known), settings=settings or {})
+    return MigrationPlan(
+        name="orders", topic=facts, classic=tuple(classic), known=tuple(known), settings=settings or {}, is_closed=is_closed
+    )

@@ -16,7 +16,10 @@ from tests.migration.plans import BORN, PENDING, begun, log, plan
         (plan([log(7)], is_compacted=True), "is compacted .* set cleanup.policy=delete first"),
         (plan([log(7)], [PENDING, PENDING]), "the service has 2 partitions of topic orders, Kafka has 1"),
         (plan([log(7), log(9)], [begun(7), BORN]), "was created as a diskless topic"),
-        (plan([log(7), log(9)], [begun(7), begun(9)]), "is migrated already, all 2 partitions of it"),
+        (
+            plan([log(7), log(9)], [begun(7), begun(9)], in_kafka={"max.message.bytes": "0"}, own=("max.message.bytes",)),
+            "is migrated already, all 2 partitions of it",
+        ),
         (plan([log(7), log(9)], [begun(8), PENDING]), "orders-0: the diskless log begins at 8, the classic log ends at 7; look at"),
         (
             plan([log(7), log(9, transactions=(ClassicTransaction(4, 8), ClassicTransaction(5, 8)))]),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import struct
 import tracemalloc
 import typing
 import uuid
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 
 import pytest
@@ -143,6 +144,32 @@ def test_a_structure_that_may_be_null_has_kios_bytes(is_null: bool) -> None:
     entity_writer(heartbeat.ShareGroupHeartbeatResponse)(out, message)
     assert encode(message) == out.getvalue()
     assert decode(heartbeat.ShareGroupHeartbeatResponse, out.getvalue()) == message
+
+
+@pytest.mark.parametrize("start_ms", [0, 1_700_000_000_123, -5_000])
+def test_points_in_time_have_kios_bytes(start_ms: int) -> None:
+    import kio.schema.describe_transactions.v0.response as transactions
+
+    state = transactions.TransactionState(
+        error_code=KioError.none,
+        transactional_id="t",  # type: ignore[arg-type]
+        transaction_state="Ongoing",
+        transaction_timeout=timedelta(seconds=60),  # type: ignore[arg-type]
+        transaction_start_time=datetime.fromtimestamp(start_ms / 1000, tz=UTC),  # type: ignore[arg-type]
+        producer_id=7,  # type: ignore[arg-type]
+        producer_epoch=1,  # type: ignore[arg-type]
+        topics=(),
+    )
+    message = transactions.DescribeTransactionsResponse(throttle_time=timedelta(0), transaction_states=(state,))  # type: ignore[arg-type]
+    raw = encode(message)
+    assert decode(transactions.DescribeTransactionsResponse, raw) == message
+    if start_ms >= 0:  # kio refuses times before 1970, which brokers answer for transactions that have not begun
+        out = io.BytesIO()
+        entity_writer(transactions.DescribeTransactionsResponse)(out, message)
+        assert raw == out.getvalue()
+    at = raw.index(struct.pack(">q", start_ms))
+    with pytest.raises(MalformedMessage, match="transaction_start_time"):
+        decode(transactions.DescribeTransactionsResponse, raw[:at] + struct.pack(">q", 1 << 62) + raw[at + 8 :])
 
 
 def test_unknown_tagged_fields_are_skipped_and_known_ones_checked() -> None:

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from coordinator.client.client import DisklessClient
     from coordinator.client.model import TopicDescription
     from migration.driver import MigratedPartition, MigrationDriver
-    from migration.kafka.fence import WriterFence
-    from migration.kafka.topic import KafkaClassicTopic
+    from migration.kafka.topic import ClassicTopicFacts, KafkaClassicTopic
     from migration.plan import MigrationPlan
 
 REPORT_COLUMNS = ("partition", "result", "start_offset", "prefix_start", "leader_epoch", "producers", "batches", "problem")
@@ -37,6 +36,7 @@ PARTITIONS_AT_ONCE: Final = 24
 EPOCHS_AHEAD: Final = 1 << 20
 """An abort records epochs that no leader of Kafka reaches: what was planned before is fenced, and Kafka is not asked for its own."""
 WRITTEN_PAST: Final = "written past its start"
+NOT_MIGRATED: Final = "not migrated"
 
 
 stopped_option = click.option(
@@ -93,8 +93,9 @@ def start(
 
     Everything that can be in the way is looked for before anything is changed; then the plan is printed. An ACL denies everybody to
     write to the classic topic, except Kafka's super users; with --writers-stopped you have stopped its writers yourself. The diskless topic
-    gets the retention that is in force in Kafka. Status 0 once every partition is diskless and its classic log still ends there. It may be
-    killed and run again at any time: it goes on where it was.
+    gets the settings that are in force in Kafka. Once every partition is diskless the classic topic takes no records any more
+    (max.message.bytes=0), the ACL goes, and whoever may write does so through a gateway. Status 0 once that is done, and classic logs
+    still end where diskless ones begin. It may be killed and run again at any time: it goes on where it was.
 
     Examples: `diskless migration start orders --dry-run --bootstrap-server localhost:9192 --kafka-bootstrap-server kafka:9092`,
     `diskless migration start orders --writers-stopped --bootstrap-server localhost:9192 --kafka-bootstrap-server kafka:9092`
@@ -144,6 +145,8 @@ async def _start(
             )
         driver = MigrationDriver(client.admin, still_s=still_s, drain_timeout_s=drain_timeout_s)
         rows = await _migrate_all(driver, topic, plan)
+        if all(row["result"] != NOT_MIGRATED for row in rows):
+            await _finish(client, topic, plan, rows, drain_timeout_s)
     print_rows(rows, output, REPORT_COLUMNS)
     _end(name, rows)
 
@@ -166,12 +169,28 @@ async def _migrate_all(driver: MigrationDriver, topic: KafkaClassicTopic, plan: 
                 migrated = await driver.migrate(partition, planned_epoch=planned_epoch)
         except (MigrationRefused, ServiceError, KafkaException) as error:
             say(str(error))
-            result = WRITTEN_PAST if isinstance(error, WrittenPastBoundary) else "not migrated"
+            result = WRITTEN_PAST if isinstance(error, WrittenPastBoundary) else NOT_MIGRATED
             return {"partition": index, "result": result, "problem": plain(str(error))}
         say(f"{partition.name}: diskless from offset {migrated.start_offset} on")
         return _report_row(migrated)
 
     return list(await asyncio.gather(*(migrate(index) for index in range(len(plan.classic)))))
+
+
+async def _finish(client: DisklessClient, topic: KafkaClassicTopic, plan: MigrationPlan, rows: list[Row], drain_timeout_s: float) -> None:
+    """Make the classic topic the shadow of the diskless one, and let its writers write; what stands past a start is told in the rows."""
+    from coordinator.client.model import PartitionId
+    from coordinator.printable import plain
+    from migration.classic import WrittenPastBoundary
+    from migration.finishing import finish
+
+    partitions = [PartitionId(plan.topic.topic_id, index) for index in range(len(rows))]
+    starts = [one.start_offset for one in await client.admin.describe_diskless_logs(partitions)]
+    errors = await finish(topic, plan.topic.topic_id, starts, drain_timeout_s=drain_timeout_s)
+    for index, (row, error) in enumerate(zip(list(rows), errors, strict=True)):
+        if error is not None:
+            result = WRITTEN_PAST if isinstance(error, WrittenPastBoundary) else NOT_MIGRATED
+            rows[index] = {**row, "result": result, "problem": plain(str(error))}
 
 
 def _report_row(migrated: MigratedPartition) -> Row:
@@ -195,7 +214,7 @@ def _end(name: str, rows: Sequence[Row]) -> None:
     from cli.outcome import Failed
 
     past = [row for row in rows if row["result"] == WRITTEN_PAST]
-    missing = [row for row in rows if row["result"] == "not migrated"]
+    missing = [row for row in rows if row["result"] == NOT_MIGRATED]
     if past:
         raise Failed(
             f"topic {name}: {count_text(len(past), 'partition')} written to past the start of the diskless log: {past[0]['problem']}"
@@ -205,7 +224,10 @@ def _end(name: str, rows: Sequence[Row]) -> None:
             f"topic {name}: {count_text(len(missing), 'partition')} of {len(rows)} are not migrated, and take no writes: "
             f"{missing[0]['problem']}; then start again, or let the writers write again with `diskless migration abort`"
         )
-    say(f"topic {name} is diskless; its writers and readers use the diskless topic from now on. Prove it with `diskless migration verify`")
+    say(
+        f"topic {name} is diskless, and its classic topic takes no records any more; its writers and readers go on through gateways. "
+        "Prove it with `diskless migration verify`"
+    )
 
 
 @click.command()
@@ -228,10 +250,10 @@ def abort(
 ) -> None:
     """Take a migration back whose diskless logs are still empty, and let the writers write to the classic topic again.
 
-    End every `start` of the topic first, and whatever else migrates it; one that goes on is refused. The ACLs of `start` are taken
-    away, which needs ALTER on the cluster and no right to the topic; with --writers-stopped there were none. Then partitions that have
-    their start lose it. Nothing is changed when a partition has diskless records, and writers are stopped again when one gets some
-    meanwhile. The topic stays known to the service as one to be migrated: `start` may begin again.
+    End every `start` of the topic first, and whatever else migrates it; one that goes on is refused. Partitions that have their start
+    lose it. Then the ACLs of `start` are taken away, which needs ALTER on the cluster and no right to the topic; with --writers-stopped
+    there were none. A topic that takes no records any more gets its max.message.bytes back, which needs ALTER_CONFIGS on it. Nothing is
+    changed when a partition has diskless records. The topic stays known to the service as one to be migrated: `start` may begin again.
 
     Example: `diskless migration abort orders --bootstrap-server localhost:9192 --kafka-bootstrap-server kafka:9092`
     """
@@ -258,7 +280,7 @@ async def _abort(
             confirm("Has every `start` of this topic ended, and is the migration to be aborted?", yes=yes)
             logs = await known_logs(client, known)
             _check_empty(name, logs)
-            await take_back(client, topic.fence, known, logs)
+            await take_back(client, topic, known, logs)
     rows = [
         {
             "partition": index,
@@ -275,25 +297,46 @@ async def _abort(
         say(f"topic {name} is classic; `diskless migration start` may begin again")
 
 
-async def take_back(client: DisklessClient, fence: WriterFence, topic: TopicDescription, logs: Sequence[DisklessLogState]) -> None:
-    """Let the writers of a topic write, and make all its partitions pending, which were empty when their `logs` were read.
+async def take_back(client: DisklessClient, topic: KafkaClassicTopic, known: TopicDescription, logs: Sequence[DisklessLogState]) -> None:
+    """Make all partitions of a topic pending, which were empty when their `logs` were read, and let its writers write to the classic topic.
 
-    Pending ones are reset too: a step that a driver has under way for one of them has a lower epoch, and is fenced then. When a partition
-    has got records meanwhile, the writers are stopped again. Raises `Failed`, `MigrationRefused`, `KafkaException`.
+    Pending ones are reset too: a step that a driver has under way for one of them has a lower epoch, and is fenced then. Writers come last,
+    so a record of theirs is never in both logs. Raises `Failed`, `MigrationRefused`, `KafkaException`.
     """
     from cli.outcome import Failed
     from coordinator.client.errors import ServiceError
+    from coordinator.kafka.topic_configs import MAX_MESSAGE_BYTES, MESSAGE_BYTES_MAX
     from migration.plan import known_logs
 
-    await fence.open()
+    bytes_max = known.settings.get(MAX_MESSAGE_BYTES, str(MESSAGE_BYTES_MAX))
+    await topic.fence.acls()  # whoever may not take them away changes nothing
+    facts = await _seen(topic)
+    if facts is not None and facts.is_shadow:
+        await topic.take_records(facts, bytes_max, dry_run=True)
     try:
         for index, log in enumerate(logs):
             epoch = max(0, log.leader_epoch) + EPOCHS_AHEAD
-            await client.admin.reset_diskless_log(topic.topic_id, index, leader_epoch=epoch)
-        _check_pending(topic.name, await known_logs(client, topic))
+            await client.admin.reset_diskless_log(known.topic_id, index, leader_epoch=epoch)
+        _check_pending(known.name, await known_logs(client, known))
     except (ServiceError, Failed) as error:
-        await fence.close()
-        raise Failed(f"topic {topic.name} is not taken back, and its writers are stopped as before: {error}") from error
+        text = f"topic {known.name} is not taken back, and the classic topic takes records as little as before: {error}"
+        raise Failed(f"{text}; partitions that are pending now become diskless again by `diskless migration start`") from error
+    await topic.fence.open()
+    facts = facts or await topic.describe()
+    if facts.is_shadow:
+        await topic.take_records(facts, bytes_max)
+
+
+async def _seen(topic: KafkaClassicTopic) -> ClassicTopicFacts | None:
+    """Return what Kafka tells of the topic; None when the ACLs of `start` keep it from this principal."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    try:
+        return await topic.describe()
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise
+        return None
 
 
 def _check_empty(name: str, logs: Sequence[DisklessLogState]) -> None:

@@ -80,6 +80,8 @@ async def _verify(name: str, place: KafkaPlace, bootstrap_server: str, store: Ob
         logs = await known_logs(client, known)
         if left := unmigrated(logs, facts.partitions):
             raise Failed(f"topic {name} is not migrated: {left}; `diskless migration start` migrates it", Exit.NOT_FOUND)
+        if not facts.is_shadow:
+            say(f"topic {name}: its classic topic still takes records (max.message.bytes); finish with `diskless migration start {name}`")
         records = KafkaClassicRecords(
             name, bootstrap_servers=place.bootstrap_servers, client_id=CLIENT_ID, kafka_properties=place.properties, timeout_s=timeout_s
         )

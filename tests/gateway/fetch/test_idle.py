@@ -11,12 +11,14 @@ import pytest
 from coordinator.adapters.server.contract import IncomingRequest, Promise
 from coordinator.client.model import PartitionId
 from gateway.fetch.limits import FetchLimits, FetchStats
+from gateway.fetch.migrated import MigratedReads
 from gateway.fetch.reads import BatchReader
 from gateway.fetch.taker import FetchTaker
 from gateway.tails.finder import UNUSED_S, Tails
 from gateway.tails.tail import LIVE_S, WATCH_S
 from simulation.fakes.objects import FakeObjectStore
 from simulation.fakes.snapshots import FakeObjects
+from tests.gateway.classic.kafka import KafkaInMemory
 from tests.gateway.fetch.kio_fetch import read_answer
 from tests.gateway.fetch.world import NOW_MS, TOPIC, OneSession, TopicRights, Topics, fetch_request, incoming
 from tests.gateway.tails.scripted_log import ScriptedCoordinators
@@ -57,7 +59,9 @@ class Scene:
         limits, self.stats = FetchLimits(), FetchStats()
         store = FakeObjectStore(FakeObjects(now_ms=lambda: NOW_MS))
         reader = BatchReader(store, limits, self.stats, now_ms=lambda: NOW_MS)
-        self.taker = FetchTaker(self.topics, self.rights, self.tails, reader, limits, self.stats)
+        kafka = KafkaInMemory(TOPIC.topic_id, TOPIC.partitions)
+        migrated = MigratedReads(kafka.boundaries, kafka.parts)
+        self.taker = FetchTaker(self.topics, self.rights, self.tails, reader, limits, self.stats, migrated)
         self.session = Memory()
         self.session.remembered = []
         self.now_s = asyncio.get_running_loop().time

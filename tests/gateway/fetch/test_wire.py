@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.wire import MalformedMessage
 from gateway.fetch import answer_loops, request_loops
-from gateway.fetch.wire import ELEMENTS_MAX, VERSIONS, FetchBody, decode_fetch, encode_answer, encode_refusal
+from gateway.fetch.wire import ELEMENTS_MAX, VERSIONS, FetchBody, decode_fetch, encode_answer, encode_refusal, encode_transactions
 from tests.compiled import assert_fresh, plain
 from tests.gateway.fetch.kio_fetch import INT32, INT64, TEXT, UUID, body_of, encoded, read_answer, requests
 from tests.gateway.fetch.world import fetch_request
@@ -75,7 +76,8 @@ def test_more_elements_than_memory_are_refused(version: int) -> None:
         decode_fetch(too_many, 0, version)
 
 
-ROW = st.tuples(INT32, st.sampled_from([0, 1, 3, 56, 100]), INT64, INT64, st.sampled_from([0, 0, 1, 126, 127, 128, 20_000]))
+ABORTED = st.one_of(st.just([]), st.lists(st.tuples(INT64, INT64), max_size=3), st.just([(7, 9)] * 200))
+ROW = st.tuples(INT32, st.sampled_from([0, 1, 3, 56, 100]), INT64, INT64, st.sampled_from([0, 0, 1, 126, 127, 128, 20_000]), ABORTED)
 
 
 @each_version
@@ -85,9 +87,15 @@ ROW = st.tuples(INT32, st.sampled_from([0, 1, 3, 56, 100]), INT64, INT64, st.sam
     is_committed=st.booleans(),
 )
 def test_answers_are_read_by_kio(
-    version: int, topics: list[tuple[str, uuid.UUID | None, list[tuple[int, ...]]]], is_committed: bool
+    version: int, topics: list[tuple[str, uuid.UUID | None, list[tuple[Any, ...]]]], is_committed: bool
 ) -> None:
-    named = [(name.encode() if version < 13 else topic_id.bytes if topic_id else bytes(16), rows) for name, topic_id, rows in topics]
+    named = [
+        (
+            name.encode() if version < 13 else topic_id.bytes if topic_id else bytes(16),
+            [(*row[:5], encode_transactions(version, row[5])) for row in rows],
+        )
+        for name, topic_id, rows in topics
+    ]
     records = [bytes([place % 251]) * row[4] for _, _, rows in topics for place, row in enumerate(rows) if row[4]]
     body = encode_answer(version, named, records, is_committed=is_committed)
     if records:
@@ -99,11 +107,15 @@ def test_answers_are_read_by_kio(
     left = iter(records)
     for got, (name, topic_id, rows) in zip(answer.responses, topics, strict=True):
         assert (got.topic == name) if version < 13 else (got.topic_id == topic_id)
-        for partition, (index, error, high_watermark, log_start, size) in zip(got.partitions, rows, strict=True):
+        for partition, (index, error, high_watermark, log_start, size, aborted) in zip(got.partitions, rows, strict=True):
             assert (partition.partition_index, partition.error_code) == (index, error)
             assert (partition.high_watermark, partition.last_stable_offset) == (high_watermark, high_watermark)
             assert version < 5 or partition.log_start_offset == log_start
-            assert partition.aborted_transactions == (() if is_committed else None)
+            told = partition.aborted_transactions
+            if aborted:
+                assert [(one.producer_id, one.first_offset) for one in told] == aborted
+            else:
+                assert told == (() if is_committed else None)
             assert version < 11 or partition.preferred_read_replica == -1
             assert bytes(partition.records) == (next(left) if size else b"")
     assert next(left, None) is None

@@ -18,6 +18,7 @@ from coordinator.object_store import ObjectStore, StoreError, StoreUnavailable
 from coordinator.protocol.find_batches import BatchLocation
 from coordinator.security.principal import ANONYMOUS
 from gateway.fetch.limits import FetchLimits, FetchStats
+from gateway.fetch.migrated import MigratedReads
 from gateway.fetch.reads import BatchReader
 from gateway.fetch.taker import FetchTaker
 from gateway.ports import DisklessTopic, Session
@@ -25,6 +26,7 @@ from records.compression import Compression
 from records.record_batch import Record, encode_batch, parse_headers
 from simulation.fakes.objects import FakeObjectStore
 from simulation.fakes.snapshots import FakeObjects
+from tests.gateway.classic.kafka import KafkaInMemory
 from tests.gateway.fetch.kio_fetch import encoded, read_answer, request_module
 from tests.waiting import virtual_time
 
@@ -47,6 +49,8 @@ class Log:
         self.topic = topic
         self.batches: dict[PartitionId, list[BatchLocation]] = {PartitionId(topic.topic_id, n): [] for n in range(topic.partitions)}
         self.errors: dict[int, ErrorCode] = {}
+        self.first: dict[int, int] = {}
+        """Where partitions begin that do not begin at 0."""
         self.finds: list[tuple[Sequence[FetchFrom], int, int, int]] = []
         self._grown = asyncio.Event()
 
@@ -55,7 +59,7 @@ class Log:
 
     def end(self, partition: int) -> int:
         batches = self.batches[self.id(partition)]
-        return batches[-1].last_offset + 1 if batches else 0
+        return batches[-1].last_offset + 1 if batches else self.first.get(partition, 0)
 
     def add(
         self, partition: int, key: str, byte_offset: int, data: bytes, *, kind: int = 0, append_ms: int = NOW_MS
@@ -95,7 +99,8 @@ class Log:
         for partition, offset, bytes_max in fetches:
             end, size, some = self.end(partition.partition), 0, []
             error = self.errors.get(partition.partition)
-            if error is None and offset > end:
+            first = self.first.get(partition.partition, 0)
+            if error is None and not first <= offset <= end:
                 error = ErrorCode.OFFSET_OUT_OF_RANGE
             room = min(bytes_max, max_bytes - total)
             if error is None:
@@ -106,7 +111,7 @@ class Log:
             is_first = is_first and not some
             total += size
             refusal = {} if error is None else {"refusal": Refusal(error, error.name)}
-            found.append(PartitionBatches(log_start_offset=0, high_watermark=end, batches=tuple(some), **refusal))
+            found.append(PartitionBatches(log_start_offset=first, high_watermark=end, batches=tuple(some), **refusal))
         return found
 
 
@@ -214,7 +219,7 @@ class OneSession(NamedTuple):
 class World:
     """A taker and all it needs."""
 
-    def __init__(self, store: ObjectStore | None = None, **limits: Any) -> None:
+    def __init__(self, store: ObjectStore | None = None, *, is_migrated: bool = False, **limits: Any) -> None:
         self.objects = FakeObjects(now_ms=lambda: NOW_MS)
         self.store = CountingStore(self.objects)
         self.log = Log()
@@ -222,7 +227,10 @@ class World:
         self.stats = FetchStats()
         self.limits = FetchLimits(**limits)
         self.reader = BatchReader(store or self.store, self.limits, self.stats, now_ms=lambda: NOW_MS)
-        self.taker = FetchTaker(Topics(TOPIC), self.rights, self.log, self.reader, self.limits, self.stats)
+        self.kafka = KafkaInMemory(TOPIC.topic_id, TOPIC.partitions)
+        migrated = MigratedReads(self.kafka.boundaries, self.kafka.parts)
+        topics = Topics(TOPIC._replace(is_migrated=is_migrated, leader_epochs=(7,) * TOPIC.partitions if is_migrated else ()))
+        self.taker = FetchTaker(topics, self.rights, self.log, self.reader, self.limits, self.stats, migrated)
 
     def write(self, key: str, parts: Sequence[tuple[int, bytes]], *, kind: int = 0, append_ms: int = NOW_MS, is_own: bool = False) -> bytes:
         """Upload and commit a file: the batches of partitions, in order."""

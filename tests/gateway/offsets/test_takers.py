@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kio.schema.errors import ErrorCode as KafkaError
 
 from coordinator.adapters.objectstore import open_store
 from coordinator.adapters.server.contract import IncomingRequest, Peer
@@ -22,16 +23,18 @@ from coordinator.protocol.find_batches import BatchLocation
 from coordinator.security.principal import ANONYMOUS
 from gateway.kafka_apis import KafkaApi, made
 from gateway.offsets.exact import ExactOffsets
+from gateway.offsets.migrated import MigratedOffsets
 from gateway.offsets.takers import offsets_takers
 from gateway.offsets.wire import DELETE_RECORDS, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, Wire
 from gateway.ports import DisklessTopic, Session, UpstreamLost
+from tests.gateway.classic.kafka import KafkaInMemory, numbered
 
 LIST, DELETE, EPOCH = KafkaApi.LIST_OFFSETS, KafkaApi.DELETE_RECORDS, KafkaApi.OFFSET_FOR_LEADER_EPOCH
 WIRES = {LIST: LIST_OFFSETS, DELETE: DELETE_RECORDS, EPOCH: OFFSET_FOR_LEADER_EPOCH}
 VERSIONS = (
     [(LIST, version) for version in range(1, 12)] + [(DELETE, version) for version in range(3)] + [(EPOCH, 2), (EPOCH, 3), (EPOCH, 4)]
 )
-ORDERS, SECRET, AWAY, FRESH = (bytes([number]) * 16 for number in (1, 2, 3, 4))
+ORDERS, SECRET, AWAY, FRESH, BOTH = (bytes([number]) * 16 for number in (1, 2, 3, 4, 5))
 END = 40
 Point = tuple[str, int, int]
 """Topic, partition and timestamp, offset or epoch."""
@@ -45,8 +48,9 @@ class Topics:
         self.is_lost = False
 
     def named(self, name: str) -> DisklessTopic | None:
-        ids = {"orders": ORDERS, "secret": SECRET, "away": AWAY, **({"fresh": FRESH} if self.listings else {})}
-        return DisklessTopic(name, ids[name], 5 if self.listings else 3, {}) if name in ids else None
+        ids = {"orders": ORDERS, "secret": SECRET, "away": AWAY, "both": BOTH, **({"fresh": FRESH} if self.listings else {})}
+        partitions = 5 if self.listings else 3
+        return DisklessTopic(name, ids[name], partitions, {}, is_migrated=name == "both") if name in ids else None
 
     def identified(self, topic_id: bytes) -> DisklessTopic | None:
         raise AssertionError("these requests name topics")
@@ -93,7 +97,8 @@ class Logs:
         if timestamp >= 0:
             offset = max(5, timestamp) if timestamp < END else -1
             return ListedOffset(refusal=SERVED, timestamp_ms=offset, offset=offset)
-        offset = {-1: END, -2: 5, -3: END - 1, -4: 5}[timestamp]
+        late = 0 if partition.topic_id == BOTH else 5  # where the classic part began once
+        offset = {-1: END, -2: late, -3: END - 1, -4: 5}[timestamp]
         return ListedOffset(refusal=SERVED, timestamp_ms=END - 1 if timestamp == -3 else -1, offset=offset)
 
     async def find_batches(self, fetches: Sequence[FetchFrom], **_: Any) -> list[PartitionBatches]:
@@ -143,9 +148,10 @@ def request_of(key: KafkaApi, version: int, points: Iterable[Point], *, epoch: i
 class Desk:
     def __init__(self) -> None:
         self.logs, self.rights, self.topics = Logs(), Allowed(), Topics()
-        self.takers = offsets_takers(
-            self.topics, self.rights, self.logs, self.logs, ExactOffsets(self.logs, open_store(f"file://{Path(__file__).parent}"))
-        )
+        self.kafka = KafkaInMemory(BOTH, 3, name="both")
+        exact = ExactOffsets(self.logs, open_store(f"file://{Path(__file__).parent}"))
+        migrated = MigratedOffsets(self.topics, self.kafka.boundaries, self.kafka.parts)
+        self.takers = offsets_takers(self.topics, self.rights, self.logs, self.logs, exact, migrated)
 
     async def ask(self, key: KafkaApi, version: int, *points: Point, **wanted: int) -> list[tuple[Any, ...]] | None:
         """The fields of each partition's answer in the order of the version, with its topic; None when there is none."""
@@ -256,3 +262,76 @@ async def test_without_an_answer_the_connection_ends() -> None:
     desk.logs.is_closed = True
     assert await desk.ask(LIST, 1, ("orders", 0, -1)) is None
     assert await desk.ask(LIST, 1) == []
+
+
+# ---- topics of two parts: the classic one below B0 = 10, the diskless one from 10 (or later) to END
+
+
+def both_parts(*, suffix: int = 10) -> Desk:
+    """Partition 0 has classic records 2 to 9 with times from 102 on."""
+    desk = Desk()
+    log = desk.kafka.logs[0]
+    log.batches, log.start = [numbered(offset, [b"v"], time_ms=100 + offset) for offset in range(2, 10)], 2
+    desk.kafka.begin(0, 10, suffix=suffix, end=END)
+    return desk
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "expected"),
+    [(-2, (-1, 2, 5)), (-4, (-1, 2, 5)), (-1, (-1, END, 0)), (0, (102, 2, 5)), (105, (105, 5, 5)), (-3, (109, 9, 5)), (-5, (-1, -1, -1))],
+)
+async def test_offsets_of_a_migrated_topic_are_those_of_one_log(timestamp: int, expected: tuple[int, int, int]) -> None:
+    assert await both_parts().ask(LIST, 11, ("both", 0, timestamp)) == [("both", 0, 0, *expected)]
+
+
+async def test_the_coordinators_answer_where_the_classic_part_has_nothing() -> None:
+    desk = both_parts()
+    desk.kafka.logs[0].batches = [numbered(9, [b"v"], time_ms=20), numbered(10, [b"past B0"], time_ms=1_000)]
+    [latest, by_time] = await desk.ask(LIST, 11, ("both", 0, -3)), await desk.ask(LIST, 11, ("both", 0, 30))
+    assert latest == [("both", 0, 0, END - 1, END - 1, 0)], "what stands in the classic log from B0 on does not count"
+    assert by_time == [("both", 0, 0, 30, 30, 0)]
+    desk.kafka.logs[0].batches, desk.kafka.logs[0].start = [], 10
+    assert await desk.ask(LIST, 11, ("both", 0, -2)) == [("both", 0, 0, -1, 5, 0)]
+    desk.kafka.begin(1, 10, prefix=10, end=END)
+    assert await desk.ask(LIST, 11, ("both", 1, -2)) == [("both", 1, 0, -1, 5, 0)]
+    assert all(broker == 1 for broker, _ in desk.kafka.asked)
+    asked = len(desk.kafka.asked)
+    await desk.ask(LIST, 11, ("both", 1, -2))
+    assert len(desk.kafka.asked) == asked, "a classic part that is gone needs no broker"
+
+
+async def test_a_broker_that_does_not_answer_costs_its_own_partitions_their_answer() -> None:
+    desk = both_parts()
+    desk.kafka.dead.add(1)
+    answers = await desk.ask(LIST, 11, ("both", 0, 0), ("orders", 0, 9), timeout_ms=300)
+    assert answers == [("both", 0, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, -1), ("orders", 0, 0, 9, 9, 0)]
+
+
+@pytest.mark.parametrize(
+    ("offset", "low", "classic_start", "asked"),
+    [(4, 4, 4, False), (1, 2, 2, False), (10, 10, 10, False), (12, 10, 10, True), (-1, 10, 10, True)],
+)
+async def test_records_of_both_parts_are_deleted_in_both(offset: int, low: int, classic_start: int, asked: bool) -> None:
+    desk = both_parts()
+    assert await desk.ask(DELETE, 2, ("both", 0, offset)) == [("both", 0, 0, low)]
+    assert desk.kafka.logs[0].start == classic_start
+    assert bool(desk.logs.timeouts) is asked
+
+
+@pytest.mark.parametrize("offset", [END + 1, -2])
+async def test_nothing_is_deleted_before_an_offset_that_is_not_in_the_log(offset: int) -> None:
+    desk = both_parts()
+    assert await desk.ask(DELETE, 2, ("both", 0, offset)) == [("both", 0, ErrorCode.OFFSET_OUT_OF_RANGE, -1)]
+    assert (desk.kafka.logs[0].start, desk.logs.timeouts) == (2, [])
+
+
+async def test_records_that_a_broker_does_not_delete_are_not_deleted_in_the_other_part_either() -> None:
+    desk = both_parts()
+    desk.kafka.refusing = KafkaError.topic_authorization_failed
+    assert await desk.ask(DELETE, 2, ("both", 0, 12)) == [("both", 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)]
+    assert desk.logs.timeouts == []
+
+
+@pytest.mark.parametrize(("epoch", "expected"), [(0, (0, END)), (5, (5, END)), (-1, (-1, -1))])
+async def test_no_epoch_of_a_migrated_topic_ends_before_its_log(epoch: int, expected: tuple[int, int]) -> None:
+    assert await both_parts().ask(EPOCH, 4, ("both", 0, epoch), epoch=7) == [("both", 0, 0, *expected)]

@@ -50,6 +50,7 @@ class FakeCoordinators:
 
     log: list[tuple[str, TopicListing | None]] = field(default_factory=list)
     pending: set[bytes] = field(default_factory=set)
+    written: set[bytes] = field(default_factory=set)
     is_down: bool = False
     asked: list[tuple[int, bool]] = field(default_factory=list)
     wait: Callable[[], Any] | None = None
@@ -75,7 +76,12 @@ class FakeCoordinators:
         return TopicChanges(offset=len(self.log), is_whole=since < 0, topics=topics, deleted=deleted)
 
     async def describe_diskless_logs(self, partitions: Sequence[PartitionId], *, timeout_ms: int | None = None) -> list[DisklessLogState]:
-        return [DisklessLogState(state="pending" if one.topic_id in self.pending else "initialised") for one in partitions]
+        return [
+            DisklessLogState(state="pending")
+            if one.topic_id in self.pending
+            else DisklessLogState(state="initialised", start_offset=7, high_watermark=8 if one.topic_id in self.written else 7)
+            for one in partitions
+        ]
 
     async def create_topic(
         self,

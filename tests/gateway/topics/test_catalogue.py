@@ -106,6 +106,24 @@ async def test_a_topic_under_migration_is_classic_until_its_last_partition_has_b
     assert catalogue.named("orders") is None
 
 
+async def test_a_topic_whose_migration_is_taken_back_is_classic_again() -> None:
+    coordinators = FakeCoordinators()
+    catalogue = TopicCatalogue(coordinators, look_back_every_s=0.0)
+    for name, topic_id in (("orders", A), ("clicks", B)):
+        coordinators.put(listing(name, topic_id, classic=(0, 1)))
+    coordinators.written.add(B)
+    await catalogue.refreshed()
+    assert {name: one.is_migrated for name in ("orders", "clicks") if (one := catalogue.named(name))} == {"orders": True, "clicks": True}
+    coordinators.pending |= {A, B}
+    await catalogue.refreshed()
+    assert catalogue.named("orders") is None
+    assert catalogue.identified(A) is None
+    assert catalogue.named("clicks") is not None, "one with a diskless record cannot be taken back"
+    coordinators.pending.clear()
+    await catalogue.refreshed()
+    assert catalogue.named("orders") is catalogue.identified(A) is not None
+
+
 @pytest.mark.parametrize("seed", range(10))
 async def test_names_and_ids_agree_whatever_happens(seed: int) -> None:
     rng = random.Random(seed)

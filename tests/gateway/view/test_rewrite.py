@@ -56,6 +56,14 @@ def test_a_diskless_topic_has_leaders_though_its_shadow_has_none_and_never_more_
         assert all(row.error_code is ErrorCode.none and row.leader_id in (1001, 1002) for row in rows)
 
 
+def test_a_migrated_partition_keeps_the_epoch_that_clients_know_from_its_classic_time() -> None:
+    told = answer(KafkaApi.METADATA, 13, leader_id=1, leader_epoch=7, error_code=ErrorCode.none, topic_id=TOPIC, partition_index=0)
+    for is_migrated, recorded, epoch in ((True, 5, 7), (True, 9, 9), (False, 0, 0)):
+        topic = DisklessTopic("t", TOPIC.bytes, 1, {}, leader_epochs=(recorded,), is_migrated=is_migrated)
+        [row] = rewrite.metadata(told, view(1), {TOPIC.bytes: topic}).topics[0].partitions
+        assert (row.leader_id in (1001, 1002), row.leader_epoch) == (True, epoch)
+
+
 def test_a_classic_partition_keeps_its_leader_unless_nobody_relays_it() -> None:
     told = answer(KafkaApi.METADATA, 13, leader_id=1, leader_epoch=7, error_code=ErrorCode.none, topic_id=TOPIC, controller_id=1)
     assert rewrite.metadata(told, view(1), {}).topics == told.topics

@@ -1,0 +1,1 @@
+"""Tests of the classic parts of migrated topics."""
