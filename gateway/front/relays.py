@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from coordinator.adapters.server.contract import Handler, IncomingRequest, ListenerSecurity, Respond, ServerLimits
 from coordinator.adapters.server.limits import AddressLimit
+from coordinator.adapters.server.request_memory import RequestMemory
 from coordinator.adapters.server.server import Server
 from coordinator.security.client_security import ClientSecurity
 from gateway.brokers.cluster import RealCluster
@@ -23,6 +25,16 @@ from gateway.ports import Taker
 from gateway.view.model import RelayIds
 
 LOG = logging.getLogger(__name__)
+
+
+class PortParts(NamedTuple):
+    """What ports of a kind share, those of all listeners: the gateway's own node's, or the relays'."""
+
+    apis: PortApis
+    takers: Mapping[int, Taker]
+    memory: RequestMemory
+    counted_by_takers: Collection[int] = ()
+    """See `Port`."""
 
 
 class ListenerPorts:
@@ -41,8 +53,8 @@ class ListenerPorts:
         limits: ServerLimits,
         addresses: AddressLimit | None,
         door: Door,
-        own: tuple[PortApis, Mapping[int, Taker]],
-        relayed: tuple[PortApis, Mapping[int, Taker]],
+        own: PortParts,
+        relayed: PortParts,
     ) -> None:
         self.name = name
         self._host = host
@@ -63,7 +75,7 @@ class ListenerPorts:
 
     async def start(self, port: int) -> None:
         """Listen for the gateway's own node; requests end their connection until `serve`. Raises OSError."""
-        await self._listen(None, port, self._cluster.any_place, *self._own)
+        await self._listen(None, port, self._cluster.any_place, self._own)
         server = self._servers[None]
         server.handler = NotYet()
 
@@ -78,7 +90,7 @@ class ListenerPorts:
             for broker_id in sorted(set(broker_ids) - self._servers.keys()):
                 place = self._relays.place(broker_id)
                 if place is not None:
-                    await self._listen(broker_id, self._relay_base + place, partial(self._cluster.place, broker_id), *self._relayed)
+                    await self._listen(broker_id, self._relay_base + place, partial(self._cluster.place, broker_id), self._relayed)
                 elif broker_id not in self._unrelayed:
                     self._unrelayed.add(broker_id)
                     LOG.error(
@@ -90,11 +102,6 @@ class ListenerPorts:
         """See `Port.lead_no_more`."""
         if self._port is not None:
             self._port.lead_no_more()
-
-    def pause_producers(self, paused: bool) -> None:
-        """Have connections that write to diskless topics read no more, or again."""
-        if self._port is not None:
-            self._port.pause_producers(paused)
 
     @property
     def servers(self) -> Sequence[Server]:
@@ -110,16 +117,18 @@ class ListenerPorts:
         """Stop accepting, answer what was read, close."""
         await asyncio.gather(*(server.stop(deadline_ms) for server in self._servers.values()))
 
-    async def _listen(self, broker_id: int | None, port: int, find: FindPlace, apis: PortApis, takers: Mapping[int, Taker]) -> None:
-        handler = Port(broker_id, partial(BrokerLink, find, self._upstream_security, "diskless-gateway"), takers, self._door)
+    async def _listen(self, broker_id: int | None, port: int, find: FindPlace, parts: PortParts) -> None:
+        open_upstream = partial(BrokerLink, find, self._upstream_security, "diskless-gateway")
+        handler = Port(broker_id, open_upstream, parts.takers, self._door, parts.memory, parts.counted_by_takers)
         server = Server(
             handler,
-            apis,
+            parts.apis,
             listener=self.name,
             limits=self._limits,
             security=self._security,
             open_desk=handler.open_desk,
             addresses=self._addresses,
+            memory=parts.memory,
         )
         await server.start(self._host, port)
         if broker_id is None:

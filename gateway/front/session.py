@@ -24,7 +24,6 @@ class FrontSession:
         self.client_id: str | None = None
         self.zone = zone_of(None, peer.address, peer.listener)
         self._zone_of = zone_of
-        self.produces_unanswered = 0
 
     def names(self, client_id: str | None) -> None:
         """Note the client id of a request: it may say where the client is."""

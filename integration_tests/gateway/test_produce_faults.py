@@ -26,8 +26,10 @@ FAILS_OFTEN = [Fault.NONE] * 38 + [Fault.REFUSED] * 4 + [Fault.RESET, Fault.CUT_
 class FaultyWorld(World):
     """A world of two nodes over an S3, which gateways reach through a proxy that fails as it is told."""
 
-    def __init__(self, folder: Path, runtime: BrokerRuntime) -> None:
+    def __init__(self, folder: Path, runtime: BrokerRuntime, **settings: str) -> None:
+        """`settings` are those of its gateway."""
         super().__init__(folder, runtime)
+        self._settings = settings
         self.s3 = RealS3(find_gateway(), folder)
 
     def __enter__(self) -> Self:
@@ -39,7 +41,7 @@ class FaultyWorld(World):
         properties = {"object.store.url": self.s3.url("service"), **self.options}
         self.service = Service(self.kafka.bootstrap, self.folder / "nodes", partitions=4, properties=properties)
         self.service.start(2)
-        self.start(1001, **{**self.options, "object.store.option.endpoint": self.failing.endpoint})
+        self.start(1001, **{**self.options, "object.store.option.endpoint": self.failing.endpoint, **self._settings})
         return self
 
     def __exit__(self, *raised: object) -> None:
