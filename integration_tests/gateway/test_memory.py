@@ -7,7 +7,9 @@ import resource
 import socket
 import struct
 import time
+from collections import Counter
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -17,13 +19,15 @@ from cli.dev.gateway import GatewayProcess
 from cli.dev.kafka import BrokerRuntime
 from coordinator.protocol.framing import request_frame
 from gateway.front.apis import KafkaKey
+from integration_tests.gateway import samples
 from integration_tests.gateway.failing_s3 import Fault
+from integration_tests.gateway.test_produce import Written, producer
 from integration_tests.gateway.test_produce_faults import FaultyWorld
 from integration_tests.honest_work import rss_mb
 from records.record_batch import Record, encode_batch
 from tests.gateway.produce.kio_produce import decode_answer, encode_request
 
-pytestmark = [pytest.mark.measured]
+pytestmark = [pytest.mark.measured, pytest.mark.timeout(900)]
 
 CONNECTIONS: Final = 2_000
 MEMORY_MB: Final = 256
@@ -145,4 +149,79 @@ def test_requests_of_2000_connections_stay_within_memory_while_the_store_hangs(w
         rss.tell()
     each = CONNECTIONS // PARTITIONS
     assert sorted(found) == [(0, partition, offset) for partition in range(PARTITIONS) for offset in range(each)]
+    assert rss.highest_mb < MEMORY_MB + OVER_MB
+
+
+def test_librdkafka_s_producers_wait_for_memory_and_lose_nothing(world: FaultyWorld) -> None:
+    """Twenty clients that each want to write 50 MB while the store hangs: ten times what there is room for."""
+    gateway, topic, each = world.gateways[1001], "waits", 50
+    world.create(gateway, topic, PARTITIONS, is_diskless=True)
+    written = [Written() for _ in range(20)]
+    properties = {"enable_idempotence": "true", "queue_buffering_max_kbytes": "100000", "message_timeout_ms": "290000"}
+    clients = [producer(gateway, request_timeout_ms="250000", batch_size="1000000", **properties) for _ in written]
+    rss = Rss(gateway, f"{len(clients)} producers of librdkafka's with {each} MB each, {MEMORY_MB} MB of memory")
+
+    async def work() -> None:
+        following = asyncio.get_running_loop().create_task(rss.follow())
+        world.failing.faults = [Fault.HANGS]
+        for who, (client, one) in enumerate(zip(clients, written, strict=True)):
+            for number in range(each):
+                client.produce(topic, b"%d %d " % (number, who) + bytes(900_000), partition=number % PARTITIONS, on_delivery=one)
+        await asyncio.sleep(20)
+        assert gateway.metric("produce_paused") == 1
+        world.failing.faults = [Fault.NONE]
+        async with asyncio.timeout(280):
+            while sum(len(one.offsets) + len(one.errors) for one in written) < each * len(clients):
+                for client in clients:
+                    client.poll(0)
+                await asyncio.sleep(0.1)
+        following.cancel()
+
+    try:
+        asyncio.run(work())
+    finally:
+        rss.tell()
+    assert [one.errors for one in written] == [[]] * len(clients)
+    places = Counter(place for one in written for place in one.offsets.values())
+    assert len(places) == each * len(clients)
+    assert rss.highest_mb < MEMORY_MB + OVER_MB
+
+
+def test_answers_that_2000_readers_do_not_take_stay_within_memory(world: FaultyWorld) -> None:
+    gateway, topic = world.gateways[1001], "deaf"
+    world.create(gateway, topic, PARTITIONS, is_diskless=True)
+    written, client = Written(), producer(gateway, batch_size="1000000")
+    for number in range(8 * PARTITIONS):
+        client.produce(topic, b"%d " % number + bytes(900_000), partition=number % PARTITIONS, on_delivery=written)
+    assert client.flush(60) == 0
+    assert written.errors == []
+    rss = Rss(gateway, f"{CONNECTIONS} readers that take nothing, {MEMORY_MB} MB of memory")
+    asked = {
+        "topic": topic,
+        "max_wait": timedelta(milliseconds=500),
+        "replica_id": -1,
+        "min_bytes": 1,
+        "max_bytes": 50_000_000,
+        "partition_max_bytes": 10_000_000,
+        "current_leader_epoch": -1,
+    }
+    frames = [samples.frame(KafkaKey.FETCH, 4, 1, {**asked, "partition": partition}) for partition in range(PARTITIONS)]
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        following = loop.create_task(rss.follow())
+        clients = [await connect(gateway, receive_bytes=4096) for _ in range(CONNECTIONS)]
+        for number, one in enumerate(clients):
+            await loop.sock_sendall(one, 4 * frames[number % PARTITIONS])
+        await asyncio.sleep(45)  # longer than the gateway waits for a reader that takes nothing
+        following.cancel()
+        for one in clients:
+            one.close()
+
+    try:
+        asyncio.run(work())
+    finally:
+        rss.tell()
+    assert gateway.metric("fetch_bytes_total") > 10_000_000
+    assert gateway.metric("connections_closed_total", reason="slow_reader") > 0
     assert rss.highest_mb < MEMORY_MB + OVER_MB
