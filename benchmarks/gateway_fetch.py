@@ -30,7 +30,8 @@ from coordinator.protocol.find_batches import BatchLocation
 from gateway.fetch.limits import MIB, FetchLimits, FetchStats
 from gateway.fetch.reads import BatchReader
 from gateway.fetch.taker import FetchTaker
-from gateway.front.apis import OWN, KafkaKey, PortApis
+from gateway.front.apis import OWN, PortApis
+from gateway.kafka_apis import KafkaApi
 from records.record_batch import Record, encode_batch
 from tests.gateway.fetch.kio_fetch import encoded
 from tests.gateway.fetch.world import TOPIC, OneSession, TopicRights, Topics, fetch_request
@@ -124,7 +125,7 @@ async def measure(batch_bytes: int, *, kind: int, store: ObjectStore | None, sec
         del done
     taker_ms = (time.process_time() - cpu_s) * 1000 / ((stats.bytes_out - out) / MIB)
 
-    server = Server(Served(taker), PortApis(OWN, {KafkaKey.FETCH}, ()))
+    server = Server(Served(taker), PortApis(OWN, {KafkaApi.FETCH}, ()))
     port = await server.start("127.0.0.1", 0)
     results: multiprocessing.Queue[tuple[int, float]] = multiprocessing.Queue()
     child = multiprocessing.Process(target=client, args=(port, frame, seconds, results))

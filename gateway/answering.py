@@ -12,8 +12,8 @@ from collections.abc import Coroutine
 from typing import Any
 
 from coordinator.adapters.server.contract import Respond
+from coordinator.errors import DisklessError
 from coordinator.protocol.framing_loops import Body
-from coordinator.protocol.wire import MalformedMessage
 from gateway.ports import Session, UpstreamLost
 
 LOG = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ async def _answer(work: Coroutine[Any, Any, Body | None], address: str, respond:
         body = await work
     except UpstreamLost as error:
         LOG.debug("not answered request=%s reason=%r", what, str(error))
-    except MalformedMessage as error:
+    except DisklessError as error:
         LOG.warning("not answered request=%s address=%s reason=%r", what, address, str(error))
     except Exception:
         LOG.exception("request failed request=%s", what)

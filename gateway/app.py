@@ -38,12 +38,13 @@ from gateway.access.access import GatewayAccess
 from gateway.brokers.cluster import RealCluster
 from gateway.brokers.connection import BrokerLink, FindPlace
 from gateway.brokers.own import OwnConnection
-from gateway.front.apis import APIS, OWN, PARTITIONS_OF_LEADERS, RELAYED, KafkaKey, PortApis
+from gateway.front.apis import OWN, PARTITIONS_OF_LEADERS, RELAYED, PortApis
 from gateway.front.discovery import discovery_takers
 from gateway.front.hiding import HidingTaker
 from gateway.front.relays import ListenerPorts, PortParts
 from gateway.front.sights import GatewaySights
 from gateway.front.stale import LOOKED_AT, StaleTaker
+from gateway.kafka_apis import KafkaApi
 from gateway.metrics import PREFIX, TABLE, server_samples
 from gateway.ports import Taker
 from gateway.rooms import Rooms
@@ -220,13 +221,13 @@ class GatewayMain:
     def _make_ports(self) -> list[ListenerPorts]:
         own, relayed = self._access.rated(self._rooms.own), dict(self._rooms.relayed)
         for takers in (own, relayed):
-            takers[KafkaKey.DESCRIBE_CONFIGS] = HidingTaker(takers[KafkaKey.DESCRIBE_CONFIGS])
-        stale: dict[int, Taker] = {key: StaleTaker(KafkaKey(key), self._catalogue, self._refused) for key in LOOKED_AT}
+            takers[KafkaApi.DESCRIBE_CONFIGS] = HidingTaker(takers[KafkaApi.DESCRIBE_CONFIGS])
+        stale: dict[int, Taker] = {api: StaleTaker(api, self._catalogue, self._refused) for api in LOOKED_AT}
         own_apis = PortApis(OWN, own, [key for key in PARTITIONS_OF_LEADERS if key not in own])
         relay_apis = PortApis(RELAYED, relayed, ())
         own_takers = {**discovery_takers(self._sights, self._rooms.topics.creation, own_apis), **own}
         relay_takers = {**discovery_takers(self._sights, self._rooms.topics.creation, relay_apis), **stale, **relayed}
-        own_parts = PortParts(own_apis, own_takers, self._rooms.memory, (KafkaKey.PRODUCE,))
+        own_parts = PortParts(own_apis, own_takers, self._rooms.memory, (KafkaApi.PRODUCE,))
         relay_parts = PortParts(relay_apis, relay_takers, self._rooms.relay_memory)
         return [
             ListenerPorts(
@@ -250,8 +251,8 @@ class GatewayMain:
         """Return the gateways that clients are told of: all but this one once it is about to stop."""
         return [one for one in self._group.gateways if not self._is_leaving or one.node_id != self._me.node_id]
 
-    def _refused(self, key: KafkaKey) -> None:
-        self._stale[key] += 1
+    def _refused(self, api: KafkaApi) -> None:
+        self._stale[api] += 1
 
     def _refuse_id_of_broker(self) -> None:
         if any(one.broker_id == self._me.node_id for one in self._cluster.brokers):
@@ -335,7 +336,7 @@ class GatewayMain:
         yield from (Sample("throttled_total", (rate,), count) for rate, count in self._access.throttled.items())
         yield from self._rooms.samples()
         for key in LOOKED_AT:
-            yield Sample("stale_requests_total", (APIS[key].name,), self._stale[key])
+            yield Sample("stale_requests_total", (KafkaApi(key).text,), self._stale[key])
         for ports in self._ports:
             yield Sample("brokers_relayed", (ports.name,), len(ports.relayed_brokers))
             yield from server_samples(ports.name, ports.servers)

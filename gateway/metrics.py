@@ -8,7 +8,7 @@ from typing import Final
 from coordinator.adapters.metrics.registry import Sample
 from coordinator.adapters.metrics.table import Metric, MetricKind
 from coordinator.adapters.server.server import Server
-from gateway.front.apis import APIS
+from gateway.kafka_apis import KafkaApi
 
 PREFIX: Final = "diskless_gateway_"
 SECONDS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -119,5 +119,5 @@ def server_samples(listener: str, servers: Sequence[Server]) -> Iterable[Sample]
         for reason, count in stats.closed.items():
             add("connections_closed_total", count, reason.name.lower())
         for key, count in stats.requests.items():
-            add("requests_total", count, APIS[key].name)
+            add("requests_total", count, KafkaApi(key).text)
     return [Sample(name, labels, value) for (name, labels), value in totals.items()]

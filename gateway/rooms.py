@@ -21,7 +21,7 @@ from coordinator.store_mark import WrongStore
 from gateway.fetch.limits import FetchLimits, FetchStats
 from gateway.fetch.reads import BatchReader
 from gateway.fetch.taker import FetchTaker
-from gateway.front.apis import KafkaKey
+from gateway.kafka_apis import KafkaApi
 from gateway.offsets.exact import ExactOffsets
 from gateway.offsets.takers import offsets_takers
 from gateway.ports import Rights, Taker
@@ -80,7 +80,6 @@ class Rooms:
 
         self.tails = Tails(client, node_of)
         self._fetch = FetchTaker(catalogue, rights, self.tails, self._reader, limits, self.fetch_stats)
-        self._offsets = offsets_takers(catalogue, rights, client, client.admin, ExactOffsets(client, self.store))
         self._produce = ProduceTaker(
             catalogue,
             rights,
@@ -101,9 +100,9 @@ class Rooms:
         self.own: Mapping[int, Taker] = {
             **self.topics.everywhere,
             **self.topics.own,
-            **self._offsets,
-            KafkaKey.PRODUCE: self._produce,
-            KafkaKey.FETCH: self._fetch,
+            **offsets_takers(catalogue, rights, client, client.admin, ExactOffsets(client, self.store)),
+            KafkaApi.PRODUCE: self._produce,
+            KafkaApi.FETCH: self._fetch,
         }
         """By API key, of the gateway's own node."""
         self.relayed: Mapping[int, Taker] = self.topics.everywhere
@@ -174,15 +173,13 @@ class Rooms:
         """End all work."""
         await self._produce.close()
         await self._fetch.close()
-        for taker in self._offsets.values():
-            await taker.close()
         await self.tails.close()
         await self._reader.close()
 
 
 def _request_memory(bytes_max: float, unfinished_max: int) -> RequestMemory:
     unfinished_max = min(unfinished_max, int(bytes_max * UNFINISHED_SHARE))
-    return RequestMemory(int(bytes_max), unfinished_max=unfinished_max, waiting_keys=(KafkaKey.PRODUCE,))
+    return RequestMemory(int(bytes_max), unfinished_max=unfinished_max, waiting_keys=(KafkaApi.PRODUCE,))
 
 
 def _open(settings: GatewaySettings) -> ObjectStore:

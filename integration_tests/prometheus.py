@@ -58,7 +58,7 @@ class Prometheus:
             f"--web.listen-address=127.0.0.1:{self._port.port}",
         ]
         self._process = start_child(command, marker="prometheus", log=self.log_file)
-        wait_until(self._is_ready, "Prometheus to be ready")
+        wait_until(self._is_ready, "Prometheus to be ready", excused=OSError)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -69,11 +69,8 @@ class Prometheus:
     def _is_ready(self) -> bool:
         assert self._process is not None
         assert self._process.is_running(), self.log_file.read_text()
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port.port}/-/ready", timeout=30) as answer:
-                return bool(answer.status == 200)
-        except OSError:
-            return False
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._port.port}/-/ready", timeout=30) as answer:
+            return bool(answer.status == 200)
 
     def query(self, expr: str, *, at_s: float | None = None) -> list[Sample]:
         """Evaluate an expression, now or at a time. Fails with Prometheus' own words if it cannot be evaluated."""

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Iterator, Sequence
@@ -118,14 +117,11 @@ def diskless(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
     def is_ready() -> bool:
         assert process.is_running(), log.read_text(encoding="utf-8")
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{http_port}/ready", timeout=10) as answer:
-                return len(json.load(answer)["leading"]) == PARTITIONS
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
-            return False
+        with urllib.request.urlopen(f"http://127.0.0.1:{http_port}/ready", timeout=10) as answer:
+            return len(json.load(answer)["leading"]) == PARTITIONS
 
     try:
-        wait_until(is_ready, "the node to lead every coordinator")
+        wait_until(is_ready, "the node to lead every coordinator", excused=OSError)
         yield Installation(folder=folder, config=config, process=process, log=log, environment=environment)
     finally:
         if process.is_running():

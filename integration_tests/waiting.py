@@ -13,10 +13,35 @@ WAIT_S = 90.0
 """How long to wait for what must come: far longer than it takes, for the machine may be slow or stand still for seconds."""
 
 
-def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = WAIT_S) -> None:
-    """Return as soon as the condition holds; fail the test, saying `what` was waited for, after `timeout_s`."""
-    if not holds_within(timeout_s, condition):
-        raise AssertionError(f"waited {timeout_s:g} s in vain for {what}")
+Errors = type[Exception] | tuple[type[Exception], ...]
+
+
+def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = WAIT_S, *, excused: Errors = ()) -> None:
+    """Return as soon as the condition holds; fail the test, saying `what` was waited for, after `timeout_s`.
+
+    An `excused` error of the condition means "not yet"; the failure tells the last one.
+    """
+    last: list[Exception] = []
+
+    def holds() -> bool:
+        try:
+            return condition()
+        except excused as error:
+            last[:] = [error]
+            return False
+
+    if not holds_within(timeout_s, holds):
+        raise AssertionError(f"waited {timeout_s:g} s in vain for {what}" + "".join(f"; last error: {error!r}" for error in last))
+
+
+def wait_until_done(action: Callable[[], object], what: str, excused: Errors, timeout_s: float = WAIT_S) -> None:
+    """Repeat an action until none of the `excused` errors ends it; fail as `wait_until` does."""
+
+    def is_done() -> bool:
+        action()
+        return True
+
+    wait_until(is_done, what, timeout_s, excused=excused)
 
 
 def holds_within(timeout_s: float, condition: Callable[[], bool]) -> bool:

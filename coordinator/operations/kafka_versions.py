@@ -22,11 +22,12 @@ def schema_module(package: str, version: int, part: str) -> ModuleType:
 
 
 class KafkaVersions(Mapping[int, ApiVersion]):
-    """Versions `first` to `last` of a request of kio's `package`, imported when they are used."""
+    """Versions `first` to `last` of a request, imported when they are used; `name` is that of its number, such as LIST_OFFSETS."""
 
-    def __init__(self, package: str, name: str, first: int, last: int) -> None:
-        self._package = package
-        self._name = name
+    def __init__(self, name: str, first: int, last: int) -> None:
+        self._package = name.lower()
+        self.text = name.title().replace("_", "")
+        """The request's name as Kafka writes it."""
         self._numbers = range(first, last + 1)
         self._loaded: dict[int, ApiVersion] = {}
 
@@ -35,10 +36,14 @@ class KafkaVersions(Mapping[int, ApiVersion]):
         if found is None:
             if version not in self._numbers:
                 raise KeyError(version)
-            request = getattr(schema_module(self._package, version, "request"), f"{self._name}Request")
-            response = getattr(schema_module(self._package, version, "response"), f"{self._name}Response")
+            request = getattr(self.module(version, "request"), f"{self.text}Request")
+            response = getattr(self.module(version, "response"), f"{self.text}Response")
             found = self._loaded[version] = version_of(request, response)
         return found
+
+    def module(self, version: int, part: str) -> ModuleType:
+        """Return kio's module of a version's `request` or `response`. Raises ImportError for a version that kio does not have."""
+        return schema_module(self._package, version, part)
 
     def __contains__(self, version: object) -> bool:
         return version in self._numbers
@@ -62,11 +67,11 @@ def kafka_operation(
     is_internal: bool = False,
     is_unbounded: bool = False,
 ) -> Operation:
-    """Return one of Kafka's own operations in the versions `first` to `last`; kio has its messages under the name of its number."""
+    """Return one of Kafka's own operations in the versions `first` to `last`."""
     return Operation(
         name=key.name,
         key=key,
-        versions=KafkaVersions(key.name.lower(), key.name.title().replace("_", ""), first, last),
+        versions=KafkaVersions(key.name, first, last),
         answered_by=answered_by,
         acl=acl,
         lane=lane,

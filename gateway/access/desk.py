@@ -14,25 +14,21 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-import kio.schema.sasl_handshake.v1 as sasl_handshake
 from kio.schema.errors import ErrorCode
 
 from coordinator.adapters.server.contract import CloseReason, Host
-from coordinator.operations.kafka_versions import schema_module
-from coordinator.operations.logins import SASL_AUTHENTICATE, SASL_HANDSHAKE, read_login, read_mechanism
+from coordinator.operations.logins import read_login, read_mechanism
 from coordinator.printable import quoted
-from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.framing import Pending, reply_body
 from coordinator.protocol.wire import MalformedMessage
 from coordinator.security.principal import Principal
 from gateway.access.logins import NAME_CHARACTERS_MAX, PASSING, Passed, PassingLogin, split_mechanisms
+from gateway.kafka_apis import KafkaApi
 from gateway.ports import UpstreamLost
 
 LOG = logging.getLogger(__name__)
 
-LOGIN_APIS: Final = {int(ApiKey.SASL_HANDSHAKE): SASL_HANDSHAKE.versions, int(ApiKey.SASL_AUTHENTICATE): SASL_AUTHENTICATE.versions}
-"""The requests of a login with the versions that can pass. After version 0 of SaslHandshake the messages of a login have no header."""
 DETAIL_CHARACTERS_MAX: Final = 300
 SESSION_MS_MAX: Final = 2**31 - 1
 _SESSION_BYTES: Final = 8
@@ -70,7 +66,7 @@ class PassThroughDesk:
 
     def take(self, key: int, version: int, frame: bytes, body_offset: int, pending: Pending) -> None:
         """Take a SaslHandshake or SaslAuthenticate. Raises MalformedMessage."""
-        if key == ApiKey.SASL_HANDSHAKE:
+        if key == KafkaApi.SASL_HANDSHAKE:
             work = self._handshake(read_mechanism(version, frame, body_offset), frame, pending)
         else:
             work = self._authenticate(read_login(version, frame, body_offset), version, frame, pending)
@@ -96,7 +92,7 @@ class PassThroughDesk:
 
     async def _handshake(self, mechanism: str, frame: bytes, pending: Pending) -> None:
         self._quiet(True)
-        answer = decode(sasl_handshake.SaslHandshakeResponse, reply_body(await self._forward(frame), tagged=False))
+        answer = KafkaApi.SASL_HANDSHAKE.read_answer(1, await self._forward(frame))
         offered = split_mechanisms(answer.mechanisms).passing
         code, why = answer.error_code, answer.error_code.name
         if mechanism not in PASSING and code in (ErrorCode.none, ErrorCode.unsupported_sasl_mechanism):
@@ -118,7 +114,7 @@ class PassThroughDesk:
             login.send(message)
         # Version 0 has the same fields, and its answer does not tell how long the session holds: the cluster is asked by version 1.
         asked = max(version, 1)
-        response = schema_module("sasl_authenticate", asked, "response").SaslAuthenticateResponse
+        response = KafkaApi.SASL_AUTHENTICATE.answer_type(asked)
         reply = await self._forward(frame[:2] + asked.to_bytes(2, "big") + frame[4:])
         body = reply_body(reply, tagged=response.__flexible__)
         answer = decode(response, body)

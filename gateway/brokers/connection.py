@@ -20,6 +20,7 @@ from coordinator.protocol.codec import Message, decode, encode
 from coordinator.protocol.framing import FrameReader, read_correlation_id, reply_body, request_frame
 from coordinator.protocol.wire import MalformedMessage
 from coordinator.security.client_security import ClientSecurity
+from gateway.kafka_apis import KafkaApi
 from gateway.ports import UpstreamLost
 
 LOG = logging.getLogger(__name__)
@@ -30,7 +31,6 @@ UNSENT_BYTES_MAX: Final = 64 * 1024
 """Requests wait for the opening of the connection, of so many bytes before the client is no longer read."""
 ANSWER_BYTES_MAX: Final = 2**31 - 1
 _SIZE: Final = struct.Struct(">i")
-_API_VERSIONS: Final = 18
 _OWN_CORRELATION_ID: Final = 0x4457
 """Of questions of the gateway's own: order, not the number, says which answer is whose."""
 
@@ -278,6 +278,6 @@ def _read(frame: bytes, request: Message, answer_type: type[Answer]) -> Answer:
     """Read the answer to a question. Raises `UpstreamLost`."""
     try:
         read_correlation_id(frame)
-        return decode(answer_type, reply_body(frame, tagged=answer_type.__flexible__ and int(request.__api_key__) != _API_VERSIONS))
+        return decode(answer_type, reply_body(frame, tagged=answer_type.__flexible__ and int(request.__api_key__) != KafkaApi.API_VERSIONS))
     except MalformedMessage as error:
         raise UpstreamLost(f"an answer to {type(request).__name__} cannot be read: {error}") from error

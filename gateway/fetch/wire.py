@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from functools import cache
-from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from coordinator.kafka.errors import ErrorCode
-from coordinator.protocol.codec import Message, decode
+from coordinator.protocol.codec import decode
 from coordinator.protocol.framing_loops import Body, Buffer
 from gateway.fetch.answer_loops import Told, write_body
 from gateway.fetch.request_loops import FIRST_WITH_TOPIC_IDS, Asked, read_body
+from gateway.kafka_apis import KafkaApi
 
 VERSIONS: Final = range(4, 18)
 """The versions of Fetch that are served."""
@@ -80,14 +79,8 @@ def _interleaved(head: memoryview, cuts: Sequence[int], records: Sequence[Buffer
     yield head[start:]
 
 
-@cache
-def _request_type(version: int) -> type[Message]:
-    found: type[Message] = import_module(f"kio.schema.fetch.v{version}.request").FetchRequest
-    return found
-
-
 def _decode_generally(data: bytes, offset: int, version: int) -> FetchBody:
-    request: Any = decode(_request_type(version), data, offset, elements_max=ELEMENTS_MAX)
+    request: Any = decode(KafkaApi.FETCH.request_type(version), data, offset, elements_max=ELEMENTS_MAX)
     has_ids = version >= FIRST_WITH_TOPIC_IDS
     topics = [
         (

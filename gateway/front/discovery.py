@@ -9,8 +9,8 @@ from typing import Any, Final, Protocol
 
 from coordinator.adapters.server.contract import IncomingRequest, Respond
 from gateway.answering import answer_later
-from gateway.front.apis import APIS, KafkaKey, PortApis
-from gateway.front.messages import answer_type, read_answer, read_request, request_type, write_answer
+from gateway.front.apis import PortApis
+from gateway.kafka_apis import KafkaApi, converted
 from gateway.ports import DisklessTopic, Session
 from gateway.view import rewrite
 from gateway.view.view import View
@@ -60,23 +60,23 @@ class MetadataTaker:
     async def _answer(self, session: Session, request: IncomingRequest) -> bytes:
         version = request.api_version
         asked_version = max(version, METADATA_WITH_IDS)
-        asked = read_request(request)
+        asked = KafkaApi.METADATA.read_request(request)
         if version < METADATA_WITH_IDS:
-            asked = rewrite.converted(_with_ids(asked), request_type(KafkaKey.METADATA, METADATA_WITH_IDS))
+            asked = converted(_with_ids(asked), KafkaApi.METADATA.request_type(METADATA_WITH_IDS))
         if self._creation.creates(asked):
-            answer = await self._creation.metadata(session, asked, answer_type(KafkaKey.METADATA, asked_version))
+            answer = await self._creation.metadata(session, asked, KafkaApi.METADATA.answer_type(asked_version))
         elif version < METADATA_WITH_IDS:
-            answer = await session.upstream.ask(asked, answer_type(KafkaKey.METADATA, METADATA_WITH_IDS))
+            answer = await session.upstream.ask(asked, KafkaApi.METADATA.answer_type(METADATA_WITH_IDS))
         else:
-            answer = read_answer(KafkaKey.METADATA, version, await session.upstream.forward(request.data))
+            answer = KafkaApi.METADATA.read_answer(version, await session.upstream.forward(request.data))
         self._sights.learn(answer)
         named = [(str(topic.name or ""), rewrite.topic_id_of(topic)) for topic in answer.topics if topic.topic_id is not None]
         unfinished = await self._sights.unfinished(named)
         diskless = {topic_id: found for _, topic_id in named if (found := self._sights.diskless(topic_id)) is not None}
         seen = rewrite.metadata(answer, self._sights.of(session), diskless, unfinished)
         if version < METADATA_WITH_IDS:
-            seen = rewrite.converted(seen, answer_type(KafkaKey.METADATA, version))
-        return write_answer(KafkaKey.METADATA, version, seen)
+            seen = converted(seen, KafkaApi.METADATA.answer_type(version))
+        return KafkaApi.METADATA.write_answer(version, seen)
 
 
 def _with_ids(asked: Any) -> Any:
@@ -110,18 +110,18 @@ class _EarlyMetadata:
 class RewritingTaker:
     """Passes a request on and rewrites its answer."""
 
-    def __init__(self, key: KafkaKey, rewriting: Callable[[Any, View], Any], sights: Sights) -> None:
-        self._key = key
+    def __init__(self, api: KafkaApi, rewriting: Callable[[Any, View], Any], sights: Sights) -> None:
+        self._api = api
         self._rewriting = rewriting
         self._sights = sights
 
     def take(self, session: Session, request: IncomingRequest, respond: Respond) -> None:
         """See `Taker`."""
-        answer_later(self._answer(session, request), session, respond, APIS[self._key].name)
+        answer_later(self._answer(session, request), session, respond, self._api.text)
 
     async def _answer(self, session: Session, request: IncomingRequest) -> bytes:
-        answer = read_answer(self._key, request.api_version, await session.upstream.forward(request.data))
-        return write_answer(self._key, request.api_version, self._rewriting(answer, self._sights.of(session)))
+        answer = self._api.read_answer(request.api_version, await session.upstream.forward(request.data))
+        return self._api.write_answer(request.api_version, self._rewriting(answer, self._sights.of(session)))
 
 
 class ApiVersionsTaker:
@@ -138,22 +138,22 @@ class ApiVersionsTaker:
         frame = await session.upstream.forward(request.data)
         is_unknown = len(frame) >= 6 and struct.unpack_from(">h", frame, 4) == (_UNSUPPORTED_VERSION,)
         version = 0 if is_unknown else request.api_version  # brokers answer an unknown version in version 0
-        answer = read_answer(KafkaKey.API_VERSIONS, version, frame)
+        answer = KafkaApi.API_VERSIONS.read_answer(version, frame)
         rows = []
         for row in answer.api_keys:
             narrowed = self._served.narrowed(int(row.api_key), int(row.min_version), int(row.max_version))
             if narrowed is not None:
                 rows.append(replace(row, min_version=narrowed[0], max_version=narrowed[1]))
-        return write_answer(KafkaKey.API_VERSIONS, version, replace(answer, api_keys=tuple(rows)))
+        return KafkaApi.API_VERSIONS.write_answer(version, replace(answer, api_keys=tuple(rows)))
 
 
 def discovery_takers(sights: Sights, creation: CreatesTopics, served: PortApis) -> dict[int, Any]:
     """Return the takers of the requests by which clients find nodes, for one kind of ports."""
     return {
-        KafkaKey.API_VERSIONS: ApiVersionsTaker(served),
-        KafkaKey.METADATA: MetadataTaker(sights, creation),
-        KafkaKey.FIND_COORDINATOR: RewritingTaker(KafkaKey.FIND_COORDINATOR, rewrite.find_coordinator, sights),
-        KafkaKey.DESCRIBE_CLUSTER: RewritingTaker(KafkaKey.DESCRIBE_CLUSTER, rewrite.describe_cluster, sights),
-        KafkaKey.SHARE_FETCH: RewritingTaker(KafkaKey.SHARE_FETCH, rewrite.node_endpoints, sights),
-        KafkaKey.SHARE_ACKNOWLEDGE: RewritingTaker(KafkaKey.SHARE_ACKNOWLEDGE, rewrite.node_endpoints, sights),
+        KafkaApi.API_VERSIONS: ApiVersionsTaker(served),
+        KafkaApi.METADATA: MetadataTaker(sights, creation),
+        KafkaApi.FIND_COORDINATOR: RewritingTaker(KafkaApi.FIND_COORDINATOR, rewrite.find_coordinator, sights),
+        KafkaApi.DESCRIBE_CLUSTER: RewritingTaker(KafkaApi.DESCRIBE_CLUSTER, rewrite.describe_cluster, sights),
+        KafkaApi.SHARE_FETCH: RewritingTaker(KafkaApi.SHARE_FETCH, rewrite.node_endpoints, sights),
+        KafkaApi.SHARE_ACKNOWLEDGE: RewritingTaker(KafkaApi.SHARE_ACKNOWLEDGE, rewrite.node_endpoints, sights),
     }

@@ -12,8 +12,7 @@ from typing import Any, Final
 from coordinator.adapters.server.contract import IncomingRequest, Respond
 from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.framing_loops import Body
-from gateway.front.apis import KafkaKey
-from gateway.front.messages import answer_type
+from gateway.kafka_apis import KafkaApi
 from gateway.ports import Session, Taker
 
 BROKER: Final = 4
@@ -34,7 +33,7 @@ class HidingTaker:
 def _answer(version: int, respond: Respond, body: Body | None) -> None:
     if body:
         whole = body if isinstance(body, bytes) else b"".join(body)
-        answer = decode(answer_type(KafkaKey.DESCRIBE_CONFIGS, version), whole)
+        answer = decode(KafkaApi.DESCRIBE_CONFIGS.answer_type(version), whole)
         if any(int(one.resource_type) == BROKER for one in answer.results):
             body = encode(replace(answer, results=tuple(map(_hidden, answer.results))))
     respond(body)

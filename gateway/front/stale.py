@@ -20,13 +20,11 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 
 from coordinator.adapters.server.contract import NO_REPLY, IncomingRequest, Respond
-from coordinator.operations.kafka_versions import schema_module
-from coordinator.protocol.codec import decode
 from coordinator.protocol.codec_fields import shape
 from coordinator.protocol.wire import MalformedMessage
-from gateway.front.apis import APIS, KafkaKey
 from gateway.front.session import pass_on
 from gateway.front.topics_loops import named_topics
+from gateway.kafka_apis import KafkaApi
 from gateway.ports import Catalogue, Session
 
 TAGS: Final = (b"", b"\0")
@@ -44,28 +42,27 @@ class StaleLayout(NamedTuple):
     has_records: bool = False
 
 
-def layout(key: int, version: int) -> StaleLayout:
+def layout(api: KafkaApi, version: int) -> StaleLayout:
     """Return the layout of a request that `StaleTaker` looks at."""
-    match key:
-        case KafkaKey.PRODUCE:  # acks, timeout; after the transactional id
+    match api:
+        case KafkaApi.PRODUCE:  # acks, timeout; after the transactional id
             return StaleLayout(2 + 4, False, 4, True)
-        case KafkaKey.FETCH:
+        case KafkaApi.FETCH:
             before = (0 if version >= 15 else 4) + 4 + 4 + 4 + 1 + (8 if version >= 7 else 0)
             epochs = (4 if version >= 9 else 0) + (4 if version >= 12 else 0) + (8 if version >= 5 else 0)
             return StaleLayout(before, version >= 13, 4 + 8 + 4 + epochs)
-        case KafkaKey.LIST_OFFSETS:
+        case KafkaApi.LIST_OFFSETS:
             return StaleLayout(4 + (1 if version >= 2 else 0), False, 4 + 8 + (4 if version >= 4 else 0))
-        case KafkaKey.DELETE_RECORDS:
+        case KafkaApi.DELETE_RECORDS:
             return StaleLayout(0, False, 4 + 8)
-        case KafkaKey.OFFSET_FOR_LEADER_EPOCH:
+        case KafkaApi.OFFSET_FOR_LEADER_EPOCH:
             return StaleLayout(4 if version >= 3 else 0, False, 4 + 4 + 4)
-    raise KeyError(key)
+    raise KeyError(api)
 
 
 class _Names(NamedTuple):
     """What kio calls the fields of a request and its answer: the topics of each, of a topic its partitions and its name."""
 
-    package: str
     asked: str
     asked_rows: str
     told: str
@@ -75,17 +72,15 @@ class _Names(NamedTuple):
     asked_index: str = "partition_index"
 
 
-_ANSWERS: Final[Mapping[int, _Names]] = {
-    KafkaKey.PRODUCE: _Names(
-        "produce", "topic_data", "partition_data", "responses", "partition_responses", told_index="index", asked_index="index"
+_ANSWERS: Final[Mapping[KafkaApi, _Names]] = {
+    KafkaApi.PRODUCE: _Names("topic_data", "partition_data", "responses", "partition_responses", told_index="index", asked_index="index"),
+    KafkaApi.FETCH: _Names(
+        "topics", "partitions", "responses", "partitions", told_index="partition_index", topic="topic", asked_index="partition"
     ),
-    KafkaKey.FETCH: _Names(
-        "fetch", "topics", "partitions", "responses", "partitions", told_index="partition_index", topic="topic", asked_index="partition"
-    ),
-    KafkaKey.LIST_OFFSETS: _Names("list_offsets", "topics", "partitions", "topics", "partitions", told_index="partition_index"),
-    KafkaKey.DELETE_RECORDS: _Names("delete_records", "topics", "partitions", "topics", "partitions", told_index="partition_index"),
-    KafkaKey.OFFSET_FOR_LEADER_EPOCH: _Names(
-        "offset_for_leader_epoch", "topics", "partitions", "topics", "partitions", "partition", topic="topic", asked_index="partition"
+    KafkaApi.LIST_OFFSETS: _Names("topics", "partitions", "topics", "partitions", told_index="partition_index"),
+    KafkaApi.DELETE_RECORDS: _Names("topics", "partitions", "topics", "partitions", told_index="partition_index"),
+    KafkaApi.OFFSET_FOR_LEADER_EPOCH: _Names(
+        "topics", "partitions", "topics", "partitions", "partition", topic="topic", asked_index="partition"
     ),
 }
 LOOKED_AT: Final = frozenset(_ANSWERS)
@@ -95,20 +90,20 @@ LOOKED_AT: Final = frozenset(_ANSWERS)
 class StaleTaker:
     """Takes one of the requests that are looked at."""
 
-    def __init__(self, key: KafkaKey, catalogue: Catalogue, refused: Callable[[KafkaKey], None]) -> None:
+    def __init__(self, api: KafkaApi, catalogue: Catalogue, refused: Callable[[KafkaApi], None]) -> None:
         """`refused` is told of each request that names a diskless topic."""
-        self._key = key
+        self._api = api
         self._catalogue = catalogue
         self._refused = refused
 
     def take(self, session: Session, request: IncomingRequest, respond: Respond) -> None:
         """See `gateway.ports.Taker`."""
-        wants_answer, names, has_id = read_names(self._key, request)
+        wants_answer, names, has_id = read_names(self._api, request)
         find = self._catalogue.identified if has_id else self._named
         if any(find(name) is not None for name in names):
-            self._refused(self._key)
+            self._refused(self._api)
             # A client that wants no answer learns of its error by the end of the connection, as from a broker.
-            respond((TAGS[APIS[self._key].is_answer_tagged(request.api_version)], refusal(self._key, request)) if wants_answer else None)
+            respond((TAGS[self._api.is_answer_tagged(request.api_version)], refusal(self._api, request)) if wants_answer else None)
         elif wants_answer:
             pass_on(session, request, respond)
         else:
@@ -118,16 +113,16 @@ class StaleTaker:
         return self._catalogue.named(name.decode("utf-8", "replace"))
 
 
-def read_names(key: KafkaKey, request: IncomingRequest) -> tuple[bool, Sequence[bytes], bool]:
+def read_names(api: KafkaApi, request: IncomingRequest) -> tuple[bool, Sequence[bytes], bool]:
     """Return whether a request wants an answer, the topics that it names, and whether by id. Raises `MalformedMessage`."""
     data, version, at = request.data, request.api_version, request.body_offset
-    is_flexible, wants_answer = APIS[key].is_flexible(version), True
-    where = layout(key, version)
-    if key == KafkaKey.PRODUCE:
+    is_flexible, wants_answer = api.is_flexible(version), True
+    where = layout(api, version)
+    if api is KafkaApi.PRODUCE:
         wants_answer, at = _wants_answer(request)
     found: list[bytes] = []
     if named_topics(data, at + where.before, where.has_id, where.partition_bytes, where.has_records, is_flexible, found) < 0:
-        raise MalformedMessage(f"{APIS[key].name} version {version}: its topics cannot be read")
+        raise MalformedMessage(f"{api.text} version {version}: its topics cannot be read")
     return wants_answer, found, where.has_id
 
 
@@ -151,30 +146,24 @@ def refusal_if_answered(request: IncomingRequest) -> bytes | None:
 
     Raises `MalformedMessage`.
     """
-    key = KafkaKey(request.api_key)
-    if key == KafkaKey.PRODUCE and not _wants_answer(request)[0]:
+    api = KafkaApi(request.api_key)
+    if api is KafkaApi.PRODUCE and not _wants_answer(request)[0]:
         return None
-    return refusal(key, request)
+    return refusal(api, request)
 
 
 def _wants_answer(request: IncomingRequest) -> tuple[bool, int]:
     """Return whether a Produce request wants an answer, and where its acks are. Raises `MalformedMessage`."""
-    at = _after_text(request.data, request.body_offset, APIS[KafkaKey.PRODUCE].is_flexible(request.api_version))
+    at = _after_text(request.data, request.body_offset, KafkaApi.PRODUCE.is_flexible(request.api_version))
     if at + _ACKS.size > len(request.data):
         raise MalformedMessage("Produce: the bytes end before its acks")
     return _ACKS.unpack_from(request.data, at) != (0,), at
 
 
-def refusal(key: KafkaKey, request: IncomingRequest) -> bytes:
+def refusal(api: KafkaApi, request: IncomingRequest) -> bytes:
     """Encode the answer that no partition of a request is led here, without its header. Raises `MalformedMessage`."""
-    how, version = _ANSWERS[key], request.api_version
-    asked: Any = decode(
-        getattr(schema_module(how.package, version, "request"), f"{APIS[key].name}Request"),
-        request.data,
-        request.body_offset,
-        rest_allowed=True,
-    )
-    answer_type = getattr(schema_module(how.package, version, "response"), f"{APIS[key].name}Response")
+    how, version = _ANSWERS[api], request.api_version
+    asked, answer_type = api.read_request(request), api.answer_type(version)
     topic_type = _inner(answer_type, how.told)
     partition_type = _inner(topic_type, how.told_rows)
     topics = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,13 +11,13 @@ from coordinator.adapters.server.contract import IncomingRequest, Respond
 from coordinator.client.calls.partitions import DeletedRecords
 from coordinator.client.errors import ServiceError
 from coordinator.client.model import ListedOffset, PartitionId
-from coordinator.errors import DisklessError
 from coordinator.kafka.acls import AclOperation
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP
+from gateway.answering import answer_later
 from gateway.offsets.exact import ByTime, ExactOffsets
 from gateway.offsets.wire import DELETE_RECORDS, LEADER_EPOCH, LIST_OFFSETS, NO_EPOCH, OFFSET_FOR_LEADER_EPOCH, Asked, Told, Wire
-from gateway.ports import Catalogue, DisklessTopic, Rights, Session, Taker, UpstreamLost, forbidden_topics
+from gateway.ports import Catalogue, DisklessTopic, Rights, Session, Taker, forbidden_topics
 
 LOG = logging.getLogger(__name__)
 
@@ -77,46 +76,23 @@ class OffsetsTaker(Taker):
 
     def __init__(self, wire: Wire, operation: AclOperation, catalogue: Catalogue, rights: Rights, check: Check, ask: Ask) -> None:
         """`operation` is what a client has to be allowed to do with a topic."""
-        self.key = wire.key
+        self.api = wire.api
         self._wire = wire
         self._operation = operation
         self._catalogue = catalogue
         self._rights = rights
         self._check = check
         self._ask = ask
-        self._tasks: set[asyncio.Task[None]] = set()
-        self.answered: Counter[ErrorCode] = Counter()
-        """Partitions that were answered, by error."""
 
     def take(self, session: Session, request: IncomingRequest, respond: Respond) -> None:
         """See `Taker`."""
         asked, timeout_ms = self._wire.read(request)
-        task = asyncio.get_running_loop().create_task(self._serve(session, request.api_version, asked, timeout_ms, respond))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        answer_later(self._answer(session, request.api_version, asked, timeout_ms), session, respond, self.api.text)
 
-    async def close(self) -> None:
-        """Answer no request any more."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async def _answer(self, session: Session, version: int, asked: Sequence[Asked], timeout_ms: int | None) -> bytes:
+        return self._wire.write(version, asked, await self._tell(session, version, asked, timeout_ms))
 
-    async def _serve(self, session: Session, version: int, asked: Sequence[Asked], timeout_ms: int | None, respond: Respond) -> None:
-        body: bytes | None = None
-        try:
-            told = await self._answer(session, version, asked, timeout_ms)
-            body = self._wire.write(version, asked, told)
-            self.answered.update(one.error for one in told)
-        except UpstreamLost as lost:
-            LOG.info("%s not answered connection=%d: %s", self._wire.name, session.connection_id, lost)
-        except DisklessError as error:
-            LOG.warning("%s not answered connection=%d error=%r", self._wire.name, session.connection_id, str(error))
-        except Exception:
-            LOG.exception("%s failed connection=%d", self._wire.name, session.connection_id)
-        respond(body)
-
-    async def _answer(self, session: Session, version: int, asked: Sequence[Asked], timeout_ms: int | None) -> list[Told]:
+    async def _tell(self, session: Session, version: int, asked: Sequence[Asked], timeout_ms: int | None) -> list[Told]:
         unknown = await self._error_of_unknown(asked)
         names = {one.topic for one in asked}
         forbidden = await forbidden_topics(self._rights, session, names, self._operation)
@@ -155,7 +131,7 @@ class OffsetsTaker(Taker):
         try:
             await self._catalogue.refreshed()
         except ServiceError as error:
-            LOG.info("%s of unknown topics: topics not listed error=%r", self._wire.name, str(error))
+            LOG.info("%s of unknown topics: topics not listed error=%r", self.api.text, str(error))
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -189,7 +165,7 @@ def offsets_takers(catalogue: Catalogue, rights: Rights, lists: Lists, deletes: 
         OffsetsTaker(DELETE_RECORDS, AclOperation.DELETE, catalogue, rights, lambda _version, _one: None, delete_records),
         OffsetsTaker(OFFSET_FOR_LEADER_EPOCH, AclOperation.DESCRIBE, catalogue, rights, _end_of_other_epoch, end_offsets),
     )
-    return {one.key: one for one in takers}
+    return {one.api: one for one in takers}
 
 
 def _place_without_log(version: int, one: Asked) -> Told | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
@@ -11,8 +10,8 @@ from kio.schema.errors import ErrorCode as KafkaError
 
 from coordinator.adapters.server.contract import IncomingRequest
 from coordinator.kafka.errors import ErrorCode
-from coordinator.operations.kafka_versions import schema_module
-from coordinator.protocol.codec import decode, encode
+from coordinator.protocol.codec import encode
+from gateway.kafka_apis import KafkaApi, made
 
 UNKNOWN: Final = -1
 NO_EPOCH: Final = -1
@@ -40,9 +39,7 @@ class Told(NamedTuple):
 class Wire(NamedTuple):
     """How a request and its answer are written; names are those of kio's classes and fields."""
 
-    key: int
-    package: str
-    name: str
+    api: KafkaApi
     topic: str
     """The field with a topic's name."""
     partition: str
@@ -54,8 +51,7 @@ class Wire(NamedTuple):
 
     def read(self, request: IncomingRequest) -> tuple[list[Asked], int | None]:
         """Decode a request; returns its partitions, and its timeout in milliseconds if it has one. Raises MalformedMessage."""
-        module = schema_module(self.package, request.api_version, "request")
-        message: Any = decode(getattr(module, f"{self.name}Request"), request.data, request.body_offset)
+        message = self.api.read_request(request)
         asked = []
         for topic in message.topics:
             for one in topic.partitions:
@@ -66,25 +62,20 @@ class Wire(NamedTuple):
 
     def write(self, version: int, asked: Sequence[Asked], told: Sequence[Told]) -> bytes:
         """Encode an answer: the partitions of a topic that follow each other stand together."""
-        module = schema_module(self.package, version, "response")
-        answer_type, topic_type = getattr(module, f"{self.name}Response"), getattr(module, self.answer_topic)
-        partition_type = getattr(module, self.answer_partition)
-        names = {item.name for item in fields(partition_type)}
+        parts = self.api.answer_parts(version)
+        topic_type, partition_type = getattr(parts, self.answer_topic), getattr(parts, self.answer_partition)
         topics: list[tuple[str, list[Any]]] = []
         for one, answer in zip(asked, told, strict=True):
-            values = {name: value for name, value in self.told(answer).items() if name in names}
             if not topics or topics[-1][0] != one.topic:
                 topics.append((one.topic, []))
-            topics[-1][1].append(partition_type(**{self.partition: one.partition}, error_code=KafkaError(int(answer.error)), **values))
-        made = tuple(topic_type(**{self.topic: name}, partitions=tuple(partitions)) for name, partitions in topics)
-        throttle = {"throttle_time": timedelta(0)} if "throttle_time" in {item.name for item in fields(answer_type)} else {}
-        return encode(answer_type(topics=made, **throttle))
+            code = KafkaError(int(answer.error))
+            topics[-1][1].append(made(partition_type, **{self.partition: one.partition}, error_code=code, **self.told(answer)))
+        rows = tuple(topic_type(**{self.topic: name}, partitions=tuple(partitions)) for name, partitions in topics)
+        return encode(made(self.api.answer_type(version), topics=rows, throttle_time=timedelta(0)))
 
 
 LIST_OFFSETS: Final = Wire(
-    2,
-    "list_offsets",
-    "ListOffsets",
+    KafkaApi.LIST_OFFSETS,
     "name",
     "partition_index",
     "timestamp",
@@ -93,9 +84,7 @@ LIST_OFFSETS: Final = Wire(
     lambda one: {"timestamp": one.timestamp, "offset": one.offset, "leader_epoch": one.epoch},
 )
 DELETE_RECORDS: Final = Wire(
-    21,
-    "delete_records",
-    "DeleteRecords",
+    KafkaApi.DELETE_RECORDS,
     "name",
     "partition_index",
     "offset",
@@ -104,9 +93,7 @@ DELETE_RECORDS: Final = Wire(
     lambda one: {"low_watermark": one.offset},
 )
 OFFSET_FOR_LEADER_EPOCH: Final = Wire(
-    23,
-    "offset_for_leader_epoch",
-    "OffsetForLeaderEpoch",
+    KafkaApi.OFFSET_FOR_LEADER_EPOCH,
     "topic",
     "partition",
     "leader_epoch",

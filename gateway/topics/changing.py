@@ -27,10 +27,12 @@ from coordinator.adapters.server.contract import IncomingRequest
 from coordinator.client.errors import NotFound, ServiceError
 from coordinator.kafka.acls import AclOperation
 from coordinator.kafka.names import ZERO_TOPIC_ID
+from coordinator.protocol.codec import encode
+from gateway.kafka_apis import KafkaApi, converted, made
 from gateway.ports import Catalogue, DisklessTopic, Session
 from gateway.topics.coordinators import TopicCoordinators
 from gateway.topics.shadows import Shadows, Sorted
-from gateway.topics.wire import CREATE_PARTITIONS, DELETE_TOPICS, NOW, encoded, in_version, kafka_code, made, relayed
+from gateway.topics.wire import NOW, kafka_code, relayed, shown
 
 LOG = logging.getLogger(__name__)
 
@@ -66,17 +68,17 @@ class TopicChanging:
 
     async def delete(self, session: Session, request: IncomingRequest) -> bytes:
         """Answer DeleteTopics. Raises `UpstreamLost`, `MalformedMessage`."""
-        asked = DELETE_TOPICS.read(request)
+        asked = KafkaApi.DELETE_TOPICS.read_request(request)
         named = getattr(asked, "topics", None)
         states = [DeleteTopicState(name=name, topic_id=None) for name in asked.topic_names] if named is None else list(named)
         names = {str(one.name) for one in states if one.name is not None}
         ids = {one.topic_id.bytes for one in states if one.name is None and one.topic_id is not None}
         found = await self._shadows.sort_out(names, ids)
         if not found.diskless and not found.undecided:
-            return await relayed(session, request, DELETE_TOPICS)
+            return await relayed(session, request, KafkaApi.DELETE_TOPICS)
         rows = await self._delete(session, states, found, _timeout_ms(asked))
         answer = DeleteTopicsResponse(throttle_time=cast(i32Timedelta, NOW), responses=tuple(rows))
-        return encoded(in_version(answer, DELETE_TOPICS.answer_type(request.api_version)))
+        return encode(converted(answer, KafkaApi.DELETE_TOPICS.answer_type(request.api_version)))
 
     async def _delete(self, session: Session, states: list[Any], found: Sorted, timeout_ms: int) -> list[Any]:
         """Delete topics of both kinds; one row for each."""
@@ -135,18 +137,18 @@ class TopicChanging:
                 rows[place] = _deleted(state, ErrorCode(kafka_code(error)), f"{error.message}; repeat the request")
                 continue
             LOG.info("deleted topic=%s client=%s", topic.name, session.client_id)
-        await self._see()
+        await shown(self._catalogue, "deletion")
         return rows
 
     # ---- CreatePartitions
 
     async def grow(self, session: Session, request: IncomingRequest) -> bytes:
         """Answer CreatePartitions. Raises `UpstreamLost`, `MalformedMessage`."""
-        asked = CREATE_PARTITIONS.read(request)
+        asked = KafkaApi.CREATE_PARTITIONS.read_request(request)
         found = await self._shadows.sort_out({str(one.name) for one in asked.topics})
         if not found.diskless and not found.undecided and not found.half:
-            return await relayed(session, request, CREATE_PARTITIONS)
-        module = CREATE_PARTITIONS.answers(request.api_version)
+            return await relayed(session, request, KafkaApi.CREATE_PARTITIONS)
+        module = KafkaApi.CREATE_PARTITIONS.answer_parts(request.api_version)
         rows: dict[str, Any] = {}
 
         def row(name: str, code: ErrorCode, text: str | None) -> Any:
@@ -158,7 +160,7 @@ class TopicChanging:
                 rows[name] = row(name, ErrorCode.request_timed_out, why_not)
         sent = tuple(one for one in asked.topics if str(one.name) not in rows)
         if sent:
-            told = await session.upstream.ask(replace(asked, topics=sent), CREATE_PARTITIONS.answer_type(request.api_version))
+            told = await session.upstream.ask(replace(asked, topics=sent), KafkaApi.CREATE_PARTITIONS.answer_type(request.api_version))
             rows |= {str(one.name): one for one in told.results}
         for one in asked.topics:
             name = str(one.name)
@@ -168,9 +170,9 @@ class TopicChanging:
             if told is ErrorCode.none or (told is ErrorCode.invalid_partitions and await self._is_half_grown(topic, count)):
                 failed = await self._grow_ours(topic, count, _timeout_ms(asked))
                 rows[name] = row(name, *(failed or (ErrorCode.none, None)))
-        await self._see()
+        await shown(self._catalogue, "growth")
         results = tuple(rows[name] for name in dict.fromkeys(str(one.name) for one in asked.topics) if name in rows)
-        return encoded(made(module.CreatePartitionsResponse, throttle_time=NOW, results=results))
+        return encode(made(module.CreatePartitionsResponse, throttle_time=NOW, results=results))
 
     async def _is_half_grown(self, topic: DisklessTopic, count: int) -> bool:
         """Whether Kafka, which refuses so many partitions, has them already, and the coordinators have fewer."""
@@ -190,13 +192,6 @@ class TopicChanging:
             return ErrorCode(kafka_code(error)), f"{has}: {error.message}; repeat the request"
         LOG.info("grown topic=%s partitions=%d", topic.name, count)
         return None
-
-    async def _see(self) -> None:
-        """Have the catalogue show what was done; if it cannot be now, it follows later."""
-        try:
-            await self._catalogue.refreshed()
-        except ServiceError as error:
-            LOG.info("topics not listed after a change error=%r", str(error))
 
 
 def _deleted(state: Any, code: ErrorCode, message: str | None) -> Any:

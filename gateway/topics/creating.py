@@ -27,12 +27,14 @@ from kio.static.primitive import i8, i16, i32, i32Timedelta
 from coordinator.adapters.server.contract import IncomingRequest
 from coordinator.client.errors import ServiceError
 from coordinator.kafka.topic_configs import SHADOW_SETTINGS
+from coordinator.protocol.codec import encode
+from gateway.kafka_apis import KafkaApi, converted, made
 from gateway.ports import Catalogue, Session
 from gateway.topics.coordinators import TopicCoordinators
 from gateway.topics.rule import ENABLE, CreationRule, Wanted
 from gateway.topics.settings import configs_of
 from gateway.topics.shadows import Shadows
-from gateway.topics.wire import CREATE_TOPICS, NOW, encoded, in_version, kafka_code, made, relayed
+from gateway.topics.wire import NOW, kafka_code, relayed, shown
 
 LOG = logging.getLogger(__name__)
 
@@ -57,17 +59,17 @@ class TopicCreation:
 
     async def answer(self, session: Session, request: IncomingRequest) -> bytes:
         """Answer CreateTopics. Raises `UpstreamLost`, `MalformedMessage`."""
-        asked = CREATE_TOPICS.read(request)
+        asked = KafkaApi.CREATE_TOPICS.read_request(request)
         wanted = {
             str(one.name): self._rule.wanted(str(one.name), {each.name: each.value for each in one.configs}, request.client_id)
             for one in asked.topics
         }
         is_plain = all(not one.is_diskless and not one.error for one in wanted.values())
         if is_plain and not any(each.name == ENABLE for one in asked.topics for each in one.configs):
-            return await relayed(session, request, CREATE_TOPICS)
-        rows = await self._create(session, in_version(asked, CreateTopicsRequest), wanted)
+            return await relayed(session, request, KafkaApi.CREATE_TOPICS)
+        rows = await self._create(session, converted(asked, CreateTopicsRequest), wanted)
         answer = CreateTopicsResponse(throttle_time=cast(i32Timedelta, NOW), topics=tuple(rows))
-        return encoded(in_version(answer, CREATE_TOPICS.answer_type(request.api_version)))
+        return encode(converted(answer, KafkaApi.CREATE_TOPICS.answer_type(request.api_version)))
 
     async def _create(self, session: Session, asked: Any, wanted: Mapping[str, Wanted]) -> list[Any]:
         """Create what a request of the latest version asks for; one row for each topic."""
@@ -94,7 +96,7 @@ class TopicCreation:
         )
         rows |= {str(one.name): one for one in done}
         if diskless and not asked.validate_only:
-            await self._see()
+            await shown(self._catalogue, "creation")
             rows |= await self._described([rows[str(one.name)] for one in diskless if str(one.name) in rows])
         return [rows[name] for name in dict.fromkeys(names) if name in rows]
 
@@ -159,7 +161,7 @@ class TopicCreation:
 
     async def _refused(self, session: Session, row: Any, topic_id: bytes, code: ErrorCode, why: str, *, is_new: bool) -> Any:
         """The coordinators refuse the topic for good: take away the shadow that this request has made, if they are sure not to have it."""
-        is_seen = await self._see()
+        is_seen = await shown(self._catalogue, "creation")
         if self._catalogue.identified(topic_id) is not None:  # created meanwhile by another request, with other settings
             return replace(row, error_code=ErrorCode.topic_already_exists, error_message=why)
         fate = "its shadow in Kafka is left: delete the topic"
@@ -169,15 +171,6 @@ class TopicCreation:
             [gone] = (await session.upstream.ask(ask, DeleteTopicsResponse)).responses
             fate = "" if gone.error_code is ErrorCode.none else f"{fate}, which this client may not ({gone.error_code.name})"
         return replace(row, error_code=code, error_message="; ".join(filter(None, (why, fate))))
-
-    async def _see(self) -> bool:
-        """Have the catalogue show what was created before clients ask for it; if it cannot be now (False), it follows later."""
-        try:
-            await self._catalogue.refreshed()
-        except ServiceError as error:
-            LOG.info("topics not listed after a creation error=%r", str(error))
-            return False
-        return True
 
     async def _described(self, rows: Sequence[Any]) -> dict[str, Any]:
         """Rows of topics that were created, with their settings, where the client may see them."""

@@ -15,21 +15,11 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i64
 
 from coordinator.adapters.server.contract import IncomingRequest
+from coordinator.protocol.codec import encode
+from gateway.kafka_apis import KafkaApi, made
 from gateway.ports import Catalogue, Session
 from gateway.topics.shadows import Shadows
-from gateway.topics.wire import (
-    ADD_PARTITIONS_TO_TXN,
-    DESCRIBE_LOG_DIRS,
-    DESCRIBE_PRODUCERS,
-    NOW,
-    SHARE_ACKNOWLEDGE,
-    SHARE_FETCH,
-    SHARE_GROUP_HEARTBEAT,
-    TopicApi,
-    encoded,
-    made,
-    relayed,
-)
+from gateway.topics.wire import NOW, relayed
 
 LOG = logging.getLogger(__name__)
 
@@ -57,14 +47,14 @@ class Refusals:
 
     async def add_partitions(self, session: Session, request: IncomingRequest) -> bytes:
         """Answer AddPartitionsToTxn: with a partition of a diskless topic nothing is added, and the others are told so, as Kafka does."""
-        asked = ADD_PARTITIONS_TO_TXN.read(request)
+        asked = KafkaApi.ADD_PARTITIONS_TO_TXN.read_request(request)
         transactions = getattr(asked, "transactions", None)
         topics = asked.v3_and_below_topics if transactions is None else [topic for one in transactions for topic in one.topics]
         ours = await self._ours(topic.name for topic in topics)
         if not ours:
-            return await relayed(session, request, ADD_PARTITIONS_TO_TXN)
+            return await relayed(session, request, KafkaApi.ADD_PARTITIONS_TO_TXN)
         LOG.warning("transaction refused client=%s: topics %s are diskless, and those have no transactions", session.client_id, ours)
-        module = ADD_PARTITIONS_TO_TXN.answers(request.api_version)
+        module = KafkaApi.ADD_PARTITIONS_TO_TXN.answer_parts(request.api_version)
 
         def results(topics: Iterable[Any]) -> tuple[Any, ...]:
             return tuple(
@@ -73,8 +63,8 @@ class Refusals:
                     results_by_partition=tuple(
                         module.AddPartitionsToTxnPartitionResult(
                             partition_index=partition,
-                            # Clients name code and partition to their application, and end the transaction alone, not the producer.
-                            partition_error_code=ErrorCode.unsupported_for_message_format
+                            # The answer has no text. Clients name partition and code to their application; this code speaks of a policy.
+                            partition_error_code=ErrorCode.policy_violation
                             if str(topic.name) in ours
                             else ErrorCode.operation_not_attempted,
                         )
@@ -96,18 +86,18 @@ class Refusals:
             answer = made(
                 module.AddPartitionsToTxnResponse, throttle_time=NOW, error_code=ErrorCode.none, results_by_transaction=by_transaction
             )
-        return encoded(answer)
+        return encode(answer)
 
     async def share_heartbeat(self, session: Session, request: IncomingRequest) -> bytes:
         """Answer ShareGroupHeartbeat: who subscribes a diskless topic does not become a member."""
-        asked = SHARE_GROUP_HEARTBEAT.read(request)
+        asked = KafkaApi.SHARE_GROUP_HEARTBEAT.read_request(request)
         ours = await self._ours(asked.subscribed_topic_names or ())
         if not ours:
-            return await relayed(session, request, SHARE_GROUP_HEARTBEAT)
+            return await relayed(session, request, KafkaApi.SHARE_GROUP_HEARTBEAT)
         text = f"topics {', '.join(ours)} are diskless: {NO_SHARING}"
-        return encoded(
+        return encode(
             made(
-                SHARE_GROUP_HEARTBEAT.answer_type(request.api_version),
+                KafkaApi.SHARE_GROUP_HEARTBEAT.answer_type(request.api_version),
                 throttle_time=NOW,
                 error_code=ErrorCode.invalid_request,
                 error_message=text,
@@ -122,15 +112,15 @@ class Refusals:
 
     async def share_fetch(self, _: Session, request: IncomingRequest) -> bytes:
         """Answer ShareFetch."""
-        return self._no_sharing(request, SHARE_FETCH)
+        return self._no_sharing(request, KafkaApi.SHARE_FETCH)
 
     async def share_acknowledge(self, _: Session, request: IncomingRequest) -> bytes:
         """Answer ShareAcknowledge."""
-        return self._no_sharing(request, SHARE_ACKNOWLEDGE)
+        return self._no_sharing(request, KafkaApi.SHARE_ACKNOWLEDGE)
 
-    def _no_sharing(self, request: IncomingRequest, api: TopicApi) -> bytes:
-        api.read(request)
-        return encoded(
+    def _no_sharing(self, request: IncomingRequest, api: KafkaApi) -> bytes:
+        api.read_request(request)
+        return encode(
             made(
                 api.answer_type(request.api_version),
                 throttle_time=NOW,
@@ -144,8 +134,8 @@ class Refusals:
 
     async def describe_producers(self, _: Session, request: IncomingRequest) -> bytes:
         """Answer DescribeProducers."""
-        asked = DESCRIBE_PRODUCERS.read(request)
-        module = DESCRIBE_PRODUCERS.answers(request.api_version)
+        asked = KafkaApi.DESCRIBE_PRODUCERS.read_request(request)
+        module = KafkaApi.DESCRIBE_PRODUCERS.answer_parts(request.api_version)
         topics = tuple(
             module.TopicResponse(
                 name=topic.name,
@@ -158,12 +148,12 @@ class Refusals:
             )
             for topic in asked.topics
         )
-        return encoded(made(module.DescribeProducersResponse, throttle_time=NOW, topics=topics))
+        return encode(made(module.DescribeProducersResponse, throttle_time=NOW, topics=topics))
 
     async def describe_log_dirs(self, _: Session, request: IncomingRequest) -> bytes:
         """Answer DescribeLogDirs: a gateway has no disks; the one entry says where sizes are."""
-        DESCRIBE_LOG_DIRS.read(request)
-        module = DESCRIBE_LOG_DIRS.answers(request.api_version)
+        KafkaApi.DESCRIBE_LOG_DIRS.read_request(request)
+        module = KafkaApi.DESCRIBE_LOG_DIRS.answer_parts(request.api_version)
         store = made(
             module.DescribeLogDirsResult,
             error_code=ErrorCode.none,
@@ -173,4 +163,4 @@ class Refusals:
             usable_bytes=i64(-1),
             is_cordoned=False,
         )
-        return encoded(made(module.DescribeLogDirsResponse, throttle_time=NOW, error_code=ErrorCode.none, results=(store,)))
+        return encode(made(module.DescribeLogDirsResponse, throttle_time=NOW, error_code=ErrorCode.none, results=(store,)))

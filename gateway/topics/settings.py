@@ -20,22 +20,13 @@ from coordinator.adapters.server.contract import IncomingRequest
 from coordinator.client.errors import ServiceError
 from coordinator.kafka.topic_configs import ConfigOperation, ConfigType
 from coordinator.operations.topic_configs import DescribedConfig
+from coordinator.protocol.codec import encode
+from gateway.kafka_apis import KafkaApi, made
 from gateway.ports import Catalogue, DisklessTopic, Session
 from gateway.topics.coordinators import TopicCoordinators
 from gateway.topics.rule import ENABLE
 from gateway.topics.shadows import Shadows
-from gateway.topics.wire import (
-    ALTER_CONFIGS,
-    DESCRIBE_CONFIGS,
-    INCREMENTAL_ALTER_CONFIGS,
-    NOW,
-    TOPIC,
-    TopicApi,
-    encoded,
-    kafka_code,
-    made,
-    relayed,
-)
+from gateway.topics.wire import NOW, TOPIC, kafka_code, relayed, shown
 
 LOG = logging.getLogger(__name__)
 
@@ -76,12 +67,12 @@ class TopicSettings:
 
     async def describe(self, session: Session, request: IncomingRequest) -> bytes:
         """Answer DescribeConfigs: Kafka says what the client may see, the coordinators what the topics have."""
-        asked = DESCRIBE_CONFIGS.read(request)
+        asked = KafkaApi.DESCRIBE_CONFIGS.read_request(request)
         names = {one.resource_name for one in asked.resources if int(one.resource_type) == TOPIC}
         diskless = (await self._shadows.sort_out(names)).diskless if names else {}
         if not diskless:
-            return await relayed(session, request, DESCRIBE_CONFIGS)
-        answer = await session.upstream.ask(asked, DESCRIBE_CONFIGS.answer_type(request.api_version))
+            return await relayed(session, request, KafkaApi.DESCRIBE_CONFIGS)
+        answer = await session.upstream.ask(asked, KafkaApi.DESCRIBE_CONFIGS.answer_type(request.api_version))
         keys = {one.resource_name: one.configuration_keys for one in asked.resources if int(one.resource_type) == TOPIC}
         seen = [
             one.resource_name for one in answer.results if int(one.resource_type) == TOPIC and one.error_code is ErrorCode.none
@@ -102,20 +93,20 @@ class TopicSettings:
                 results.append(replace(one, configs=_rows(request.api_version, asked, keys[one.resource_name], told[one.resource_name])))
             else:
                 results.append(one)
-        return encoded(replace(answer, results=tuple(results)))
+        return encode(replace(answer, results=tuple(results)))
 
     # ---- IncrementalAlterConfigs, AlterConfigs
 
     async def alter_incrementally(self, session: Session, request: IncomingRequest) -> bytes:
         """Answer IncrementalAlterConfigs."""
-        return await self._alter(session, request, INCREMENTAL_ALTER_CONFIGS)
+        return await self._alter(session, request, KafkaApi.INCREMENTAL_ALTER_CONFIGS)
 
     async def alter_wholly(self, session: Session, request: IncomingRequest) -> bytes:
         """Answer AlterConfigs, which names all settings that a topic shall have of its own."""
-        return await self._alter(session, request, ALTER_CONFIGS)
+        return await self._alter(session, request, KafkaApi.ALTER_CONFIGS)
 
-    async def _alter(self, session: Session, request: IncomingRequest, api: TopicApi) -> bytes:
-        asked = api.read(request)
+    async def _alter(self, session: Session, request: IncomingRequest, api: KafkaApi) -> bytes:
+        asked = api.read_request(request)
         names = {one.resource_name for one in asked.resources if int(one.resource_type) == TOPIC}
         sorted_out = await self._shadows.sort_out(names) if names else None
         rows: dict[tuple[int, str], tuple[ErrorCode, str | None]] = {}
@@ -142,16 +133,16 @@ class TopicSettings:
         if diskless:
             assert sorted_out is not None
             rows |= await self._alter_diskless(session, diskless, sorted_out.diskless, api, is_dry_run=asked.validate_only)
-        row_type = api.answers(request.api_version).AlterConfigsResourceResponse
+        row_type = api.answer_parts(request.api_version).AlterConfigsResourceResponse
         responses = tuple(
             row_type(error_code=code, error_message=text, resource_type=i8(kind), resource_name=name)
             for kind, name in dict.fromkeys((int(one.resource_type), one.resource_name) for one in asked.resources)
             for code, text in (rows.get((kind, name), (ErrorCode.unknown_server_error, "the broker did not answer for it")),)
         )
-        return encoded(made(response_type, throttle_time=NOW, responses=responses))
+        return encode(made(response_type, throttle_time=NOW, responses=responses))
 
     async def _alter_diskless(
-        self, session: Session, asked: Mapping[str, Any], topics: Mapping[str, DisklessTopic], api: TopicApi, *, is_dry_run: bool
+        self, session: Session, asked: Mapping[str, Any], topics: Mapping[str, DisklessTopic], api: KafkaApi, *, is_dry_run: bool
     ) -> dict[tuple[int, str], tuple[ErrorCode, str | None]]:
         rows = await self._permitted(session, asked)
         for name, one in asked.items():
@@ -169,10 +160,7 @@ class TopicSettings:
                 continue
             if changes and not is_dry_run:
                 LOG.info("altered topic=%s settings=%s client=%s", name, sorted(changes), session.client_id)
-        try:
-            await self._catalogue.refreshed()
-        except ServiceError as error:
-            LOG.info("topics not listed after an alteration error=%r", str(error))
+        await shown(self._catalogue, "alteration")
         return rows
 
     async def _permitted(self, session: Session, names: Iterable[str]) -> dict[tuple[int, str], tuple[ErrorCode, str | None]]:
@@ -186,7 +174,7 @@ class TopicSettings:
 
 def _rows(version: int, asked: Any, keys: Sequence[str] | None, configs: Iterable[DescribedConfig]) -> tuple[Any, ...]:
     """The settings of a topic in a version of the answer; no key named means all."""
-    module = DESCRIBE_CONFIGS.answers(version)
+    module = KafkaApi.DESCRIBE_CONFIGS.answer_parts(version)
     has_texts = getattr(asked, "include_documentation", False)
     return tuple(
         made(
@@ -208,10 +196,10 @@ def _rows(version: int, asked: Any, keys: Sequence[str] | None, configs: Iterabl
     )
 
 
-def _changes(asked: Any, topic: DisklessTopic, api: TopicApi) -> tuple[dict[str, str | None], tuple[ErrorCode, str] | None]:
+def _changes(asked: Any, topic: DisklessTopic, api: KafkaApi) -> tuple[dict[str, str | None], tuple[ErrorCode, str] | None]:
     """The changes that a resource of a request asks for, or why they are refused."""
     changes: dict[str, str | None] = {}
-    if api is ALTER_CONFIGS:
+    if api is KafkaApi.ALTER_CONFIGS:
         changes = dict.fromkeys(topic.settings)
     seen = set()
     for one in asked.configs:
@@ -229,6 +217,6 @@ def _changes(asked: Any, topic: DisklessTopic, api: TopicApi) -> tuple[dict[str,
         if operation == ConfigOperation.SET and one.value is None:
             return {}, (ErrorCode.invalid_config, f"topic {topic.name}: {one.name} has no value; name one, or delete the setting")
         changes[one.name] = None if operation == ConfigOperation.DELETE else one.value
-    if api is ALTER_CONFIGS:
+    if api is KafkaApi.ALTER_CONFIGS:
         changes = {name: value for name, value in changes.items() if value is not None or name in topic.settings}
     return changes, None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from gateway.kafka_apis import KafkaApi
 from gateway.ports import Catalogue
 from gateway.topics.changing import TopicChanging
 from gateway.topics.coordinators import TopicCoordinators
@@ -12,21 +13,7 @@ from gateway.topics.refusing import Refusals
 from gateway.topics.rule import CreationRule
 from gateway.topics.settings import TopicSettings
 from gateway.topics.shadows import Asks, Shadows
-from gateway.topics.wire import (
-    ADD_PARTITIONS_TO_TXN,
-    ALTER_CONFIGS,
-    CREATE_PARTITIONS,
-    CREATE_TOPICS,
-    DELETE_TOPICS,
-    DESCRIBE_CONFIGS,
-    DESCRIBE_LOG_DIRS,
-    DESCRIBE_PRODUCERS,
-    INCREMENTAL_ALTER_CONFIGS,
-    SHARE_ACKNOWLEDGE,
-    SHARE_FETCH,
-    SHARE_GROUP_HEARTBEAT,
-    TopicTaker,
-)
+from gateway.topics.wire import TopicTaker
 
 
 class TopicRoom(NamedTuple):
@@ -50,19 +37,19 @@ def topic_room(rule: CreationRule, catalogue: Catalogue, coordinators: TopicCoor
     changes = TopicChanging(shadows, catalogue, coordinators)
     refusals = Refusals(shadows, catalogue)
     everywhere = [
-        TopicTaker(CREATE_TOPICS, creation.answer),
-        TopicTaker(DELETE_TOPICS, changes.delete),
-        TopicTaker(CREATE_PARTITIONS, changes.grow),
-        TopicTaker(DESCRIBE_CONFIGS, settings.describe),
-        TopicTaker(INCREMENTAL_ALTER_CONFIGS, settings.alter_incrementally),
-        TopicTaker(ALTER_CONFIGS, settings.alter_wholly),
-        TopicTaker(ADD_PARTITIONS_TO_TXN, refusals.add_partitions),
-        TopicTaker(SHARE_GROUP_HEARTBEAT, refusals.share_heartbeat),
+        TopicTaker(KafkaApi.CREATE_TOPICS, creation.answer),
+        TopicTaker(KafkaApi.DELETE_TOPICS, changes.delete),
+        TopicTaker(KafkaApi.CREATE_PARTITIONS, changes.grow),
+        TopicTaker(KafkaApi.DESCRIBE_CONFIGS, settings.describe),
+        TopicTaker(KafkaApi.INCREMENTAL_ALTER_CONFIGS, settings.alter_incrementally),
+        TopicTaker(KafkaApi.ALTER_CONFIGS, settings.alter_wholly),
+        TopicTaker(KafkaApi.ADD_PARTITIONS_TO_TXN, refusals.add_partitions),
+        TopicTaker(KafkaApi.SHARE_GROUP_HEARTBEAT, refusals.share_heartbeat),
     ]
     of_own_node = [
-        TopicTaker(SHARE_FETCH, refusals.share_fetch),
-        TopicTaker(SHARE_ACKNOWLEDGE, refusals.share_acknowledge),
-        TopicTaker(DESCRIBE_PRODUCERS, refusals.describe_producers),
-        TopicTaker(DESCRIBE_LOG_DIRS, refusals.describe_log_dirs),
+        TopicTaker(KafkaApi.SHARE_FETCH, refusals.share_fetch),
+        TopicTaker(KafkaApi.SHARE_ACKNOWLEDGE, refusals.share_acknowledge),
+        TopicTaker(KafkaApi.DESCRIBE_PRODUCERS, refusals.describe_producers),
+        TopicTaker(KafkaApi.DESCRIBE_LOG_DIRS, refusals.describe_log_dirs),
     ]
-    return TopicRoom(shadows, creation, {one.api.key: one for one in everywhere}, {one.api.key: one for one in of_own_node})
+    return TopicRoom(shadows, creation, {one.api: one for one in everywhere}, {one.api: one for one in of_own_node})

@@ -7,8 +7,8 @@ or coordinates has no leader for the moment.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields, is_dataclass, replace
-from typing import Any, Final, TypeVar
+from dataclasses import replace
+from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
@@ -19,8 +19,6 @@ from gateway.view.view import View
 
 DISKLESS_EPOCH: Final = 0
 """Leader epoch of all diskless partitions, in every answer."""
-
-T = TypeVar("T")
 
 
 def metadata(answer: Any, view: View, diskless: Mapping[bytes, DisklessTopic], unfinished: frozenset[bytes] = frozenset()) -> Any:
@@ -114,18 +112,3 @@ def node_endpoints(answer: Any, view: View) -> Any:
         if int(one.node_id) in view.nodes
     )
     return replace(answer, node_endpoints=ends)
-
-
-def converted(value: Any, kind: type[T]) -> T:
-    """Return a message as another version's class: fields that it does not have are left out, those only it has get their default."""
-    values: dict[str, Any] = {}
-    for item in fields(kind):  # type: ignore[arg-type]
-        if hasattr(value, item.name):
-            is_array, inner, _ = shape(item)
-            given = getattr(value, item.name)
-            if is_dataclass(inner) and given is not None:
-                given = tuple(converted(one, inner) for one in given) if is_array else converted(given, inner)  # type: ignore[arg-type]
-            values[item.name] = given
-        elif item.default is MISSING:
-            raise TypeError(f"{kind.__name__}.{item.name} has no default")
-    return kind(**values)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import io
-import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
-from types import ModuleType
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 
-from coordinator.operations.kafka_versions import schema_module
 from coordinator.protocol.codec_fields import shape
 from coordinator.protocol.framing import request_frame
-from gateway.front.apis import APIS
+from gateway.kafka_apis import KafkaApi
 
 SHAPES: Mapping[str, object] = {
     "string": "sample",
@@ -32,16 +29,9 @@ SHAPES: Mapping[str, object] = {
 }
 
 
-def package(name: str) -> str:
-    """Return kio's name of a request."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
-
-
 def message_type(key: int, version: int, part: str) -> Any:
     """Return the class of a request or a response of an API."""
-    api = APIS[key]
-    module: ModuleType = schema_module(package(api.name), version, part)
-    return getattr(module, f"{api.name}{part.capitalize()}")
+    return getattr(KafkaApi(key).versions[version], f"{part}_type")
 
 
 def sample(kind: Any, known: Mapping[str, object]) -> Any:
@@ -73,4 +63,4 @@ def frame(key: int, version: int, correlation_id: int, known: Mapping[str, objec
     kind = message_type(key, version, "request")
     body = io.BytesIO()
     entity_writer(kind)(body, sample(kind, known))  # it has every type of Kafka, and the gateway's codec does not
-    return request_frame(key, version, correlation_id, "samples", body.getvalue(), flexible=APIS[key].is_flexible(version))
+    return request_frame(key, version, correlation_id, "samples", body.getvalue(), flexible=KafkaApi(key).is_flexible(version))

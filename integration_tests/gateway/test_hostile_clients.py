@@ -22,7 +22,7 @@ from cli.dev.gateway import GatewayProcess
 from cli.dev.kafka import BrokerRuntime
 from coordinator.adapters.kafka.cluster import topic_id_bytes
 from coordinator.protocol.framing import request_frame
-from gateway.front.apis import APIS, KafkaKey
+from gateway.kafka_apis import KafkaApi
 from integration_tests.gateway.samples import frame
 from integration_tests.gateway.test_produce import Written, producer
 from integration_tests.gateway.world import World
@@ -37,19 +37,19 @@ LAST = 0x7EEE_EEEE
 ANSWER_TIMEOUT_S = 60.0
 SETTLE_S = 60.0
 LOOKED_INTO = (
-    KafkaKey.PRODUCE,
-    KafkaKey.FETCH,
-    KafkaKey.LIST_OFFSETS,
-    KafkaKey.METADATA,
-    KafkaKey.FIND_COORDINATOR,
-    KafkaKey.API_VERSIONS,
-    KafkaKey.CREATE_TOPICS,
-    KafkaKey.DELETE_RECORDS,
-    KafkaKey.OFFSET_FOR_LEADER_EPOCH,
-    KafkaKey.ADD_PARTITIONS_TO_TXN,
-    KafkaKey.DESCRIBE_CONFIGS,
-    KafkaKey.CREATE_PARTITIONS,
-    KafkaKey.DESCRIBE_CLUSTER,
+    KafkaApi.PRODUCE,
+    KafkaApi.FETCH,
+    KafkaApi.LIST_OFFSETS,
+    KafkaApi.METADATA,
+    KafkaApi.FIND_COORDINATOR,
+    KafkaApi.API_VERSIONS,
+    KafkaApi.CREATE_TOPICS,
+    KafkaApi.DELETE_RECORDS,
+    KafkaApi.OFFSET_FOR_LEADER_EPOCH,
+    KafkaApi.ADD_PARTITIONS_TO_TXN,
+    KafkaApi.DESCRIBE_CONFIGS,
+    KafkaApi.CREATE_PARTITIONS,
+    KafkaApi.DESCRIBE_CLUSTER,
 )
 """Requests that the gateway itself reads, on one kind of port at least, and by which nobody can harm the broker."""
 
@@ -137,7 +137,7 @@ async def answered(place: tuple[str, int], frames: list[bytes]) -> bool:
     """Send requests and one that is right behind them; True once that one is answered, or the gateway hung up."""
     reader, writer = await asyncio.open_connection(*place)
     try:
-        writer.write(b"".join([*frames, request_frame(KafkaKey.API_VERSIONS, 0, LAST, "x", b"", flexible=False)]))
+        writer.write(b"".join([*frames, request_frame(KafkaApi.API_VERSIONS, 0, LAST, "x", b"", flexible=False)]))
         async with asyncio.timeout(ANSWER_TIMEOUT_S):
             while True:
                 answer = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
@@ -205,10 +205,9 @@ def test_changed_requests_are_answered_or_end_their_connection(gateway: GatewayP
         "count": 2,
     }
     streams = []
-    for key in LOOKED_INTO:
-        api = APIS[key]
+    for api in LOOKED_INTO:
         for version in range(api.first, api.last + 1):
-            right = frame(key, version, 7, known)
+            right = frame(api, version, 7, known)
             head = 4 + 8 + 2 + len("samples") + api.is_flexible(version)
             for _ in range(6):
                 body = changed(rng, right[head:])
@@ -221,25 +220,25 @@ def test_changed_requests_are_answered_or_end_their_connection(gateway: GatewayP
 def extreme_requests() -> Iterator[bytes]:
     """Requests of numbers, names and tags that only strangers send."""
     huge = b"\xff\xff\xff\xff\x07"  # the largest length of a compact array
-    for key, version in ((KafkaKey.PRODUCE, 9), (KafkaKey.FETCH, 12), (KafkaKey.LIST_OFFSETS, 7), (KafkaKey.METADATA, 9)):
+    for key, version in ((KafkaApi.PRODUCE, 9), (KafkaApi.FETCH, 12), (KafkaApi.LIST_OFFSETS, 7), (KafkaApi.METADATA, 9)):
         for before in range(0, 40, 3):
             yield request_frame(key, version, 1, "x", bytes(before) + huge + b"\xff" * 200)
             yield request_frame(key, version, 2, "x", b"\1" * before + huge * 30)
     many_tags = b"\x90\x4e" + b"".join(bytes((0x80 | number & 0x7F, number >> 7, 0)) for number in range(128, 10_128))
-    yield struct.pack(">ihhih", 10 + len(many_tags) + 1, KafkaKey.METADATA, 9, 3, -1) + many_tags + b"\0"
+    yield struct.pack(">ihhih", 10 + len(many_tags) + 1, KafkaApi.METADATA, 9, 3, -1) + many_tags + b"\0"
     tag_without_end = b"\1\0" + huge
-    yield struct.pack(">ihhih", 10 + len(tag_without_end), KafkaKey.METADATA, 9, 4, -1) + tag_without_end
+    yield struct.pack(">ihhih", 10 + len(tag_without_end), KafkaApi.METADATA, 9, 4, -1) + tag_without_end
     wrong_name = "n\0\0\0\0"
     for version in (5, 9, 12):
         body = encode_request(version, [(wrong_name, [(0, b"\0" * 100)])])
         yield request_frame(
-            KafkaKey.PRODUCE, version, 5, "x", body.replace(wrong_name.encode(), b"n\xff\xfe\xc0\x80"), flexible=version >= 9
+            KafkaApi.PRODUCE, version, 5, "x", body.replace(wrong_name.encode(), b"n\xff\xfe\xc0\x80"), flexible=version >= 9
         )
-    yield request_frame(KafkaKey.METADATA, 1, 6, "x", struct.pack(">ih", 1, 3) + b"\xff\xfe\xfd", flexible=False)
-    yield request_frame(KafkaKey.METADATA, 1, 6, "x", struct.pack(">i", 2**31 - 1) + b"\0" * 90, flexible=False)
-    yield request_frame(KafkaKey.FETCH, 4, 6, "x", struct.pack(">iiiibi", -1, 2**31 - 1, 0, 2**31 - 1, 9, 2**31 - 1), flexible=False)
-    yield struct.pack(">ihhih", 12, KafkaKey.METADATA, 1, 7, -2) + b"xx"  # a client id of negative length
-    yield struct.pack(">ihhih", 12, KafkaKey.METADATA, 1, 7, 2**15 - 1) + b"xx"
+    yield request_frame(KafkaApi.METADATA, 1, 6, "x", struct.pack(">ih", 1, 3) + b"\xff\xfe\xfd", flexible=False)
+    yield request_frame(KafkaApi.METADATA, 1, 6, "x", struct.pack(">i", 2**31 - 1) + b"\0" * 90, flexible=False)
+    yield request_frame(KafkaApi.FETCH, 4, 6, "x", struct.pack(">iiiibi", -1, 2**31 - 1, 0, 2**31 - 1, 9, 2**31 - 1), flexible=False)
+    yield struct.pack(">ihhih", 12, KafkaApi.METADATA, 1, 7, -2) + b"xx"  # a client id of negative length
+    yield struct.pack(">ihhih", 12, KafkaApi.METADATA, 1, 7, 2**15 - 1) + b"xx"
 
 
 def test_extreme_numbers_names_and_tags_are_answered_or_end_their_connection(gateway: GatewayProcess, place: tuple[str, int]) -> None:
@@ -253,8 +252,8 @@ def test_requests_that_never_end_and_clients_that_say_nothing(gateway: GatewayPr
         b"",
         b"\0",
         struct.pack(">i", large),
-        struct.pack(">ih", large, KafkaKey.PRODUCE) + b"x" * 2_000,
-        struct.pack(">ih", large, KafkaKey.FETCH) + b"x" * 2_000,
+        struct.pack(">ih", large, KafkaApi.PRODUCE) + b"x" * 2_000,
+        struct.pack(">ih", large, KafkaApi.FETCH) + b"x" * 2_000,
     )
     with under_attack(gateway), ExitStack() as sockets:
         opened = [sockets.enter_context(socket.create_connection(place, timeout=60)) for _ in range(300)]
@@ -272,7 +271,7 @@ def test_requests_that_never_end_and_clients_that_say_nothing(gateway: GatewayPr
 
 
 def test_clients_that_never_read_are_not_served_for_ever(gateway: GatewayProcess, place: tuple[str, int]) -> None:
-    ask = request_frame(KafkaKey.METADATA, 1, 1, "x", struct.pack(">i", -1), flexible=False)
+    ask = request_frame(KafkaApi.METADATA, 1, 1, "x", struct.pack(">i", -1), flexible=False)
     with under_attack(gateway), ExitStack() as sockets:
         before = gateway.metric("connection_reading_paused_total")
         for _ in range(10):

@@ -18,7 +18,7 @@ import pytest
 from cli.dev.gateway import GatewayProcess
 from cli.dev.kafka import BrokerRuntime
 from coordinator.protocol.framing import request_frame
-from gateway.front.apis import KafkaKey
+from gateway.kafka_apis import KafkaApi
 from integration_tests.gateway import samples
 from integration_tests.gateway.failing_s3 import Fault
 from integration_tests.gateway.test_produce import Written, producer
@@ -84,7 +84,7 @@ def produce_frame(topic: str, partition: int, size_bytes: int) -> bytes:
     """A whole Produce request of one record."""
     batch = encode_batch([Record(timestamp_ms=1_700_000_000_000, key=None, value=bytes(size_bytes), headers=())])
     body = encode_request(PRODUCE_VERSION, [(topic, [(partition, batch)])], timeout_ms=300_000)
-    return request_frame(KafkaKey.PRODUCE, PRODUCE_VERSION, 1, "memory", body)
+    return request_frame(KafkaApi.PRODUCE, PRODUCE_VERSION, 1, "memory", body)
 
 
 def address(gateway: GatewayProcess) -> tuple[str, int]:
@@ -205,7 +205,7 @@ def test_answers_that_2000_readers_do_not_take_stay_within_memory(world: FaultyW
         "partition_max_bytes": 10_000_000,
         "current_leader_epoch": -1,
     }
-    frames = [samples.frame(KafkaKey.FETCH, 4, 1, {**asked, "partition": partition}) for partition in range(PARTITIONS)]
+    frames = [samples.frame(KafkaApi.FETCH, 4, 1, {**asked, "partition": partition}) for partition in range(PARTITIONS)]
 
     async def work() -> None:
         loop = asyncio.get_running_loop()

@@ -18,7 +18,7 @@ from cli.dev.kafka import BrokerRuntime
 from coordinator.adapters.kafka.cluster import topic_id_bytes
 from coordinator.protocol.codec import decode
 from coordinator.protocol.framing import reply_body
-from gateway.front.apis import APIS, KafkaKey
+from gateway.kafka_apis import KafkaApi
 from integration_tests.gateway.samples import frame, message_type
 from integration_tests.gateway.world import BROKERS_HOST, World
 from records.record_batch import Record, encode_batch
@@ -30,11 +30,11 @@ ANSWER_TIMEOUT_S: Final = 12.0
 LOGINS: Final = "Sasl"
 """On a listener without logins a broker ends the connection at them."""
 VARIANTS: Final[Mapping[int, tuple[Mapping[str, object], ...]]] = {
-    KafkaKey.METADATA: ({"topics": None}, {"name": CLASSIC, "topic_id": None}, {"name": DISKLESS, "topic_id": None}),
-    KafkaKey.DELETE_TOPICS: ({"name": "leaks-nothing", "topic_names": ("leaks-nothing",), "topic_id": None},),
-    KafkaKey.FIND_COORDINATOR: ({"key_type": 0}, {"key_type": 1}, {"key_type": 2, "key": "g:AAAAAAAAAAAAAAAAAAAABw:0"}),
-    KafkaKey.DESCRIBE_CLUSTER: ({"endpoint_type": 1, "include_fenced_brokers": True}, {"endpoint_type": 2}),
-    KafkaKey.DESCRIBE_CONFIGS: (
+    KafkaApi.METADATA: ({"topics": None}, {"name": CLASSIC, "topic_id": None}, {"name": DISKLESS, "topic_id": None}),
+    KafkaApi.DELETE_TOPICS: ({"name": "leaks-nothing", "topic_names": ("leaks-nothing",), "topic_id": None},),
+    KafkaApi.FIND_COORDINATOR: ({"key_type": 0}, {"key_type": 1}, {"key_type": 2, "key": "g:AAAAAAAAAAAAAAAAAAAABw:0"}),
+    KafkaApi.DESCRIBE_CLUSTER: ({"endpoint_type": 1, "include_fenced_brokers": True}, {"endpoint_type": 2}),
+    KafkaApi.DESCRIBE_CONFIGS: (
         {"resource_type": 4, "resource_name": "1", "include_synonyms": True, "configuration_keys": None},
         {"resource_type": 4, "resource_name": "2", "include_synonyms": False, "configuration_keys": None},
         {"resource_type": 2, "resource_name": CLASSIC, "configuration_keys": None},
@@ -50,7 +50,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, broker_runtime: BrokerRuntim
         yield made
 
 
-SKIPPED: Final = frozenset({(KafkaKey.DELETE_TOPICS, 0)})
+SKIPPED: Final = frozenset({(KafkaApi.DELETE_TOPICS, 0)})
 """Samples that would take away what later ones ask for."""
 
 
@@ -160,16 +160,16 @@ def test_every_api_and_version_is_without_addresses_of_brokers(world: World) -> 
     unanswered: set[str] = set()
     for where, port in ports.items():
         versions = offered(port)
-        assert {KafkaKey.METADATA, KafkaKey.FIND_COORDINATOR, KafkaKey.DESCRIBE_CLUSTER, KafkaKey.API_VERSIONS} <= versions.keys()
-        assert KafkaKey.DESCRIBE_TOPIC_PARTITIONS not in versions
-        assert versions.keys() <= APIS.keys()
+        assert {KafkaApi.METADATA, KafkaApi.FIND_COORDINATOR, KafkaApi.DESCRIBE_CLUSTER, KafkaApi.API_VERSIONS} <= versions.keys()
+        assert 75 not in versions, "DescribeTopicPartitions"
+        assert versions.keys() <= set(KafkaApi)
         for key, (low, high) in versions.items():
-            for version in range(max(low, APIS[key].first), high + 1):
+            for version in range(max(low, KafkaApi(key).first), high + 1):
                 for topic, topic_id in ids.items():
                     for place, variant in enumerate(({}, *VARIANTS.get(key, ()))):
                         if (key, place) in SKIPPED:
                             continue
-                        what = f"{where}: {APIS[key].name} v{version} of {topic} ({place})"
+                        what = f"{where}: {KafkaApi(key).text} v{version} of {topic} ({place})"
                         with Client(port) as client:
                             try:
                                 answer = client.ask(frame(key, version, 7, {**known(topic, topic_id), **variant}))
@@ -177,7 +177,7 @@ def test_every_api_and_version_is_without_addresses_of_brokers(world: World) -> 
                                 faults.append(f"{what}: no answer in time")
                                 continue
                         if answer is None:
-                            unanswered.add(f"{APIS[key].name} v{version} of {topic} at {where}")
+                            unanswered.add(f"{KafkaApi(key).text} v{version} of {topic} at {where}")
                             continue
                         seen[what] = answer
                         faults += [f"{what}: {one}" for one in leaks(world, answer)]
@@ -196,8 +196,8 @@ def test_every_api_and_version_is_without_addresses_of_brokers(world: World) -> 
 def test_the_search_finds_what_a_broker_tells(world: World) -> None:
     """Asked without a gateway, the same requests show addresses."""
     port = world.kafka.listener_port("BEHIND", 1)
-    for key in (KafkaKey.METADATA, KafkaKey.FIND_COORDINATOR, KafkaKey.DESCRIBE_CLUSTER):
+    for key in (KafkaApi.METADATA, KafkaApi.FIND_COORDINATOR, KafkaApi.DESCRIBE_CLUSTER):
         with Client(port) as client:
-            answer = client.ask(frame(key, APIS[key].last, 7, {**known(CLASSIC, uuid.UUID(int=7)), **VARIANTS[key][0]}))
+            answer = client.ask(frame(key, KafkaApi(key).last, 7, {**known(CLASSIC, uuid.UUID(int=7)), **VARIANTS[key][0]}))
         assert answer is not None
-        assert leaks(world, answer), APIS[key].name
+        assert leaks(world, answer), KafkaApi(key).text

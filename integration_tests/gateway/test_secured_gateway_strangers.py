@@ -17,7 +17,7 @@ from cli.dev.kafka import BrokerRuntime
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.framing import request_frame
 from coordinator.security.scram import ScramClient
-from gateway.front.apis import APIS
+from gateway.kafka_apis import KafkaApi
 from integration_tests.gateway.secured import PASSWORDS, SecuredGateway
 from integration_tests.strangers import authenticate, client_hello, exchange, handshake, log_in, opened, read_frame, read_to_end
 from integration_tests.waiting import WAIT_S, wait_until
@@ -58,7 +58,7 @@ def places(world: SecuredGateway) -> Sequence[tuple[str, int]]:
 
 def served(gateway: GatewayProcess) -> float:
     """How many requests were served that are not of a login."""
-    return gateway.metric("requests_total") - sum(gateway.metric("requests_total", api=APIS[key].name) for key in BEFORE_LOGIN)
+    return gateway.metric("requests_total") - sum(gateway.metric("requests_total", api=KafkaApi(key).text) for key in BEFORE_LOGIN)
 
 
 def closed(gateway: GatewayProcess, reason: str) -> float:
@@ -76,8 +76,10 @@ def asking(key: int, version: int) -> bytes:
 
 
 def versions_of(key: int) -> Sequence[int]:
-    api = APIS.get(key)
-    return (0,) if api is None else tuple(sorted({0, api.first, api.last, api.last + 1}))
+    if key not in set(KafkaApi):
+        return (0,)
+    api = KafkaApi(key)
+    return tuple(sorted({0, api.first, api.last, api.last + 1}))
 
 
 async def is_refused(address: tuple[str, int], world: SecuredGateway, frames: Sequence[bytes], last: bytes) -> None:
@@ -118,7 +120,7 @@ def test_no_request_is_served_in_the_middle_of_a_login(world: SecuredGateway) ->
     first = authenticate(ScramClient(SCRAM, "alice", "unknown").first())
     token = authenticate(b"n,,\x01auth=Bearer not.a.token\x01\x01")
     beginnings = [(handshake(SCRAM),), (handshake(SCRAM), first), (handshake("OAUTHBEARER"), token), (handshake("PLAIN"),)]
-    asked = [asking(key, api.last) for key, api in APIS.items() if key not in BEFORE_LOGIN]
+    asked = [asking(api, api.last) for api in KafkaApi if api not in BEFORE_LOGIN]
     before = served(world.gateway)
     asyncio.run(in_turn([(address, begun, frame) for address in addresses for begun in beginnings for frame in asked], world))
     assert served(world.gateway) == before

@@ -101,9 +101,9 @@ async def test_several_topics_of_one_request_succeed_and_fail_alone(
     kafka: KafkaCluster, service: Service, unique_name: NameFactory
 ) -> None:
     async with gateway_topics(kafka.bootstrap, service.addresses, rule=".*-wide-.*") as (gateway, client):
-        from gateway.topics.wire import CREATE_TOPICS
+        from gateway.kafka_apis import KafkaApi
 
-        module = CREATE_TOPICS.requests(5)
+        module = KafkaApi.CREATE_TOPICS.request_parts(5)
         wide, compacted, chosen, wrong, twice, many = (unique_name(kind) for kind in ("a-wide", "b-wide", "c", "d", "e", "f-wide"))
 
         def topic(name: str, replicas: int = 1, **settings: str) -> Any:
@@ -121,7 +121,7 @@ async def test_several_topics_of_one_request_succeed_and_fail_alone(
         )
         from integration_tests.gateway.takers import WITHIN
 
-        answer = await gateway.ask(CREATE_TOPICS, module.CreateTopicsRequest(topics=topics, timeout=WITHIN, validate_only=False))
+        answer = await gateway.ask(KafkaApi.CREATE_TOPICS, module.CreateTopicsRequest(topics=topics, timeout=WITHIN, validate_only=False))
         told = {str(one.name): (one.error_code, one.error_message) for one in answer.topics}
         assert [told[name][0] for name in (wide, compacted, chosen)] == [ErrorCode.none] * 3
         assert told[wrong][0] is ErrorCode.invalid_config

@@ -36,4 +36,4 @@ def test_versions_are_a_mapping_of_what_there_is() -> None:
     with pytest.raises(KeyError):
         METADATA.versions[13]
     with pytest.raises(ModuleNotFoundError):
-        KafkaVersions("metadata", "Metadata", 900, 900)[900]
+        KafkaVersions("METADATA", 900, 900)[900]

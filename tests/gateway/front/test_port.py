@@ -15,8 +15,8 @@ from coordinator.adapters.server.request_memory import RequestMemory
 from coordinator.security.client_security import ClientSecurity
 from coordinator.security.principal import ANONYMOUS
 from gateway.brokers.connection import UNSENT_BYTES_MAX, BrokerLink
-from gateway.front.apis import KafkaKey
 from gateway.front.port import COUNTED_BYTES, Port
+from gateway.kafka_apis import KafkaApi
 
 PEER = Peer(1, "PLAINTEXT", "127.0.0.1:5", ANONYMOUS)
 REMAINS_S = 30.0
@@ -70,7 +70,7 @@ class Scene:
     """A port with a client before it and a broker behind it."""
 
     def __init__(self, link: BrokerLink, takers: dict[int, Any] | None = None, counted_by_takers: tuple[int, ...] = ()) -> None:
-        self.memory = RequestMemory(1 << 30, waiting_keys=(KafkaKey.PRODUCE,))
+        self.memory = RequestMemory(1 << 30, waiting_keys=(KafkaApi.PRODUCE,))
         self.port = Port(1, lambda: link, takers or {}, Door(), self.memory, counted_by_takers)
         self.host = Host()
         self.port.open_desk(self.host)  # type: ignore[arg-type]
@@ -114,8 +114,8 @@ async def test_a_request_is_counted_until_the_broker_has_answered() -> None:
     with a_link(1) as link:
         scene = Scene(link)
         answers: list[object] = []
-        scene.port.handle(request(KafkaKey.PRODUCE, 5_000), answers.append)
-        scene.port.handle(request(KafkaKey.METADATA, COUNTED_BYTES - 1), answers.append)
+        scene.port.handle(request(KafkaApi.PRODUCE, 5_000), answers.append)
+        scene.port.handle(request(KafkaApi.METADATA, COUNTED_BYTES - 1), answers.append)
         assert scene.memory.bytes_held == 5_000
         scene.port.gone(PEER)
         assert scene.memory.bytes_held == 5_000, "what a client sent before it hung up is kept until the broker has it"
@@ -129,10 +129,10 @@ async def test_a_taker_that_counts_its_requests_itself_does_so_alone() -> None:
             return
 
     with a_link(1) as link:
-        scene = Scene(link, {KafkaKey.PRODUCE: Taker(), KafkaKey.FETCH: Taker()}, (KafkaKey.PRODUCE,))
-        scene.port.handle(request(KafkaKey.PRODUCE, 5_000), lambda _body: None)
+        scene = Scene(link, {KafkaApi.PRODUCE: Taker(), KafkaApi.FETCH: Taker()}, (KafkaApi.PRODUCE,))
+        scene.port.handle(request(KafkaApi.PRODUCE, 5_000), lambda _body: None)
         assert scene.memory.bytes_held == 0
-        scene.port.handle(request(KafkaKey.FETCH, 5_000), lambda _body: None)
+        scene.port.handle(request(KafkaApi.FETCH, 5_000), lambda _body: None)
         assert scene.memory.bytes_held == 5_000
 
 

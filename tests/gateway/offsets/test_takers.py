@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,16 +17,16 @@ from coordinator.client.errors import SERVED, ClientClosed, Refusal, ServiceErro
 from coordinator.client.model import FetchFrom, ListedOffset, PartitionBatches, PartitionId
 from coordinator.kafka.acls import AclOperation
 from coordinator.kafka.errors import ErrorCode
-from coordinator.operations.kafka_versions import schema_module
 from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.find_batches import BatchLocation
 from coordinator.security.principal import ANONYMOUS
+from gateway.kafka_apis import KafkaApi, made
 from gateway.offsets.exact import ExactOffsets
 from gateway.offsets.takers import offsets_takers
 from gateway.offsets.wire import DELETE_RECORDS, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, Wire
 from gateway.ports import DisklessTopic, Session, UpstreamLost
 
-LIST, DELETE, EPOCH = 2, 21, 23
+LIST, DELETE, EPOCH = KafkaApi.LIST_OFFSETS, KafkaApi.DELETE_RECORDS, KafkaApi.OFFSET_FOR_LEADER_EPOCH
 WIRES = {LIST: LIST_OFFSETS, DELETE: DELETE_RECORDS, EPOCH: OFFSET_FOR_LEADER_EPOCH}
 VERSIONS = (
     [(LIST, version) for version in range(1, 12)] + [(DELETE, version) for version in range(3)] + [(EPOCH, 2), (EPOCH, 3), (EPOCH, 4)]
@@ -127,14 +126,9 @@ class OneSession:
     upstream: Any = None
 
 
-def made(message_type: type[Any], **values: Any) -> Any:
-    known = {item.name for item in fields(message_type)}
-    return message_type(**{name: value for name, value in values.items() if name in known})
-
-
-def request_of(key: int, version: int, points: Iterable[Point], *, epoch: int = -1, timeout_ms: int = 3_000) -> Any:
+def request_of(key: KafkaApi, version: int, points: Iterable[Point], *, epoch: int = -1, timeout_ms: int = 3_000) -> Any:
     wire: Wire = WIRES[key]
-    module = schema_module(wire.package, version, "request")
+    module = key.request_parts(version)
     partition_name = {LIST: "ListOffsetsPartition", DELETE: "DeleteRecordsPartition", EPOCH: "OffsetForLeaderPartition"}[key]
     topic_name = {LIST: "ListOffsetsTopic", DELETE: "DeleteRecordsTopic", EPOCH: "OffsetForLeaderTopic"}[key]
     topics: dict[str, list[Any]] = {}
@@ -143,7 +137,7 @@ def request_of(key: int, version: int, points: Iterable[Point], *, epoch: int = 
         topics.setdefault(name, []).append(made(getattr(module, partition_name), **fields_of))
     named = tuple(getattr(module, topic_name)(**{wire.topic: name}, partitions=tuple(found)) for name, found in topics.items())
     whole = {"topics": named, "replica_id": -1, "isolation_level": 0, "timeout": timedelta(milliseconds=timeout_ms)}
-    return made(getattr(module, f"{wire.name}Request"), **whole)
+    return made(key.request_type(version), **whole)
 
 
 class Desk:
@@ -153,7 +147,7 @@ class Desk:
             self.topics, self.rights, self.logs, self.logs, ExactOffsets(self.logs, open_store(f"file://{Path(__file__).parent}"))
         )
 
-    async def ask(self, key: int, version: int, *points: Point, **wanted: int) -> list[tuple[Any, ...]] | None:
+    async def ask(self, key: KafkaApi, version: int, *points: Point, **wanted: int) -> list[tuple[Any, ...]] | None:
         """The fields of each partition's answer in the order of the version, with its topic; None when there is none."""
         body = encode(request_of(key, version, points, **wanted))
         answered: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
@@ -163,7 +157,7 @@ class Desk:
         if answer is None:
             return None
         wire = WIRES[key]
-        response: Any = decode(getattr(schema_module(wire.package, version, "response"), f"{wire.name}Response"), answer)
+        response: Any = decode(key.answer_type(version), answer)
         assert encode(response) == answer
         return [
             (getattr(topic, wire.topic), getattr(one, wire.partition), int(one.error_code), *self._rest(one))
@@ -195,7 +189,7 @@ async def test_versions_know_the_timestamps_that_they_brought(timestamp: int, fi
 
 
 @pytest.mark.parametrize(("key", "version"), VERSIONS)
-async def test_partitions_are_answered_one_by_one_in_their_order(key: int, version: int) -> None:
+async def test_partitions_are_answered_one_by_one_in_their_order(key: KafkaApi, version: int) -> None:
     desk = Desk()
     value = {LIST: -1, DELETE: -1, EPOCH: 0}[key]
     points = [("orders", 2, value), ("orders", 0, value), ("orders", 5, value), ("orders", -1, value)]
@@ -211,7 +205,7 @@ async def test_partitions_are_answered_one_by_one_in_their_order(key: int, versi
 
 
 @pytest.mark.parametrize(("key", "version"), VERSIONS)
-async def test_what_another_gateway_made_a_moment_ago_is_looked_up(key: int, version: int) -> None:
+async def test_what_another_gateway_made_a_moment_ago_is_looked_up(key: KafkaApi, version: int) -> None:
     desk, value = Desk(), {LIST: -1, DELETE: -1, EPOCH: 0}[key]
     await desk.ask(key, version, ("orders", 0, value))
     assert desk.topics.listings == 0
@@ -237,7 +231,7 @@ async def test_the_only_epoch_ends_at_the_high_watermark(epoch: int, expected: t
 
 
 @pytest.mark.parametrize(("key", "version"), [(LIST, 4), (LIST, 11), (EPOCH, 2), (EPOCH, 4)])
-async def test_a_client_that_knows_a_later_epoch_is_refused(key: int, version: int) -> None:
+async def test_a_client_that_knows_a_later_epoch_is_refused(key: KafkaApi, version: int) -> None:
     desk, value = Desk(), -1 if key == LIST else 0
     for epoch, error in ((1, ErrorCode.UNKNOWN_LEADER_EPOCH), (0, ErrorCode.NONE)):
         [(_, _, found, *_)] = await desk.ask(key, version, ("orders", 0, value), epoch=epoch)
@@ -248,7 +242,7 @@ async def test_a_client_that_knows_a_later_epoch_is_refused(key: int, version: i
     ("key", "version", "timeout_ms", "expected"),
     [(LIST, 9, 1, 20_000), (LIST, 10, 700, 700), (DELETE, 0, 700, 700), (DELETE, 1, -5, 100), (DELETE, 2, 1 << 30, 20_000)],
 )
-async def test_coordinators_are_asked_for_as_long_as_the_client_waits(key: int, version: int, timeout_ms: int, expected: int) -> None:
+async def test_coordinators_are_asked_for_as_long_as_the_client_waits(key: KafkaApi, version: int, timeout_ms: int, expected: int) -> None:
     desk = Desk()
     await desk.ask(key, version, ("orders", 0, -1), timeout_ms=timeout_ms)
     assert desk.logs.timeouts == [expected]

@@ -30,8 +30,9 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.codec import encode
 from coordinator.protocol.framing import read_request_header, reply_frame, request_frame
 from coordinator.security.principal import ANONYMOUS
+from gateway.kafka_apis import KafkaApi
 from gateway.ports import UpstreamLost
-from gateway.topics.wire import NOW, TOPIC, TopicApi
+from gateway.topics.wire import NOW, TOPIC
 
 
 def listing(name: str, topic_id: bytes, partitions: int = 3, classic: Sequence[int] = (), **settings: str) -> TopicListing:
@@ -198,9 +199,9 @@ def session() -> Any:
     return SimpleNamespace(upstream=FakeUpstream(), client_id="test", address="127.0.0.1")
 
 
-def incoming(api: TopicApi, request: Any) -> IncomingRequest:
+def incoming(api: KafkaApi, request: Any) -> IncomingRequest:
     """A request as the server hands it on."""
-    frame = request_frame(api.key, int(request.__version__), 7, "test", encode(request), flexible=request.__flexible__)[4:]
+    frame = request_frame(api, int(request.__version__), 7, "test", encode(request), flexible=request.__flexible__)[4:]
     offset = read_request_header(frame, flexible=request.__flexible__).body_offset
     peer = Peer(1, "PLAINTEXT", "127.0.0.1", ANONYMOUS)
-    return IncomingRequest(api.key, int(request.__version__), 7, "test", frame, offset, api.key, 0.0, peer)
+    return IncomingRequest(api, int(request.__version__), 7, "test", frame, offset, api, 0.0, peer)

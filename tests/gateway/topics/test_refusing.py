@@ -11,18 +11,10 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i16, i32
 
 from coordinator.protocol.codec import decode
+from gateway.kafka_apis import KafkaApi, made
 from gateway.topics.catalogue import TopicCatalogue
 from gateway.topics.refusing import NO_SHARING, Refusals
 from gateway.topics.shadows import Shadows
-from gateway.topics.wire import (
-    ADD_PARTITIONS_TO_TXN,
-    DESCRIBE_LOG_DIRS,
-    DESCRIBE_PRODUCERS,
-    SHARE_ACKNOWLEDGE,
-    SHARE_FETCH,
-    SHARE_GROUP_HEARTBEAT,
-    made,
-)
 from tests.gateway.topics.fakes import FakeBroker, FakeCoordinators, incoming, listing, session
 
 
@@ -36,7 +28,7 @@ async def refusals(*, is_joined: bool = True) -> Refusals:
 
 
 def transaction(version: int, *names: str) -> Any:
-    module = ADD_PARTITIONS_TO_TXN.requests(version)
+    module = KafkaApi.ADD_PARTITIONS_TO_TXN.request_parts(version)
     topics = tuple(module.AddPartitionsToTxnTopic(name=TopicName(name), partitions=(i32(0), i32(1))) for name in names)
     if version < 4:
         return module.AddPartitionsToTxnRequest(
@@ -49,12 +41,14 @@ def transaction(version: int, *names: str) -> Any:
 @pytest.mark.parametrize("version", range(6))
 async def test_no_partition_of_a_diskless_topic_gets_into_a_transaction(version: int) -> None:
     client = session()
-    body = await (await refusals()).add_partitions(client, incoming(ADD_PARTITIONS_TO_TXN, transaction(version, "classic", "diskless")))
-    answer = decode(ADD_PARTITIONS_TO_TXN.answer_type(version), body)
+    body = await (await refusals()).add_partitions(
+        client, incoming(KafkaApi.ADD_PARTITIONS_TO_TXN, transaction(version, "classic", "diskless"))
+    )
+    answer = decode(KafkaApi.ADD_PARTITIONS_TO_TXN.answer_type(version), body)
     topics = answer.results_by_topic_v3_and_below if version < 4 else answer.results_by_transaction[0].topic_results
     assert {str(one.name): {each.partition_error_code for each in one.results_by_partition} for one in topics} == {
         "classic": {ErrorCode.operation_not_attempted},
-        "diskless": {ErrorCode.unsupported_for_message_format},
+        "diskless": {ErrorCode.policy_violation},
     }
     assert not client.upstream.forwarded
 
@@ -62,20 +56,20 @@ async def test_no_partition_of_a_diskless_topic_gets_into_a_transaction(version:
 @pytest.mark.parametrize("version", range(6))
 async def test_transactions_of_classic_topics_pass(version: int) -> None:
     client = session()
-    asked = incoming(ADD_PARTITIONS_TO_TXN, transaction(version, "classic", "other"))
+    asked = incoming(KafkaApi.ADD_PARTITIONS_TO_TXN, transaction(version, "classic", "other"))
     await (await refusals()).add_partitions(client, asked)
     assert client.upstream.forwarded == [asked.data]
 
 
 async def test_a_classic_topic_with_the_name_of_a_diskless_one_passes() -> None:
     client = session()
-    asked = incoming(ADD_PARTITIONS_TO_TXN, transaction(3, "diskless"))
+    asked = incoming(KafkaApi.ADD_PARTITIONS_TO_TXN, transaction(3, "diskless"))
     await (await refusals(is_joined=False)).add_partitions(client, asked)
     assert client.upstream.forwarded == [asked.data]
 
 
 async def test_a_share_group_of_a_diskless_topic_is_refused_with_the_reason() -> None:
-    module = SHARE_GROUP_HEARTBEAT.requests(1)
+    module = KafkaApi.SHARE_GROUP_HEARTBEAT.request_parts(1)
 
     def beat(*names: str) -> Any:
         asked = module.ShareGroupHeartbeatRequest(
@@ -85,10 +79,12 @@ async def test_a_share_group_of_a_diskless_topic_is_refused_with_the_reason() ->
             rack_id=None,
             subscribed_topic_names=tuple(map(TopicName, names)) if names else None,
         )
-        return incoming(SHARE_GROUP_HEARTBEAT, asked)
+        return incoming(KafkaApi.SHARE_GROUP_HEARTBEAT, asked)
 
     client = session()
-    answer = decode(SHARE_GROUP_HEARTBEAT.answer_type(1), await (await refusals()).share_heartbeat(client, beat("classic", "diskless")))
+    answer = decode(
+        KafkaApi.SHARE_GROUP_HEARTBEAT.answer_type(1), await (await refusals()).share_heartbeat(client, beat("classic", "diskless"))
+    )
     assert answer.error_code is ErrorCode.invalid_request
     assert answer.error_message == f"topics diskless are diskless: {NO_SHARING}"
     for passes in (beat("classic"), beat()):
@@ -100,7 +96,7 @@ async def test_a_share_group_of_a_diskless_topic_is_refused_with_the_reason() ->
 async def test_the_own_node_shares_nothing(version: int) -> None:
     room = await refusals()
     fields = {name: i32(0) for name in ("share_session_epoch", "min_bytes", "max_bytes", "max_records", "batch_size")}
-    for api, work in ((SHARE_FETCH, room.share_fetch), (SHARE_ACKNOWLEDGE, room.share_acknowledge)):
+    for api, work in ((KafkaApi.SHARE_FETCH, room.share_fetch), (KafkaApi.SHARE_ACKNOWLEDGE, room.share_acknowledge)):
         values: dict[str, Any] = {**fields, "group_id": "g", "member_id": "m", "max_wait": timedelta(0), "topics": ()}
         asked = made(api.request_type(version), **values, forgotten_topics_data=())
         answer = decode(api.answer_type(version), await work(session(), incoming(api, asked)))
@@ -110,13 +106,15 @@ async def test_the_own_node_shares_nothing(version: int) -> None:
 async def test_the_own_node_has_no_disks_and_no_producers() -> None:
     room = await refusals()
     for version in range(1, 6):
-        module = DESCRIBE_LOG_DIRS.requests(version)
-        body = await room.describe_log_dirs(session(), incoming(DESCRIBE_LOG_DIRS, module.DescribeLogDirsRequest(topics=None)))
-        [store] = decode(DESCRIBE_LOG_DIRS.answer_type(version), body).results
+        module = KafkaApi.DESCRIBE_LOG_DIRS.request_parts(version)
+        body = await room.describe_log_dirs(session(), incoming(KafkaApi.DESCRIBE_LOG_DIRS, module.DescribeLogDirsRequest(topics=None)))
+        [store] = decode(KafkaApi.DESCRIBE_LOG_DIRS.answer_type(version), body).results
         assert "diskless files list" in store.log_dir
-    module = DESCRIBE_PRODUCERS.requests(0)
+    module = KafkaApi.DESCRIBE_PRODUCERS.request_parts(0)
     asked = module.DescribeProducersRequest(topics=(module.TopicRequest(name=TopicName("diskless"), partition_indexes=(i32(3),)),))
-    answer = decode(DESCRIBE_PRODUCERS.answer_type(0), await room.describe_producers(session(), incoming(DESCRIBE_PRODUCERS, asked)))
+    answer = decode(
+        KafkaApi.DESCRIBE_PRODUCERS.answer_type(0), await room.describe_producers(session(), incoming(KafkaApi.DESCRIBE_PRODUCERS, asked))
+    )
     [[row]] = [one.partitions for one in answer.topics]
     assert (row.partition_index, row.error_code) == (3, ErrorCode.invalid_request)
     assert "coordinators" in row.error_message
