@@ -59,6 +59,9 @@ class Beginning:
             found.append(PartitionBatches(log_start_offset=0, high_watermark=10**9, batches=tuple(some)))
         return found
 
+    def watch(self, *_: object) -> None:
+        """Promise nothing."""
+
 
 class Served(Handler):
     """Hands Fetch to its taker."""
@@ -120,7 +123,7 @@ async def measure(batch_bytes: int, *, kind: int, store: ObjectStore | None, sec
     end_s = loop.time() + seconds
     while loop.time() < end_s:
         done = loop.create_future()
-        taker.take(OneSession(), IncomingRequest(1, VERSION, 7, None, head + body, len(head), 1, 0.0, None), done.set_result)
+        taker.take(OneSession(), IncomingRequest(1, VERSION, 7, None, head + body, len(head), 1, loop.time(), None), done.set_result)
         await done
         del done
     taker_ms = (time.process_time() - cpu_s) * 1000 / ((stats.bytes_out - out) / MIB)

@@ -22,6 +22,7 @@ from typing import Final
 from coordinator.adapters.metrics.http import HttpServer
 from coordinator.adapters.metrics.registry import Metrics, Sample
 from coordinator.app.addresses import cannot_listen
+from coordinator.app.process.allocator import keep_freed_memory
 from coordinator.app.process.compiled import warn_of_interpreted_loops
 from coordinator.app.process.open_files import connections_that_fit, raise_open_files
 from coordinator.app.process.timers import CoalescingLoop
@@ -115,7 +116,6 @@ class GatewayMain:
             coordinators=lambda: self._places,
             catalogue=self._catalogue,
             shadows=self._rooms.topics.shadows,
-            own_zone=settings.gateway_rack,
         )
         self._ports = self._make_ports()
 
@@ -130,7 +130,8 @@ class GatewayMain:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        # Listening comes first: whoever has these addresses in the group is a former self then.
+        # The addresses come first: whoever has these in the group is a former self then. Connections are refused meanwhile: clients go
+        # to another gateway at once, and some take a connection that ends before an answer for a lasting fault.
         for listener, ports in zip(settings.listeners, self._ports, strict=True):
             try:
                 await ports.start(listener.port)
@@ -166,8 +167,11 @@ class GatewayMain:
         self._membership.spawn(self._group.run(), "group")
         await self._group.has_joined.wait()
         await self._relay()
-        for ports in self._ports:
-            ports.serve()
+        for listener, ports in zip(self._settings.listeners, self._ports, strict=True):
+            try:
+                await ports.serve()
+            except OSError as error:
+                raise FatalError(cannot_listen("listeners", str(listener), error)) from error
         self._is_serving = True
         listeners = ",".join(f"{name}://{one.host}:{one.port}" for name, one in self._me.listeners.items())
         print(f"serving gateway={self._me.node_id} listeners={listeners} http={http_address}", flush=True)
@@ -370,5 +374,6 @@ async def _run(settings: GatewaySettings) -> int:
 def run_gateway(settings: GatewaySettings) -> int:
     """Run one gateway in the foreground; logging is set up by the caller."""
     raise_open_files(settings.connections_max)
+    keep_freed_memory()
     with asyncio.Runner(loop_factory=CoalescingLoop) as runner:
         return runner.run(_run(settings))

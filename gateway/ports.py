@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from coordinator.adapters.server.contract import NO_REPLY, IncomingRequest, Respond
+from coordinator.adapters.server.contract import NO_REPLY, IncomingRequest, Promise, RememberedRequest, Respond
 from coordinator.kafka.acls import AclOperation
 from coordinator.protocol.codec import Message
 
@@ -78,12 +78,18 @@ class Session(Protocol):
     def upstream(self) -> Upstream:
         """The connection to a broker that is this client's own."""
 
+    def remember(self, request: IncomingRequest, body: bytes, wait_s: float, promise: Promise) -> RememberedRequest | None:
+        """Answer requests that are as this one by `body` after `wait_s`; see `coordinator.adapters.server.contract.Host`."""
+
 
 class Rights(Protocol):
     """What the client of a session may do, as the Kafka cluster says on the client's own connection."""
 
     def known(self, session: Session, topics: Collection[str], operation: AclOperation) -> frozenset[str] | None:
         """Return the topics that the client may not use so; None when the cluster has to be asked first (`forbidden`)."""
+
+    def allowed_until_s(self, session: Session, topics: Collection[str], operation: AclOperation) -> float:
+        """Return until when, by the loop's clock, the client may use all of the topics so without asking here again; 0 for not at all."""
 
     async def forbidden(self, session: Session, topics: Collection[str], operation: AclOperation) -> frozenset[str]:
         """Return the topics that the client may not use so. Raises `UpstreamLost`."""

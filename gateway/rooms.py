@@ -141,7 +141,7 @@ class Rooms:
             "produce_paused": self.memory.is_short,
             "produce_pauses_total": self.memory.shortages,
             "produce_files_open": self._produce.files_open,
-            "fetch_requests_total": read.requests,
+            "fetch_requests_total": self._fetch.requests,
             "fetch_bytes_total": read.bytes_out,
             "fetch_cache_hits_total": read.cache_hits,
             "fetch_cache_misses_total": read.cache_misses,

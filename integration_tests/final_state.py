@@ -252,9 +252,18 @@ def dump_topic(bootstrap: str, topic: str, known: Logs | None = None) -> Logs:
 
 def log_starts(bootstrap: str, topic: str) -> list[int]:
     """The first offset of each partition of a topic."""
+    return [start for start, _ in _watermarks(bootstrap, topic).values()]
+
+
+def log_ends(bootstrap: str, topic: str) -> dict[int, int]:
+    """The next offset of each partition of a topic."""
+    return {partition: end for partition, (_, end) in _watermarks(bootstrap, topic).items()}
+
+
+def _watermarks(bootstrap: str, topic: str) -> dict[int, tuple[int, int]]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "looks only"})
     try:
         partitions = sorted(consumer.list_topics(topic, timeout=DEADLINE_S).topics[topic].partitions)
-        return [consumer.get_watermark_offsets(TopicPartition(topic, one), timeout=DEADLINE_S)[0] for one in partitions]
+        return {one: consumer.get_watermark_offsets(TopicPartition(topic, one), timeout=DEADLINE_S) for one in partitions}
     finally:
         consumer.close()

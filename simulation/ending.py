@@ -1,6 +1,6 @@
 """What must come true after the last fault of a run: everything heals, and all replicas agree with each other and with the log.
 
-ending = Ending(scenario=..., judge=..., clients=..., processes=..., objects=...)
+ending = Ending(scenario=..., judge=..., clients=..., processes=..., objects=..., gateways=...)
 while unwell := ending.look(): ...  # some virtual time later
 ending.compare_with_log()
 """
@@ -14,6 +14,7 @@ from coordinator.core.view import ShardView
 from coordinator.runtime.replica.replica import Replica
 from records.state_digest import Digest, hash_position
 from simulation.fakes.snapshots import FakeObjects
+from simulation.gateways.world import GatewayWorld
 from simulation.judge import Judge
 from simulation.process import SimulatedProcess
 from simulation.scenario import Scenario
@@ -31,12 +32,14 @@ class Ending:
         clients: Clients,
         processes: Mapping[int, SimulatedProcess],
         objects: FakeObjects,
+        gateways: GatewayWorld | None,
     ) -> None:
         self._scenario = scenario
         self._judge = judge
         self._clients = clients
         self._processes = processes
         self._objects = objects
+        self._gateways = gateways
         self._agreed: set[int] = set()
         """The metadata partitions whose replicas were all written at one look, and equal."""
 
@@ -57,6 +60,8 @@ class Ending:
             unwell += judge.retention.left()
         if judge.objects is not None:
             unwell += judge.objects.left(self._objects.by_key)
+        if self._gateways is not None:
+            unwell += self._gateways.left()
         return unwell
 
     def _unwell_replicas(self, partition: int) -> list[str]:

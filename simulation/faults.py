@@ -16,12 +16,13 @@ from simulation.disk import EXCLUSIVE
 from simulation.fakes.kafka import FakeKafka
 from simulation.fakes.kafka_log import Fate
 from simulation.forgery import forged_entry
+from simulation.gateways.faults import GatewayFaults
 from simulation.judge import Judge
 from simulation.loop import VirtualLoop, VirtualTime
 from simulation.membership import SESSION_S
 from simulation.network import Network
 from simulation.process import SimulatedProcess
-from simulation.scenario import LOADING, Fault
+from simulation.scenario import GATEWAY_DRAWS, LOADING, Fault
 from simulation.story import Story
 
 NORMAL_NETWORK_MS = (0.1, 1.0)
@@ -56,6 +57,7 @@ class FaultMaker:
         judge: Judge,
         story: Story,
         processes: Mapping[int, SimulatedProcess],
+        gateways: GatewayFaults | None,
     ) -> None:
         self._rng = rng
         self._time = time
@@ -65,6 +67,7 @@ class FaultMaker:
         self._judge = judge
         self._story = story
         self._processes = processes
+        self._gateways = gateways
         self._produce: list[Fault] = []
         self._refuse: list[Fault] = []
         self._tear: list[Fault] = []
@@ -107,6 +110,11 @@ class FaultMaker:
         """Make something go wrong."""
         if self.is_over:
             return
+        if fault.kind in GATEWAY_DRAWS:
+            if self._gateways is not None:
+                self._story.tell(f"FAULT {fault}")
+                self._gateways.kinds[fault.kind](fault)
+            return
         if fault.node >= 0 and fault.node not in self._processes:
             return
         if fault.partition >= len(self._kafka.logs):
@@ -125,6 +133,8 @@ class FaultMaker:
         self._network.heal()
         self._kafka.set_available(True)
         self._kafka.faults.network_ms = NORMAL_NETWORK_MS
+        if self._gateways is not None:
+            self._gateways.end()
         for process in self._processes.values():
             process.disk.failing.clear()
             process.disk.locked.clear()

@@ -32,6 +32,7 @@ from simulation.compare import differences
 from simulation.fold import LogFold, Where
 from simulation.loop import START_MS
 from simulation.objects import JudgedObjects
+from simulation.produced import JudgedRecords
 from simulation.retention import JudgedRetention
 from simulation.scenario import Scenario
 from simulation.story import Story, Violation
@@ -112,6 +113,7 @@ class Judge:
         self.objects = None if life is None else JudgedObjects(scenario, life, self.folds, now_s, self.broken)
         kept = scenario.retention
         self.retention = None if kept is None else JudgedRetention(scenario, kept, self.folds, now_s, self.broken)
+        self.records: JudgedRecords | None = None
         self.topics: dict[bytes, JudgedTopic] = {}
         self.promises = Promises()
         self.answers = 0
@@ -150,6 +152,8 @@ class Judge:
             return
         if self.objects is not None:
             self.objects.landed(partition)
+        if self.records is not None:
+            self.records.landed(partition)
         if self.retention is not None:
             self.retention.landed(partition)
         ahead_ms = fold.log_time_ms - START_MS - self._now_s() * 1000

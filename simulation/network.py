@@ -27,6 +27,10 @@ class Unanswered(Exception):
     """No answer came in time; the request may have been carried out, or may still be."""
 
 
+class NeverArrived(Unanswered):
+    """The node is down: the request has not reached it."""
+
+
 class Network:
     """See the module's text. Faults change `loss`, `late`, `slow`, `double` (chances) and `cut` (node ids)."""
 
@@ -58,12 +62,16 @@ class Network:
             self.on_late(process.node_id, after_s)
 
     async def call(self, sender: VirtualLoop, sender_id: int, target_id: int, work: Callable[[Node], Awaitable[T]], timeout_s: float) -> T:
-        """Have a node do some work for a client (sender id -1) or another node. Raises `Unanswered`."""
+        """Have a node do some work for a client (sender id -1) or another node. Raises `Unanswered`, `NeverArrived`."""
         answer = sender.create_future()
 
         def give_up() -> None:
             if not answer.done():
                 answer.set_exception(Unanswered(f"node {target_id} did not answer in {timeout_s} s"))
+
+        def refuse() -> None:
+            if not answer.done():
+                answer.set_exception(NeverArrived(f"node {target_id} is down"))
 
         def come_back(result: T) -> None:
             if not answer.done():
@@ -80,7 +88,7 @@ class Network:
             if {sender_id, target_id} & self.cut:
                 return
             if node is None or loop is None:
-                sender.call_soon(give_up)  # connection refused
+                sender.call_soon(refuse)
                 return
 
             served = [process.disturbances]

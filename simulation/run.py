@@ -33,13 +33,15 @@ from simulation.fakes.snapshots import FakeObjects, SnapshotFault
 from simulation.fakes.state_store import MemoryStateStores
 from simulation.faults import NORMAL_NETWORK_MS, FaultMaker
 from simulation.fold import HELD
+from simulation.gateways.world import GatewayWorld
 from simulation.judge import Judge
 from simulation.loop import START_MS, VirtualLoop, VirtualTime
 from simulation.network import Network, NetworkPeers
 from simulation.process import TERM_TIMEOUT_MS, SimulatedProcess, Surroundings
+from simulation.produced import GATEWAY_PREFIX, JudgedRecords
 from simulation.protections.weakened import without
 from simulation.restored import FinishingOperator, begin_restored
-from simulation.scenario import Scenario
+from simulation.scenario import Scenario, SimulatedGateways
 from simulation.story import Story, Violation
 from simulation.workload.clients import (
     Admin,
@@ -90,6 +92,8 @@ class RunOutcome:
     """How many objects of files were deleted, by whomever."""
     batches_expired: int
     """How many batches were deleted because they were past retention."""
+    acknowledged: int
+    """How many batches gateways have acknowledged."""
     virtual_s: float
 
 
@@ -119,6 +123,7 @@ def simulate(scenario: Scenario, *, is_detailed: bool = False) -> RunOutcome:
         schema_level=run.judge.folds[0].schema_level,
         objects_removed=0 if run.judge.objects is None else len(run.judge.objects.removed_keys),
         batches_expired=0 if run.judge.retention is None else run.judge.retention.expired_batches,
+        acknowledged=0 if run.judge.records is None else run.judge.records.acknowledgements,
         virtual_s=run.time.now_s,
     )
 
@@ -139,20 +144,23 @@ class _Lines(logging.Handler):
 def _logging(is_detailed: bool) -> Iterator[_Lines]:
     """Keep the product's log lines for the story, or away from everything."""
     lines = _Lines()
-    logger = logging.getLogger("coordinator")
-    level, propagate, disabled = logger.level, logger.propagate, logging.root.manager.disable
+    loggers = [logging.getLogger(package) for package in ("coordinator", "gateway")]
+    before = [(logger.level, logger.propagate) for logger in loggers]
+    disabled = logging.root.manager.disable
     if is_detailed:
-        logger.addHandler(lines)
-        logger.setLevel(logging.INFO)
-        logger.propagate = False
+        for logger in loggers:
+            logger.addHandler(lines)
+            logger.setLevel(logging.INFO)
+            logger.propagate = False
     else:
         logging.disable(logging.CRITICAL)
     try:
         yield lines
     finally:
-        logger.removeHandler(lines)
-        logger.setLevel(level)
-        logger.propagate = propagate
+        for logger, (level, propagate) in zip(loggers, before, strict=True):
+            logger.removeHandler(lines)
+            logger.setLevel(level)
+            logger.propagate = propagate
         logging.disable(disabled)
 
 
@@ -236,7 +244,7 @@ class Run:
         self.scenario = scenario
         self.limits = limits_of(scenario)
         time = self.time = VirtualTime()
-        world = time.new_loop("world")
+        world = self.world = time.new_loop("world")
         self.story = Story(lambda: time.now_s, is_detailed=is_detailed)
         self.judge = Judge(
             story=self.story,
@@ -300,6 +308,7 @@ class Run:
         )
         if scenario.files is not None and self.judge.objects is not None:
             self.clients.uploads = Uploads(scenario.files, self.objects, self.judge, self.judge.objects, lambda: time.now_s)
+        self.gateways = None if scenario.gateways is None else self._open_gateways(scenario.gateways, network)
         self.faults = FaultMaker(
             rng=self._rng("faults"),
             time=time,
@@ -309,9 +318,27 @@ class Run:
             judge=self.judge,
             story=self.story,
             processes=self.processes,
+            gateways=None if self.gateways is None else self.gateways.faults,
         )
-        self.world = world
         self._store_rng = self._rng("files store")
+
+    def _open_gateways(self, life: SimulatedGateways, network: Network) -> GatewayWorld:
+        judged = self.judge.objects
+        self.judge.records = records = JudgedRecords(self.objects, self.judge.folds, self.judge.broken)
+        if judged is not None:
+            self.objects.on_put = lambda key: judged.uploaded(key) if key.startswith(GATEWAY_PREFIX) else None
+        return GatewayWorld(
+            self.scenario,
+            life,
+            time=self.time,
+            world=self.world,
+            network=network,
+            clients=self.clients,
+            objects=self.objects,
+            records=records,
+            story=self.story,
+            rng_of=self._rng,
+        )
 
     def _open_store(self) -> FakeObjectStore:
         """The store of objects as a node sees it."""
@@ -385,7 +412,14 @@ class Run:
         self.time.run_until(scenario.duration_s + 2.0)
         self.clients.is_closing = True
         heal_s = HEAL_S if scenario.files is None else FILES_GO_S
-        ending = Ending(scenario=scenario, judge=self.judge, clients=self.clients, processes=self.processes, objects=self.objects)
+        ending = Ending(
+            scenario=scenario,
+            judge=self.judge,
+            clients=self.clients,
+            processes=self.processes,
+            objects=self.objects,
+            gateways=self.gateways,
+        )
         unwell = ["nothing was looked at"]
         while unwell and not self.time.is_over and self.time.now_s < scenario.duration_s + heal_s:
             self.time.run_until(self.time.now_s + LOOK_S)
@@ -418,7 +452,8 @@ class Run:
         work += [FindingClient(clients, self._rng(f"finder {n}")).run() for n in range(scenario.finders)]
         work += [DescribingClient(clients, self._rng(f"describer {n}")).run() for n in range(scenario.describers)]
         work += [DeletingClient(clients, self._rng(f"pruner {n}")).run() for n in range(scenario.pruners)]
-        work += [Admin(n, clients, self._rng(f"admin {n}")).run() for n in range(scenario.admins)]
+        reuses_names = self.gateways is not None
+        work += [Admin(n, clients, self._rng(f"admin {n}"), reuses_names=reuses_names).run() for n in range(scenario.admins)]
         if scenario.files is not None:
             for key in UNUSUAL_KEYS:
                 self.objects.put(key, b"of no service")
@@ -429,4 +464,6 @@ class Run:
             work += [KeepingClient(clients, self._rng(f"keeper {n}")).run() for n in range(scenario.retention.keepers)]
         if scenario.restore is not None:
             work.append(FinishingOperator(clients, self._rng("operator"), scenario.restore.finished_s).run())
+        if self.gateways is not None:
+            work += self.gateways.start()
         self.tasks = [self.world.create_task(one) for one in work]

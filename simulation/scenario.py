@@ -83,6 +83,47 @@ class SimulatedFiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedGateways:
+    """The gateways of a run, and the Kafka clients that use them."""
+
+    gateways: int = 2
+    producers: int = 4
+    first_kind: int = 0
+    """How the first producer treats its batches (`Diligence`); the others follow in turn."""
+    consumers: int = 2
+    buffer_ms: int = 50
+    buffer_bytes: int = 100_000
+    file_gap_ms: int = 10
+    memory_bytes: int = 1_000_000
+    """For the requests that a gateway holds; above it no connection is read."""
+    links_lost: float = 0.0
+    """The chance that a message between a client and a gateway ends their connection."""
+    links_slow: float = 0.0
+
+    @staticmethod
+    def random(seed: int) -> SimulatedGateways | None:
+        """Draw the gateways of a run, mostly none."""
+        return SimulatedGateways.drawn(seed) if random.Random(f"any gateways {seed}").random() < GATEWAYS_CHANCE else None
+
+    @staticmethod
+    def drawn(seed: int) -> SimulatedGateways:
+        """Draw gateways, from a generator of their own: the rest of a scenario stays what it is."""
+        rng = random.Random(f"gateways {seed}")
+        return SimulatedGateways(
+            gateways=rng.choice([2, 2, 3]),
+            producers=rng.randint(2, 4),
+            first_kind=rng.randrange(4),
+            consumers=rng.choice([1, 2]),
+            buffer_ms=rng.choice([10, 50, 250]),
+            buffer_bytes=rng.choice([400, 100_000]),
+            file_gap_ms=rng.choice([1, 25]),
+            memory_bytes=rng.choice([2_000, 1_000_000]),
+            links_lost=rng.choice([0.0, 0.0, 0.02]),
+            links_slow=rng.choice([0.0, 0.0, 0.1]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedRetention:
     """How long batches are kept, and how much of a partition; times in virtual seconds unless they are settings."""
 
@@ -156,6 +197,8 @@ class Scenario:
     """None: batches are kept for ever, and no client changes that."""
     restore: SimulatedRestore | None = None
     """None: the log begins with nothing."""
+    gateways: SimulatedGateways | None = None
+    """None: there are none, and no Kafka clients."""
     old_nodes: tuple[int, ...] = ()
     """Nodes that begin as a version with an older schema level; the fault "upgrade" brings them up to date."""
     faults: tuple[Fault, ...] = ()
@@ -168,7 +211,16 @@ class Scenario:
     def random(
         seed: int, duration_s: float = 20.0, *, kinds: Sequence[str] = (), details: Sequence[str] = (), weakened: tuple[str, ...] = ()
     ) -> Scenario:
-        """Draw a scenario; `kinds` and `details` narrow what may go wrong."""
+        """Draw a scenario; `kinds` and `details` narrow what may go wrong with nodes."""
+        drawn = Scenario.of_nodes(seed, duration_s, kinds=kinds, details=details, weakened=weakened)
+        gateways = SimulatedGateways.random(seed)
+        return drawn if gateways is None else drawn.with_gateways(gateways)
+
+    @staticmethod
+    def of_nodes(
+        seed: int, duration_s: float, *, kinds: Sequence[str] = (), details: Sequence[str] = (), weakened: tuple[str, ...] = ()
+    ) -> Scenario:
+        """Draw a scenario without gateways."""
         rng = random.Random(f"scenario {seed}")
         nodes, partitions = rng.choice([3, 3, 4]), rng.choice([2, 2, 3])
         kinds = kinds or rng.sample(sorted(DRAWS), rng.randint(2, 6))
@@ -209,6 +261,21 @@ class Scenario:
         restore = SimulatedRestore.random(seed, duration_s)
         return replace(drawn, files=files, retention=SimulatedRetention.random(seed), restore=restore)
 
+    def with_gateways(self, gateways: SimulatedGateways) -> Scenario:
+        """The same life with gateways, and with faults of theirs.
+
+        Their files may be of any size, and their producers are remembered: a batch is known to be a repetition as long as that. Clocks are
+        true: they may be further apart than files may be old here, and a gateway whose clock is behind would have all its files refused.
+        """
+        rng = random.Random(f"gateways faults {self.seed}")
+        faults = [fault for fault in self.faults if fault.kind != "clock"]
+        for _ in range(rng.randint(2, max(3, round(self.duration_s * 0.6)))):
+            kind = rng.choice(sorted(GATEWAY_DRAWS))
+            fault = GATEWAY_DRAWS[kind](rng, Fault(at_s=round(rng.uniform(1.5, self.duration_s), 3), kind=kind))
+            faults.append(replace(fault, node=rng.randrange(gateways.gateways), duration_s=round(fault.duration_s, 3)))
+        faults.sort(key=lambda fault: fault.at_s)
+        return replace(self, gateways=gateways, faults=tuple(faults), skews_ms=(), producers_kept_s=0.0, entry_bytes_max=0)
+
     @property
     def are_clocks_true(self) -> bool:
         """Whether all clocks show the same time, for as long as it lasts."""
@@ -245,6 +312,8 @@ class Scenario:
                 values["retention"] = SimulatedRetention(**values["retention"])
             if values.get("restore") is not None:
                 values["restore"] = SimulatedRestore(**values["restore"])
+            if values.get("gateways") is not None:
+                values["gateways"] = SimulatedGateways(**values["gateways"])
             return Scenario(**values)
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"not a scenario: {error}") from error
@@ -260,6 +329,8 @@ ENTRY_BYTES_MAX = 200
 """Every file of the clients fits, and nine deletions."""
 CLOCK_SKEW_MAX_S = 5.0
 """How far the clocks of leaders may be apart, as nodes are configured."""
+GATEWAYS_CHANCE = 0.06
+"""A life with gateways costs more than twice as much as one without."""
 CLOCK_JUMPS_S = (30.0, 7_200.0, 30 * 86_400.0)
 Draw = Callable[[random.Random, Fault], Fault]
 
@@ -336,3 +407,20 @@ DRAWS: dict[str, Draw] = {
     ),
 }
 """How each kind of fault is drawn."""
+
+STORE_FAULTS = ("REFUSED", "UNKNOWN", "LATE", "STALLED")
+
+GATEWAY_DRAWS: dict[str, Draw] = {
+    "gateway_cut": lambda rng, fault: replace(fault, duration_s=rng.uniform(0.5, 6)),
+    "gateway_kill": lambda rng, fault: replace(fault, duration_s=rng.uniform(0.05, 3)),
+    "gateway_links": lambda rng, fault: replace(
+        fault, duration_s=rng.uniform(0.5, 4), chance=rng.choice([0.05, 0.2, 0.5]), detail=rng.choice(["lose", "slow"])
+    ),
+    "gateway_move": lambda rng, fault: fault,
+    "gateway_pause": lambda rng, fault: replace(fault, duration_s=rng.choice([rng.uniform(0.1, 1), rng.uniform(1, 8)])),
+    "gateway_stop": lambda rng, fault: replace(fault, duration_s=rng.uniform(0.05, 2)),
+    "gateway_store": lambda rng, fault: replace(
+        fault, duration_s=rng.uniform(0.5, 5), chance=rng.choice([0.2, 0.6, 1.0]), detail=rng.choice(STORE_FAULTS)
+    ),
+}
+"""How each kind of fault of gateways and their clients is drawn; `node` is the gateway."""

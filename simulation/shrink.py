@@ -47,6 +47,12 @@ def _candidates(outcome: RunOutcome) -> Iterator[Scenario]:
         yield replace(scenario, skews_ms=())
     if scenario.restore is not None:
         yield replace(scenario, restore=None)
+    if scenario.gateways is not None:
+        yield replace(scenario, gateways=None)
+        if scenario.gateways.producers > 1:
+            yield replace(scenario, gateways=replace(scenario.gateways, producers=scenario.gateways.producers - 1))
+        if scenario.gateways.consumers:
+            yield replace(scenario, gateways=replace(scenario.gateways, consumers=scenario.gateways.consumers - 1))
     if scenario.committers > 1:
         yield replace(scenario, committers=scenario.committers - 1)
     if scenario.admins > 1:

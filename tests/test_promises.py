@@ -51,7 +51,6 @@ SLEEPS: Allowed = {
     "integration_tests/gateway/failing_s3.py": (1, "a fault that lasts"),
     "integration_tests/gateway/test_chart_gateways.py": (1, "minReadySeconds of a StatefulSet"),
     "integration_tests/gateway/test_memory.py": (2, "a fault that lasts"),
-    "integration_tests/gateway/test_produce_faults.py": (1, "a fault that lasts"),
     "integration_tests/test_orphan_scan.py": (4, "objects get older by the store's clock, and uploads wait for chance times"),
 }
 

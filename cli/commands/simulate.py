@@ -90,9 +90,9 @@ def simulate(
     """Live whole clusters on virtual time, with faults from a seed.
 
     Nodes run the real core and runtime over an in-memory Kafka that loses, doubles and delays; clients commit, read, create and
-    delete all the while, and every promise made to them is judged. The same seed repeats exactly. A seed that breaks a rule ends
-    with status 5: its story is printed, the scenario is made small and written to a file that --scenario lives again. The simulator
-    is part of the sources, and of no wheel or image.
+    delete all the while, in some lives by gateways too, and every promise made to them is judged. The same seed repeats exactly. A
+    seed that breaks a rule ends with status 5: its story is printed, the scenario is made small and written to a file that --scenario
+    lives again. The simulator is part of the sources, and of no wheel or image.
 
     Examples: `diskless simulate --seeds 0..199 --jobs 2`, `diskless simulate --seed 7 --trace`,
     `diskless simulate --seed 3 --without ack-offset`, `diskless simulate --scenario simulation-3.json`

@@ -60,17 +60,19 @@ class Service:
         retry: RetryPolicy | None = None,
         security: ClientSecurity = PLAIN_TEXT,
         rng: random.Random | None = None,
+        pool: ConnectionPool | None = None,
     ) -> None:
         """Connects when first used. Raises InvalidArgument for servers that are not `host:port`.
 
-        `request_timeout_ms` bounds one attempt, `api_timeout_ms` an operation that gives no timeout of its own.
+        `request_timeout_ms` bounds one attempt, `api_timeout_ms` an operation that gives no timeout of its own. A
+        `pool` that is given is used for all connections, and closed with the service.
         """
         self._policy = retry or RetryPolicy()
         self._rng = rng or random.Random()
         self.api_timeout_ms = api_timeout_ms
         self._is_closed = False
         self._deadlines: WeakSet[Deadline] = WeakSet()
-        self.pool = ConnectionPool(client_id=client_id, security=security, connect_timeout_s=connect_timeout_ms / 1000)
+        self.pool = pool or ConnectionPool(client_id=client_id, security=security, connect_timeout_s=connect_timeout_ms / 1000)
         self.discovery = Discovery(self.pool, parse_servers(bootstrap_servers), self._policy, self._rng)
         self._routing = Routing(
             pool=self.pool, discovery=self.discovery, policy=self._policy, rng=self._rng, request_timeout_ms=request_timeout_ms

@@ -153,6 +153,11 @@ def reply_frame(correlation_id: int, body: bytes, *, tagged: bool = True) -> byt
     return b"".join(frame_replies([correlation_id], [body], 0, 1, tagged))
 
 
+def size_prefix(frame: bytes) -> bytes:
+    """The bytes before a frame in a stream."""
+    return _SIZE.pack(len(frame))
+
+
 def read_correlation_id(frame: bytes) -> int:
     """Read the correlation id of a response frame. Raises MalformedMessage."""
     if len(frame) < 4:

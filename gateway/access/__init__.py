@@ -2,7 +2,7 @@
 
 Invariants:
 - The cluster alone decides: a login is passed to the client's own upstream connection, and a right is what the cluster says on that
-  connection. This process knows no user and no secret of one. The name of a principal is for quotas and logs, never for rights.
+  connection, or on another with the same login. This process knows no user and no secret of one. The name of a principal is for quotas and logs, never for rights.
 - On a cluster with logins nothing but ApiVersions and a login is served before the cluster has accepted the login, and nothing else after
   the session's end until the client has logged in again.
 - A right that is older than `gateway.rights.ttl.ms` is asked for again before anything is served by it.

@@ -59,7 +59,6 @@ class GatewayAccess:
         self._zones = Zones(
             [parse_network(entry) for entry in settings.gateway_client_zones],
             {name.strip(): zone.strip() for name, _, zone in listeners},
-            settings.gateway_rack,
         )
         self._produce: RatedProduce | None = None
         self._fetch: RatedFetch | None = None
@@ -108,7 +107,14 @@ class GatewayAccess:
         def keep_questions(kept: bool) -> None:
             find_upstream(host.peer).keep_questions(kept)
 
-        return PassThroughDesk(host, lambda frame: find_upstream(host.peer).forward(frame), quiet=keep_questions)
+        def accepted(identity: bytes | None) -> None:
+            self.rights.identify(host.peer.connection_id, identity)
+
+        return PassThroughDesk(host, lambda frame: find_upstream(host.peer).forward(frame), quiet=keep_questions, accepted=accepted)
+
+    def came(self, connection_id: int, listener: str) -> None:
+        """Note a connection that has its upstream connection: to the cluster it is as any other of its listener until it logs in."""
+        self.rights.identify(connection_id, None if self._gates.of(listener).has_login else listener)
 
     def zone_of(self, client_id: str | None, address: str, listener: str) -> str | None:
         """Return the zone of a client; None when nothing says it."""

@@ -40,8 +40,16 @@ Forward = Callable[[bytes], Awaitable[bytes]]
 class PassThroughDesk:
     """See the module. Implements `Desk`. Used on one event loop."""
 
-    def __init__(self, host: Host, forward: Forward, *, quiet: Callable[[bool], None] = lambda _is_quiet: None) -> None:
-        """`forward` sends a frame to the cluster, as `gateway.ports.Upstream.forward`.
+    def __init__(
+        self,
+        host: Host,
+        forward: Forward,
+        *,
+        quiet: Callable[[bool], None] = lambda _is_quiet: None,
+        accepted: Callable[[bytes | None], None] = lambda _identity: None,
+    ) -> None:
+        """`forward` sends a frame to the cluster, as `gateway.ports.Upstream.forward`. `accepted` is told the identity of each login that
+        the cluster has accepted (`gateway.access.logins.identity_in`).
 
         `quiet(True)` says that the upstream connection takes nothing but this login until `quiet(False)`: in the middle of a login the
         cluster ends a connection that asks anything else.
@@ -49,6 +57,7 @@ class PassThroughDesk:
         self._host = host
         self._forward = forward
         self._quiet = quiet
+        self._accepted = accepted
         self._login: PassingLogin | None = None
         self._principal: Principal | None = None
         self._task: asyncio.Task[None] | None = None
@@ -140,6 +149,7 @@ class PassThroughDesk:
 
     def _accept(self, login: PassingLogin, session_ms: int) -> None:
         self._login = None
+        self._accepted(login.identity)
         self._quiet(False)
         if self._session is not None:
             self._session.cancel()

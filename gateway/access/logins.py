@@ -55,6 +55,8 @@ class PassingLogin:
         self.mechanism = mechanism
         self.name = UNKNOWN
         """Of the principal, as the first message shows it."""
+        self.identity: bytes | None = None
+        """See `identity_in`."""
         self._has_begun = False
 
     def send(self, message: bytes) -> None:
@@ -62,6 +64,7 @@ class PassingLogin:
         if not self._has_begun:
             self._has_begun = True
             self.name = name_in(self.mechanism, message)
+            self.identity = identity_in(self.mechanism, message)
 
     def receive(self, *, has_error: bool, reply: bytes) -> Passed:
         """Judge the cluster's answer to the last message."""
@@ -95,6 +98,26 @@ def name_in(mechanism: str, message: bytes) -> str:
             bare = fields[2] if len(fields) > 3 and fields[2].startswith("n=") else ""
             name = bare[2:].replace("=2C", ",").replace("=3D", "=")
     return name if 0 < len(name) <= NAME_CHARACTERS_MAX else UNKNOWN
+
+
+def identity_in(mechanism: str, message: bytes) -> bytes | None:
+    """Return what all logins have in common that are the same client to the cluster, should it accept them; None when that is not known.
+
+    It is a hash of the mechanism and of all that the first message says, but for the password of PLAIN and the nonce of SCRAM. So it has
+    extensions, such as the one by which a token of a delegation logs in, and two tokens of one user are two identities.
+    """
+    parts = [message]
+    match mechanism:
+        case SaslMechanism.PLAIN:
+            *parts, _ = message.split(b"\0")
+            if len(parts) != 2:
+                return None
+        case SaslMechanism.SCRAM_SHA_256 | SaslMechanism.SCRAM_SHA_512:
+            parts = message.split(b",")
+            if len(parts) < 4 or not parts[3].startswith(b"r="):
+                return None
+            del parts[3]
+    return hashlib.sha256(b"\0".join((mechanism.encode(), *parts))).digest()
 
 
 def _name_of_token(text: str) -> str:

@@ -1,4 +1,6 @@
-"""The zone of a client: by its client id, else by its network, else by the listener that it came to, else that of this gateway.
+"""The zone of a client: by its client id, else by its network, else by the listener that it came to; else it is in none.
+
+With the same rules at all gateways a client stays where it is when it asks another one.
 
 The client id says it as `diskless_az=ZONE`, or `ws_az=ZONE`, at its beginning or after a blank, a comma or a bar. A zone that no gateway is
 in costs the client nothing but the zone: who serves a zone is the view's to say. Ids are texts of strangers; this module is pure.
@@ -54,11 +56,10 @@ def parse_network(entry: str) -> ZoneNetwork:
 class Zones:
     """The zones of all clients of this gateway."""
 
-    def __init__(self, networks: Sequence[ZoneNetwork] = (), listeners: Mapping[str, str] | None = None, own: str | None = None) -> None:
-        """`listeners` has the zones of listeners by name, `own` is the zone of this gateway. The narrowest network counts."""
+    def __init__(self, networks: Sequence[ZoneNetwork] = (), listeners: Mapping[str, str] | None = None) -> None:
+        """`listeners` has the zones of listeners by name. The narrowest network counts."""
         self._networks = sorted(networks, key=lambda one: one.network.prefixlen, reverse=True)
         self._listeners = {name.upper(): zone for name, zone in (listeners or {}).items()}
-        self._own = own or None
 
     def of(self, client_id: str | None, address: str, listener: str) -> str | None:
         """Return the zone of a client; `address` is its host, with or without a port."""
@@ -66,7 +67,7 @@ class Zones:
 
     def without_id(self, address: str, listener: str) -> str | None:
         """Return the zone of a client whose id names none: it stays the same for a connection."""
-        return self._by_network(address) or self._listeners.get(listener.upper()) or self._own
+        return self._by_network(address) or self._listeners.get(listener.upper())
 
     def _by_network(self, address: str) -> str | None:
         host = host_of(address)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
@@ -68,16 +68,16 @@ class RealCluster:
             self._brokers.update(news)
             self._changed()
 
-    async def any_place(self) -> Place:
-        """Return where some broker is. Raises `UpstreamLost`."""
-        if not self._brokers:
-            raise UpstreamLost("no broker of the cluster is known yet")
-        broker = self._rng.choice(self.brokers)
-        return broker.host, broker.port
+    async def any_place(self, unreached: Collection[Place]) -> Place:
+        """Return where some broker is, other than those that cannot be reached. Raises `UpstreamLost`."""
+        places = [(one.host, one.port) for one in self._brokers.values()]
+        if not (left := [one for one in places if one not in unreached]):
+            raise UpstreamLost("no other broker of the cluster is known" if places else "no broker of the cluster is known yet")
+        return self._rng.choice(left)
 
-    async def place(self, broker_id: int) -> Place:
-        """Return where a broker is. Raises `UpstreamLost`."""
+    async def place(self, broker_id: int, unreached: Collection[Place]) -> Place:
+        """Return where a broker is. Raises `UpstreamLost`, also if it was not reached there."""
         broker = self._brokers.get(broker_id)
-        if broker is None:
+        if broker is None or (broker.host, broker.port) in unreached:
             raise UpstreamLost(f"broker {broker_id} is not in service")
         return broker.host, broker.port

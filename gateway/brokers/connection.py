@@ -11,7 +11,7 @@ import logging
 import ssl
 import struct
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final, TypeVar, cast
 
 from coordinator.client.routing.login import LoginRejected, log_in
@@ -38,8 +38,8 @@ Answer = TypeVar("Answer", bound=Message)
 Answered = Callable[[bytes | None], None]
 """Takes the frame of an answer without its length; None when the connection was lost."""
 Place = tuple[str, int]
-FindPlace = Callable[[], Awaitable[Place]]
-"""Returns host and port of the broker. Raises `UpstreamLost` when none is known."""
+FindPlace = Callable[[Collection[Place]], Awaitable[Place]]
+"""Returns host and port of a broker, not one of those given, which were tried in vain. Raises `UpstreamLost` when there is none."""
 
 
 class BrokerLink(asyncio.Protocol):
@@ -212,17 +212,11 @@ class BrokerLink(asyncio.Protocol):
     async def _open(self) -> None:
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                self.place = await self._find_place()
-                host, port = self.place
-                context: ssl.SSLContext | None = self._security.context()
-                name = None if context is None else host
-                await asyncio.get_running_loop().create_connection(lambda: self, host, port, ssl=context, server_hostname=name)
+                await self._connect()
                 if self._logs_in and self._security.mechanism is not None:
                     await log_in(self._security, self._first)
         except TimeoutError:
             self._end(f"{self._name} did not answer in {CONNECT_TIMEOUT_S:g} s")
-        except (OSError, UnicodeError, OverflowError) as error:
-            self._end(f"{self._name} cannot be reached: {error}")
         except LoginRejected as error:
             self._end(f"{self._name}: {error}")
         except UpstreamLost as error:
@@ -234,6 +228,23 @@ class BrokerLink(asyncio.Protocol):
             for frame in unsent:
                 self._write(frame)
             self._look_finished()
+
+    async def _connect(self) -> None:
+        """Connect to the first broker that can be reached. Raises `UpstreamLost`."""
+        unreached: dict[Place, str] = {}
+        while True:
+            try:
+                self.place = host, port = await self._find_place(unreached)
+            except UpstreamLost as error:
+                raise UpstreamLost("; ".join([*unreached.values(), str(error)])) from error
+            context: ssl.SSLContext | None = self._security.context()
+            name = None if context is None else host
+            try:
+                await asyncio.get_running_loop().create_connection(lambda: self, host, port, ssl=context, server_hostname=name)
+            except (OSError, UnicodeError, OverflowError) as error:
+                unreached[self.place] = f"{self._name} cannot be reached: {error}"
+            else:
+                return
 
     async def _first(self, request: Message) -> Message:
         """Ask, for the login, before everything that waits to be sent. Raises `UpstreamLost`."""

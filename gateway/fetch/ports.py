@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from coordinator.client.model import FetchFrom, PartitionBatches
+
+
+class Watch(Protocol):
+    """Looks at partitions of which nothing new is known."""
+
+    def holds_until_s(self) -> float:
+        """Return until when, by the loop's clock, that can be said without asking here again."""
+
+    def close(self) -> None:
+        """Look no more."""
 
 
 class TailFinder(Protocol):
@@ -17,3 +27,6 @@ class TailFinder(Protocol):
         Returns when there are `min_bytes` of them, when a partition has an error, or after `max_wait_ms`. The first batch found comes
         whatever its size. Raises `coordinator.errors.DisklessError` when nothing can be found any more.
         """
+
+    def watch(self, fetches: Sequence[FetchFrom], found: Sequence[PartitionBatches], woken: Callable[[], None]) -> Watch | None:
+        """Call `woken` once, when what was found of partitions may be different now; None when it is already, or is not known so long."""

@@ -2,6 +2,9 @@
 
 What is refused is refused with the codes of Kafka's broker, partition by partition. The gateway keeps no fetch sessions (KIP-227): its
 session id is 0, after which clients name all their partitions in each request. The leader epoch of all partitions is 0.
+
+A request that waited in vain for news of all its partitions is remembered by its connection, and answered there when it comes again
+(`coordinator.adapters.server.repeats`), as long as nothing is new, the client may read, and the topics are what they were.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from coordinator.adapters.server.contract import IncomingRequest, Respond
+from coordinator.adapters.server.contract import IncomingRequest, RememberedRequest, Respond
 from coordinator.client.model import FetchFrom, PartitionBatches, PartitionId
 from coordinator.errors import DisklessError
 from coordinator.kafka.acls import AclOperation
@@ -20,7 +23,7 @@ from coordinator.kafka.errors import ErrorCode
 from gateway.fetch.answer_loops import Told
 from gateway.fetch.batch_loops import count_fitting
 from gateway.fetch.limits import FetchLimits, FetchStats, Places
-from gateway.fetch.ports import TailFinder
+from gateway.fetch.ports import TailFinder, Watch
 from gateway.fetch.readers import Readers
 from gateway.fetch.reads import BatchReader, Share
 from gateway.fetch.request_loops import FIRST_WITH_SESSIONS, FIRST_WITH_TOPIC_IDS, Asked
@@ -73,6 +76,43 @@ class AnswerBytes(bytearray):
         self._give()
 
 
+class _Idle:
+    """What has to be so that a request may be answered as it was, that nothing is new. Implements `Promise`."""
+
+    def __init__(
+        self, session: Session, topics: Sequence[DisklessTopic], rights: Rights, catalogue: Catalogue, ended: Callable[[_Idle], None]
+    ) -> None:
+        self.watch: Watch | None = None
+        self.remembered: RememberedRequest | None = None
+        self._session = session
+        self._topics = topics
+        self._names = [one.name for one in topics]
+        self._rights = rights
+        self._catalogue = catalogue
+        self._ended = ended
+
+    def holds_until_s(self) -> float:
+        """See `Promise`."""
+        if self.watch is None:
+            return 0.0
+        for one in self._topics:
+            if self._catalogue.named(one.name) is not one:
+                return 0.0
+        return min(self.watch.holds_until_s(), self._rights.allowed_until_s(self._session, self._names, AclOperation.READ))
+
+    def is_over(self) -> None:
+        """Note that something is new."""
+        self.watch = None
+        if self.remembered is not None:
+            self.remembered.forget()
+
+    def ended(self) -> None:
+        """See `Promise`."""
+        if self.watch is not None:
+            self.watch.close()
+        self._ended(self)
+
+
 class FetchTaker:
     """Implements `Taker`. Used on the event loop."""
 
@@ -88,6 +128,12 @@ class FetchTaker:
         self._readers = Readers()
         self._answers = Places(limits.answers_bytes, limits.answers_bytes, waiting=partial(setattr, stats, "answers_waiting"))
         self._tasks: set[asyncio.Task[None]] = set()
+        self._idle: set[_Idle] = set()
+
+    @property
+    def requests(self) -> int:
+        """How many requests there were."""
+        return self._stats.requests + sum(one.remembered.repeated for one in self._idle if one.remembered is not None)
 
     def take(self, session: Session, request: IncomingRequest, respond: Respond) -> None:
         """See `Taker`."""
@@ -97,7 +143,7 @@ class FetchTaker:
         if version >= FIRST_WITH_SESSIONS and body.session_epoch not in _FULL_FETCHES:
             respond(encode_refusal(version, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
             return
-        task = asyncio.get_running_loop().create_task(self._serve(session, version, body, respond))
+        task = asyncio.get_running_loop().create_task(self._serve(session, request, body, respond))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -108,10 +154,11 @@ class FetchTaker:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _serve(self, session: Session, version: int, body: FetchBody, respond: Respond) -> None:
+    async def _serve(self, session: Session, request: IncomingRequest, body: FetchBody, respond: Respond) -> None:
+        version = request.api_version
         try:
             answer = await self._sorted(session, version, body)
-            found = await self._find(answer)
+            found = await self._find(answer, request.received_s)
             records = await self._read(answer, found)
         except UpstreamLost as lost:
             log.info("fetch not answered connection=%d: %s", session.connection_id, lost)
@@ -124,7 +171,28 @@ class FetchTaker:
             respond(None)
         else:
             self._stats.bytes_out += sum(map(len, records))
-            respond(encode_answer(version, answer.topics, records, is_committed=body.isolation_level != 0))
+            encoded = encode_answer(version, answer.topics, records, is_committed=body.isolation_level != 0)
+            respond(encoded)
+            if isinstance(encoded, bytes) and answer.is_idle(found):
+                self._remember(session, request, answer, found, encoded)
+
+    def _remember(
+        self, session: Session, request: IncomingRequest, answer: _Answer, found: Sequence[PartitionBatches], encoded: bytes
+    ) -> None:
+        """Have the request answered so from now on, if that can be promised."""
+        idle = _Idle(session, answer.read, self._rights, self._catalogue, self._forget)
+        idle.watch = self._finder.watch(answer.wanted, found, idle.is_over)
+        if idle.watch is not None:
+            idle.remembered = session.remember(request, encoded, answer.max_wait_ms / 1000, idle)
+            if idle.remembered is None:
+                idle.watch.close()
+            else:
+                self._idle.add(idle)
+
+    def _forget(self, idle: _Idle) -> None:
+        if idle.remembered is not None:
+            self._stats.requests += idle.remembered.repeated
+        self._idle.discard(idle)
 
     async def _sorted(self, session: Session, version: int, body: FetchBody) -> _Answer:
         """Refuse what cannot be read. Rights are asked for the topics that are named and, by their ids, for those that exist."""
@@ -137,8 +205,11 @@ class FetchTaker:
         forbidden = await forbidden_topics(self._rights, session, names, AclOperation.READ) if names else frozenset[str]()
         return _Answer(version, body, self._limits, topics, forbidden)
 
-    async def _find(self, answer: _Answer) -> Sequence[PartitionBatches]:
-        """Find batches of the partitions that can be read: more than are wanted where a reader of old data goes on."""
+    async def _find(self, answer: _Answer, since_s: float) -> Sequence[PartitionBatches]:
+        """Find batches of the partitions that can be read: more than are wanted where a reader of old data goes on.
+
+        The request may wait since it was received.
+        """
         wanted, ahead = answer.wanted, 0
         if not wanted:
             return ()
@@ -146,8 +217,9 @@ class FetchTaker:
             more = [self._readers.bytes_ahead(one, self._limits.ahead_bytes_max) for one in wanted]
             ahead = sum(more)
             wanted = [one._replace(bytes_max=one.bytes_max + each) if each else one for one, each in zip(wanted, more, strict=True)]
+        waited_ms = int((asyncio.get_running_loop().time() - since_s) * 1000)
         return await self._finder.find(
-            wanted, min_bytes=answer.min_bytes, max_bytes=answer.max_bytes + ahead, max_wait_ms=answer.max_wait_ms
+            wanted, min_bytes=answer.min_bytes, max_bytes=answer.max_bytes + ahead, max_wait_ms=max(0, answer.max_wait_ms - waited_ms)
         )
 
     async def _read(self, answer: _Answer, found: Sequence[PartitionBatches]) -> list[memoryview]:
@@ -194,6 +266,8 @@ class _Answer:
         self.wanted: list[FetchFrom] = []
         self.names: list[str] = []
         """Of the topics of those that are wanted."""
+        self.read: list[DisklessTopic] = []
+        """The topics that can be read."""
         self._places: list[tuple[list[Told], int]] = []
         self._version = version
         self.max_bytes = max(0, min(body.max_bytes, limits.answer_bytes_max))
@@ -206,6 +280,8 @@ class _Answer:
             name = topic.name if topic is not None else body.names[number] if body.names else ""
             # Followers need a right to the cluster, which the gateway gives nobody.
             error = self._error(topic, is_denied=name in forbidden or is_follower)
+            if topic is not None and error is ErrorCode.NONE:
+                self.read.append(topic)
             for asked in rows:
                 if topic is None or error is not ErrorCode.NONE:
                     told.append(self._refused(asked[0], error))
@@ -244,6 +320,12 @@ class _Answer:
                 told[row] = (index, 0, one.high_watermark, one.log_start_offset, 0 if share is None else share.size_bytes)
             else:
                 told[row] = self._refused(index, error)
+
+    def is_idle(self, found: Sequence[PartitionBatches]) -> bool:
+        """Whether the answer is that there is nothing new, of all that is asked for; so is the next one if nothing is new then."""
+        if not self.wanted or not self.min_bytes or not self.max_wait_ms or len(self.wanted) != sum(len(rows) for _, rows in self.topics):
+            return False
+        return all(not one.batches and one.error is ErrorCode.NONE for one in found)
 
     def _refused(self, index: int, error: ErrorCode) -> Told:
         return index, self._code(error), _UNKNOWN, _UNKNOWN, 0

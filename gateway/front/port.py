@@ -34,6 +34,9 @@ class Door(Protocol):
     def zone_of(self, client_id: str | None, address: str, listener: str) -> str | None:
         """Return the zone of a client; None when nothing says it."""
 
+    def came(self, connection_id: int, listener: str) -> None:
+        """Note a connection whose session begins."""
+
     def gone(self, connection_id: int) -> None:
         """Forget a connection that has come to its end."""
 
@@ -72,9 +75,12 @@ class Port(Handler):
         """Return the session of a connection."""
         found = self._sessions.get(peer.connection_id)
         if found is None:
+            host = None if self._is_leaving else self._hosts.get(peer.connection_id)
             upstream = self._open_upstream()
             upstream.backed_up = partial(self._pause, peer.connection_id)
-            found = self._sessions[peer.connection_id] = FrontSession(peer, self._relayed_broker_id, upstream, self._door.zone_of)
+            found = FrontSession(peer, self._relayed_broker_id, upstream, self._door.zone_of, host)
+            self._sessions[peer.connection_id] = found
+            self._door.came(peer.connection_id, peer.listener)
         return found
 
     def open_desk(self, host: Host) -> Desk:
@@ -100,6 +106,8 @@ class Port(Handler):
     def lead_no_more(self) -> None:
         """Answer requests for partitions that they are led elsewhere: this gateway is about to stop, and others are there."""
         self._is_leaving = True
+        for session in self._sessions.values():
+            session.remember_no_more()
 
     def backed_up(self, peer: Peer, is_backed_up: bool) -> None:
         """Read no answers for a client that does not take its own: see `Handler`."""

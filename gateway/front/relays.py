@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from coordinator.adapters.server.contract import Handler, IncomingRequest, ListenerSecurity, Respond, ServerLimits
+from coordinator.adapters.server.contract import ListenerSecurity, ServerLimits
 from coordinator.adapters.server.limits import AddressLimit
 from coordinator.adapters.server.request_memory import RequestMemory
 from coordinator.adapters.server.server import Server
@@ -74,15 +74,13 @@ class ListenerPorts:
         self._unrelayed: set[int] = set()
 
     async def start(self, port: int) -> None:
-        """Listen for the gateway's own node; requests end their connection until `serve`. Raises OSError."""
-        await self._listen(None, port, self._cluster.any_place, self._own)
-        server = self._servers[None]
-        server.handler = NotYet()
+        """Take the address of the gateway's own node, where connections are refused until `serve`. Raises OSError."""
+        self._port = self._make(None, self._cluster.any_place, self._own)
+        await self._servers[None].bind(self._host, port)
 
-    def serve(self) -> None:
-        """Serve requests from now on."""
-        assert self._port is not None
-        self._servers[None].handler = self._port
+    async def serve(self) -> None:
+        """Take connections. Raises OSError."""
+        await self._servers[None].listen()
 
     async def relay(self, broker_ids: Iterable[int]) -> None:
         """Open the relay ports of brokers that have none yet. Raises OSError."""
@@ -90,7 +88,8 @@ class ListenerPorts:
             for broker_id in sorted(set(broker_ids) - self._servers.keys()):
                 place = self._relays.place(broker_id)
                 if place is not None:
-                    await self._listen(broker_id, self._relay_base + place, partial(self._cluster.place, broker_id), self._relayed)
+                    self._make(broker_id, partial(self._cluster.place, broker_id), self._relayed)
+                    await self._servers[broker_id].start(self._host, self._relay_base + place)
                 elif broker_id not in self._unrelayed:
                     self._unrelayed.add(broker_id)
                     LOG.error(
@@ -117,10 +116,10 @@ class ListenerPorts:
         """Stop accepting, answer what was read, close."""
         await asyncio.gather(*(server.stop(deadline_ms) for server in self._servers.values()))
 
-    async def _listen(self, broker_id: int | None, port: int, find: FindPlace, parts: PortParts) -> None:
+    def _make(self, broker_id: int | None, find: FindPlace, parts: PortParts) -> Port:
         open_upstream = partial(BrokerLink, find, self._upstream_security, "diskless-gateway")
         handler = Port(broker_id, open_upstream, parts.takers, self._door, parts.memory, parts.counted_by_takers)
-        server = Server(
+        self._servers[broker_id] = Server(
             handler,
             parts.apis,
             listener=self.name,
@@ -130,15 +129,4 @@ class ListenerPorts:
             addresses=self._addresses,
             memory=parts.memory,
         )
-        await server.start(self._host, port)
-        if broker_id is None:
-            self._port = handler
-        self._servers[broker_id] = server
-
-
-class NotYet(Handler):
-    """Handles requests while this process does not know yet whether it may be a gateway."""
-
-    def handle(self, request: IncomingRequest, respond: Respond) -> None:
-        """Give no answer, which ends the connection."""
-        respond(None)
+        return handler

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coordinator.adapters.server.contract import IncomingRequest, Peer, Respond
+from coordinator.adapters.server.contract import Host, IncomingRequest, Peer, Promise, RememberedRequest, Respond
 from gateway.brokers.connection import BrokerLink
 from gateway.ports import Session
 
@@ -15,7 +15,8 @@ ZoneOf = Callable[[str | None, str, str], str | None]
 class FrontSession:
     """Implements `gateway.ports.Session`."""
 
-    def __init__(self, peer: Peer, relayed_broker_id: int | None, upstream: BrokerLink, zone_of: ZoneOf) -> None:
+    def __init__(self, peer: Peer, relayed_broker_id: int | None, upstream: BrokerLink, zone_of: ZoneOf, host: Host | None = None) -> None:
+        """Without a `host` no request is remembered."""
         self.connection_id = peer.connection_id
         self.address = peer.address
         self.listener = peer.listener
@@ -24,6 +25,17 @@ class FrontSession:
         self.client_id: str | None = None
         self.zone = zone_of(None, peer.address, peer.listener)
         self._zone_of = zone_of
+        self._host = host
+
+    def remember(self, request: IncomingRequest, body: bytes, wait_s: float, promise: Promise) -> RememberedRequest | None:
+        """See `gateway.ports.Session`."""
+        return None if self._host is None else self._host.remember(request, body, wait_s, promise)
+
+    def remember_no_more(self) -> None:
+        """Have every request read from now on."""
+        if self._host is not None:
+            self._host.forget()
+            self._host = None
 
     def names(self, client_id: str | None) -> None:
         """Note the client id of a request: it may say where the client is."""

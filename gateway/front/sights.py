@@ -31,15 +31,13 @@ class GatewaySights:
         coordinators: Callable[[], Sequence[CoordinatorPlace]],
         catalogue: Catalogue,
         shadows: FindsUnfinished,
-        own_zone: str,
     ) -> None:
         self._cluster = cluster
         self._gateways = gateways
         self._coordinators = coordinators
         self._catalogue = catalogue
         self._shadows = shadows
-        self._own_zone = own_zone
-        self._views: dict[tuple[str, str], View] = {}
+        self._views: dict[tuple[str, str | None], View] = {}
 
     def changed(self) -> None:
         """Make views anew when they are wanted next."""
@@ -47,12 +45,12 @@ class GatewaySights:
 
     def of(self, session: Session) -> View:
         """Return the view of a client."""
-        return self.view(session.listener, session.zone if session.zone is not None else self._own_zone)
+        return self.view(session.listener, session.zone)
 
-    def view(self, listener: str, zone: str) -> View:
-        """Return the view of a listener's clients in a zone."""
+    def view(self, listener: str, zone: str | None) -> View:
+        """Return the view of a listener's clients in a zone; that of clients in no zone if no gateway is there."""
         racks = {one.rack for one in self._gateways()}
-        zone = zone if zone in racks else self._own_zone  # clients choose their zone: other names must not fill the memory
+        zone = zone if zone in racks else None  # clients choose their zone: other names must not fill the memory
         found = self._views.get((listener, zone))
         if found is None:
             found = view_of(self._cluster.brokers, self._gateways(), self._coordinators(), listener=listener, zone=zone)

@@ -1,18 +1,23 @@
 """What has been taken and is in no file yet, and when it becomes one. Pure: times are given, in seconds.
 
 A file is due when there is enough for one, when the oldest batch has waited long enough, or when all connections with batches here are
-stalled, since nothing more will come then. Files that are not full keep a distance, and a number in any second.
+stalled, since nothing more will come then. Small files keep a distance, and a number in any second: others are paid by their records, and
+a client that waits sends no faster than it gets answers.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from gateway.produce.connections import RequestWindow
 
 T = TypeVar("T")
+
+SMALL_FRACTION: Final = 32
+"""A file is small that has less than this part of `gateway.buffer.bytes`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +30,10 @@ class BufferLimits:
     files_per_second_max: int = 40
     batches_max: int = 5_000
     """Of one file: a coordinator's share must fit one message of the metadata topic, which has room for some 35 000."""
+
+    def is_small(self, size_bytes: int) -> bool:
+        """Whether a file of so many bytes has to keep its distance."""
+        return size_bytes * SMALL_FRACTION < self.buffer_bytes
 
 
 class _Waiting(NamedTuple, Generic[T]):
@@ -45,7 +54,7 @@ class Buffer(Generic[T]):
         """Connections that wait for an answer to something here."""
         self._sending: set[RequestWindow] = set()
         """Those of them that may send more before they get one."""
-        self._files_s: deque[float] = deque(maxlen=limits.files_per_second_max)
+        self._small_files_s: deque[float] = deque(maxlen=limits.files_per_second_max)
         self.size_bytes = 0
         self.batches = 0
 
@@ -74,10 +83,11 @@ class Buffer(Generic[T]):
         if self.size_bytes >= limits.buffer_bytes or self.batches >= limits.batches_max:
             return now_s
         due_s = self._parts[0].since_s + limits.buffer_ms / 1000
+        before_s: Sequence[float] = self._small_files_s if limits.is_small(self.size_bytes) else ()
         if self._with_data and not self._sending:
-            due_s = min(due_s, self._files_s[-1] + limits.file_gap_ms / 1000 if self._files_s else now_s)
-        if len(self._files_s) == limits.files_per_second_max:
-            due_s = max(due_s, self._files_s[0] + 1.0)
+            due_s = min(due_s, before_s[-1] + limits.file_gap_ms / 1000 if before_s else now_s)
+        if len(before_s) == limits.files_per_second_max:
+            due_s = max(due_s, before_s[0] + 1.0)
         return max(due_s, now_s)
 
     def take(self, now_s: float) -> list[T]:
@@ -95,7 +105,8 @@ class Buffer(Generic[T]):
             batches += one.batches
         self.size_bytes -= size_bytes
         self.batches -= batches
-        self._files_s.append(now_s)
+        if self._limits.is_small(size_bytes):
+            self._small_files_s.append(now_s)
         self._with_data.clear()
         self._sending.clear()
         for one in self._parts:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from coordinator.client.calls.commits import owners_of
 from coordinator.client.errors import DisklessError
@@ -54,6 +55,16 @@ class CommitsShares(Protocol):
         """Commit an uploaded file, or some coordinators' shares of one."""
 
 
+def are_undecided(codes: Int64s) -> npt.NDArray[np.bool_]:
+    """Return which codes leave it open whether a batch is, or will be, in the log."""
+    return np.isin(codes, _UNDECIDED)
+
+
+def are_not_here(codes: Int64s) -> npt.NDArray[np.bool_]:
+    """Return which codes say that a partition is not there, or takes nothing yet."""
+    return np.isin(codes, _NOT_HERE)
+
+
 class CutFile:
     """A file whose place in the order is taken."""
 
@@ -66,6 +77,8 @@ class CutFile:
         self.waiting = set(self.owner_ids)
         """Coordinators whose shares have not been sent."""
         self.undecided = set(self.owner_ids)
+        self.stored_s = 0.0
+        """When it was uploaded, by the loop's clock."""
         self.accepted = 0
         """Batches that a coordinator has taken, in this file or before."""
 
@@ -78,7 +91,14 @@ class ShareCommits:
     """Sends shares when it is their turn. Used on one event loop."""
 
     def __init__(
-        self, client: CommitsShares, stats: ProduceStats, *, settle: Settle, ended: Callable[[CutFile], None], failed: Callable[[str], None]
+        self,
+        client: CommitsShares,
+        stats: ProduceStats,
+        *,
+        settle: Settle,
+        ended: Callable[[CutFile], None],
+        failed: Callable[[str], None],
+        rng: random.Random,
     ) -> None:
         """`ended` is told of a file when all its shares are decided, `failed` of attempts that ended in an unexpected way."""
         self._client = client
@@ -86,6 +106,7 @@ class ShareCommits:
         self._settle = settle
         self._ended = ended
         self._failed = failed
+        self._rng = rng
         self._queues: dict[int, deque[CutFile]] = {}
         self._ready: set[CutFile] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -99,6 +120,10 @@ class ShareCommits:
         """The file may be committed when it is its turn."""
         self._ready.add(file)
         self._go(file)
+
+    def has_turn(self, file: CutFile, coordinator: int) -> bool:
+        """Whether a coordinator has decided its shares of all files before this one."""
+        return self._queues[coordinator][0] is file
 
     def drop(self, file: CutFile) -> None:
         """The file will never be committed: later ones need not wait for it."""
@@ -128,7 +153,7 @@ class ShareCommits:
 
     def _go(self, file: CutFile) -> None:
         """Send the shares of a file whose turn it is."""
-        turns = [coordinator for coordinator in sorted(file.waiting) if self._queues[coordinator][0] is file]
+        turns = [coordinator for coordinator in sorted(file.waiting) if self.has_turn(file, coordinator)]
         if turns:
             file.waiting.difference_update(turns)
             task = asyncio.get_running_loop().create_task(self._commit(file, turns), name=f"commit-{file.key}")
@@ -148,7 +173,7 @@ class ShareCommits:
             if not len(rows):
                 return
             self._stats.commits_repeated += 1
-            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
+            await asyncio.sleep(pause_s * self._rng.uniform(0.5, 1.0))
             pause_s = min(2 * pause_s, _PAUSE_MAX_S)
 
     async def _attempt(self, file: CutFile, rows: Int64s, timeout_ms: int) -> CommitOutcome | None:
@@ -176,11 +201,11 @@ class ShareCommits:
             return rows[:0]
         codes = outcome.error_codes.astype(np.int64)
         coordinators = file.load.coordinators[rows]
-        is_undecided = np.isin(codes, _UNDECIDED)
+        is_undecided = are_undecided(codes)
         open_ids = np.unique(coordinators[is_undecided])
         is_open = np.isin(coordinators, open_ids)
         # Partitions that are not there, or not yet, keep their coordinator from deciding the share: it goes without them.
-        is_refused = is_open & np.isin(codes, _NOT_HERE)
+        is_refused = is_open & are_not_here(codes)
         is_settled = ~is_open | is_refused
         if is_settled.any():
             places = np.flatnonzero(is_settled)
@@ -195,7 +220,7 @@ class ShareCommits:
         file.undecided -= decided
         followers: list[CutFile] = []
         for coordinator in sorted(decided):
-            self._queues[coordinator].popleft()
+            self._queues[coordinator].remove(file)
             followers += self._heads(coordinator)
         if not file.undecided:
             self._ready.discard(file)

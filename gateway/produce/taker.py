@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
+import random
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -106,7 +106,9 @@ class ProduceTaker:
         hooks: ProduceHooks | None = None,
         wal_prefix: str = "wal/",
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        rng: random.Random | None = None,
     ) -> None:
+        """`rng` makes the keys of files, so without one they are what the system gives."""
         self._catalogue = catalogue
         self._rights = rights
         self._client = client
@@ -117,14 +119,14 @@ class ProduceTaker:
         self._hooks = hooks or ProduceHooks()
         self._wal_prefix = wal_prefix
         self._now_ms = now_ms
+        self._rng = rng or random.SystemRandom()
         self._admission = Admission()
         self._buffer: Buffer[FilePart] = Buffer(self._limits)
-        self._commits = ShareCommits(client, stats, settle=self._settle, ended=self._ended, failed=self._failed)
+        self._commits = ShareCommits(client, stats, settle=self._settle, ended=self._ended, failed=self._failed, rng=self._rng)
         self._connections: WeakKeyDictionary[Session, _Connection] = WeakKeyDictionary()
         self._timer: asyncio.Handle | None = None
         self._timer_s = 0.0
         self._files: set[CutFile] = set()
-        self._committing_s: dict[CutFile, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -271,7 +273,7 @@ class ProduceTaker:
         for load in by_owners(load_of(parts)):
             placed = sorted_load(load)
             data = file_bytes(placed)
-            key = new_key(self._now_ms(), os.urandom(RANDOM_BYTES), prefix=self._wal_prefix)
+            key = new_key(self._now_ms(), self._rng.randbytes(RANDOM_BYTES), prefix=self._wal_prefix)
             file = CutFile(key, data, placed)
             self._files.add(file)
             self._commits.enter(file)
@@ -283,7 +285,9 @@ class ProduceTaker:
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         patience_s = max(pending.deadline_s for pending in file.load.pendings)
-        complaint = await upload(self._store, file.key, file.data, is_in_vain=lambda: loop.time() >= patience_s, stats=self._stats)
+        complaint = await upload(
+            self._store, file.key, file.data, is_in_vain=lambda: loop.time() >= patience_s, stats=self._stats, rng=self._rng
+        )
         self._stats.upload_seconds.observe(loop.time() - began_s)
         if complaint is not None:
             self._give_up(file, complaint)
@@ -291,7 +295,7 @@ class ProduceTaker:
         self._stats.files += 1
         self._stats.file_bytes += len(file.data)
         self._hooks.stored(file.key, file.data)
-        self._committing_s[file] = loop.time()
+        file.stored_s = loop.time()
         self._commits.uploaded(file)
 
     def _give_up(self, file: CutFile, complaint: str) -> None:
@@ -337,7 +341,7 @@ class ProduceTaker:
     def _ended(self, file: CutFile) -> None:
         """All shares of a file are decided."""
         self._files.discard(file)
-        self._stats.commit_seconds.observe(asyncio.get_running_loop().time() - self._committing_s.pop(file))
+        self._stats.commit_seconds.observe(asyncio.get_running_loop().time() - file.stored_s)
         if not file.accepted:
             self._stats.files_refused += 1
             self._spawn(self._remove(file))

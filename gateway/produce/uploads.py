@@ -22,7 +22,9 @@ _PAUSE_S: Final = 0.1
 _PAUSE_MAX_S: Final = 2.0
 
 
-async def upload(store: ObjectStore, key: str, data: bytes, *, is_in_vain: Callable[[], bool], stats: ProduceStats) -> str | None:
+async def upload(
+    store: ObjectStore, key: str, data: bytes, *, is_in_vain: Callable[[], bool], stats: ProduceStats, rng: random.Random
+) -> str | None:
     """Store a file; return None, or why it was given up: for good, or since `is_in_vain` after an attempt that failed."""
     pause_s = _PAUSE_S
     while True:
@@ -39,7 +41,7 @@ async def upload(store: ObjectStore, key: str, data: bytes, *, is_in_vain: Calla
         if is_in_vain():
             return error_text
         stats.uploads_repeated += 1
-        await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
+        await asyncio.sleep(pause_s * rng.uniform(0.5, 1.0))
         pause_s = min(2 * pause_s, _PAUSE_MAX_S)
 
 

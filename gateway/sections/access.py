@@ -39,7 +39,8 @@ class AccessSettings:
         5_000,
         low=100,
         high=60_000,
-        why="""How long what the cluster said of a client's rights on a topic holds. It is asked for again on the client's own connection
+        why="""How long what the cluster said of a client's rights on a topic holds. It is asked for again on the client's own connection,
+        or on one with the same login,
         before it is used later than that; so a right that is taken away ends this long after brokers know of it.""",
     )
     gateway_client_zones: tuple[str, ...] = items(
@@ -55,8 +56,9 @@ class AccessSettings:
         "",
         allowed=_is_listener_zone,
         bounds="LISTENER=ZONE, comma separated",
-        why="""Zones of clients that no other rule knows, by the listener that they come to. Without an entry they are in the zone of
-        this gateway (gateway.rack).""",
+        why="""Zones of clients that no other rule knows, by the listener that they come to. Without an entry they are in no zone: gateways
+        of all zones serve them. Zones of clients have to be the same at all gateways, or a client changes its zone with each gateway that
+        it asks.""",
     )
     gateway_connections_per_address_max: int = integer(
         "gateway.connections.per.address.max",

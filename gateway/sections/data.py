@@ -65,14 +65,16 @@ class GatewayDataSettings:
         25,
         low=0,
         high=10_000,
-        why="""Least time between two files that are written because clients wait for their acknowledgement.""",
+        why="""Least time between two small files that are written because clients wait for their acknowledgement. A file is small that
+        has less than a 32nd of gateway.buffer.bytes.""",
     )
     gateway_files_per_second_max: int = integer(
         "gateway.files.per.second.max",
         40,
         low=1,
         high=10_000,
-        why="""Files that are written each second at most, unless they are full: each costs a request at the object store, and a commit.""",
+        why="""Small files (see gateway.file.gap.ms) that are written each second at most: each costs a request at the object store, and a
+        commit, as larger ones do.""",
     )
     gateway_memory_bytes: int = integer(
         "gateway.memory.bytes",

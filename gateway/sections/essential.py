@@ -37,8 +37,8 @@ class GatewayEssentialSettings:
         "gateway.rack",
         "",
         essential=True,
-        why="""Zone of this gateway, in the words the brokers use for broker.rack. Clients are sent to gateways of their zone, and are in
-        the zone of the gateway that they ask unless something else says where they are.""",
+        why="""Zone of this gateway, in the words the brokers use for broker.rack. Clients are sent to gateways of their zone;
+        gateway.client.zones and gateway.listener.zones say where they are.""",
     )
     bootstrap_servers: tuple[str, ...] = items(
         "bootstrap.servers",

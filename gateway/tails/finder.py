@@ -17,7 +17,7 @@ from coordinator.kafka.batches import LOG_APPEND_TIME, BatchArray
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.find_batches import BatchLocation
 from gateway.tails.lanes import MAY_HEAL, FindsBatches, PollLane
-from gateway.tails.tail import Tail, TailWaiter
+from gateway.tails.tail import Tail, TailWaiter, TailWatch
 
 TIMEOUT_MS: Final = 5_000
 UNUSED_S: Final = 10.0
@@ -58,7 +58,7 @@ class Tails:
     @property
     def waiting(self) -> int:
         """How many times readers wait for a partition."""
-        return sum(len(tail.waiters) for tail in self._tails.values())
+        return sum(len(tail.waiters) + len(tail.watches) for tail in self._tails.values())
 
     @property
     def polls(self) -> int:
@@ -90,6 +90,18 @@ class Tails:
                 break
             found = await self._look(fetches, max_bytes)
         return found
+
+    def watch(self, fetches: Sequence[FetchFrom], found: Sequence[PartitionBatches], woken: Callable[[], None]) -> TailWatch | None:
+        """See `gateway.fetch.ports.TailFinder`."""
+        now_s, tails = asyncio.get_running_loop().time(), []
+        for fetch, one in zip(fetches, found, strict=True):
+            tail = self._tails.get(fetch.partition)
+            if tail is None or not tail.is_live(now_s) or not one.high_watermark == fetch.offset == tail.end:
+                return None
+            if tail.log_start != one.log_start_offset:
+                return None
+            tails.append(tail)
+        return TailWatch(tails, woken)
 
     async def _look(self, fetches: Sequence[FetchFrom], max_bytes: int) -> list[PartitionBatches]:
         """What there is now."""
@@ -165,6 +177,7 @@ class Tails:
         now_s = asyncio.get_running_loop().time()
         if not tail.waiters and tail.used_s < now_s - UNUSED_S:
             self._forget(tail)
+            tail.wake()
             return True
         group = self._group(tail.partition)
         if lane is group.quiet or (lane is group.busy and tail.news_s >= now_s - QUIET_S):

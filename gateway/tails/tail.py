@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from coordinator.client.errors import SERVED
@@ -18,6 +18,8 @@ LIVE_S: Final = 15.0
 """For so long an answer of a node holds: longer than a poll waits. Then readers ask for themselves, and learn what is wrong."""
 BATCHES_MAX: Final = 256
 """The newest batches of a partition that are kept for readers who come a little later than others."""
+WATCH_S: Final = 5.0
+"""For so long a watch is believed to have a reader: less than a partition is followed without one."""
 BATCHES_S: Final = 10.0
 """How long. The objects of deleted batches last longer."""
 
@@ -50,16 +52,50 @@ def _give_up(woken: asyncio.Future[bool]) -> None:
         woken.set_result(False)
 
 
+class TailWatch:
+    """A look at partitions at whose ends there is nothing new. Implements `gateway.fetch.ports.Watch`."""
+
+    __slots__ = ("_tails", "_woken")
+
+    def __init__(self, tails: Sequence[Tail], woken: Callable[[], None]) -> None:
+        self._tails = tails
+        self._woken = woken
+        for tail in tails:
+            tail.watches[self] = None
+
+    def holds_until_s(self) -> float:
+        """See `Watch`."""
+        now_s = asyncio.get_running_loop().time()
+        until_s = now_s + WATCH_S
+        for tail in self._tails:
+            tail.used_s = now_s
+            until_s = min(until_s, tail.live_until_s)
+        return until_s
+
+    def close(self) -> None:
+        """See `Watch`."""
+        tails, self._tails = self._tails, ()
+        for tail in tails:
+            tail.watches.pop(self, None)
+
+    def wake(self) -> None:
+        """Say that something is new."""
+        if self._tails:
+            self.close()
+            self._woken()
+
+
 class Tail:
     """See the module's text. `end` is the high watermark as far as it is known."""
 
-    __slots__ = ("_at_end", "_batches", "end", "live_until_s", "log_start", "news_s", "partition", "used_s", "waiters")
+    __slots__ = ("_at_end", "_batches", "end", "live_until_s", "log_start", "news_s", "partition", "used_s", "waiters", "watches")
 
     def __init__(self, partition: PartitionId, log_start: int, end: int, now_s: float) -> None:
         self.partition = partition
         self.log_start = log_start
         self.end = end
         self.waiters: dict[TailWaiter, None] = {}
+        self.watches: dict[TailWatch, None] = {}
         self.used_s = now_s
         """When a reader asked last."""
         self.news_s = now_s
@@ -116,6 +152,8 @@ class Tail:
         waiters, self.waiters = self.waiters, {}
         for waiter in waiters:
             waiter.wake()
+        for watch in list(self.watches):
+            watch.wake()
 
     def _append(self, batches: Iterable[BatchLocation], now_s: float) -> None:
         kept = self._batches

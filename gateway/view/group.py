@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 import kio.schema.describe_groups.v5 as describe_groups
@@ -18,7 +18,7 @@ from kio.schema.types import GroupId
 
 from coordinator.protocol.codec import Message
 from coordinator.runtime.failures import FatalError
-from gateway.brokers.connection import Answer, BrokerLink, FindPlace
+from gateway.brokers.connection import Answer, BrokerLink, FindPlace, Place
 from gateway.ports import UpstreamLost
 from gateway.view.model import BadMember, Gateway
 
@@ -91,8 +91,8 @@ class GroupCoordinator:
         except TimeoutError as error:
             raise GroupTrouble(f"no answer in {timeout_s:g} s") from error
 
-    async def _find(self) -> tuple[str, int]:
-        """Find the coordinator of the group. Raises `UpstreamLost`."""
+    async def _find(self, unreached: Collection[Place]) -> Place:
+        """Find the coordinator of the group. Raises `UpstreamLost`, also when it cannot be reached there."""
         some = self._connect(self._any_place)
         try:
             request = find_coordinator.FindCoordinatorRequest(key_type=_KEY_TYPE_GROUP, coordinator_keys=(self._group_id,))  # type: ignore[arg-type]
@@ -101,7 +101,9 @@ class GroupCoordinator:
             some.close()
         if found.error_code is not ErrorCode.none:
             raise UpstreamLost(f"the coordinator of group {self._group_id} is not known: {found.error_code.name}")
-        return found.host, int(found.port)
+        if (place := (found.host, int(found.port))) in unreached:
+            raise UpstreamLost(f"group {self._group_id} has no other coordinator yet")
+        return place
 
 
 def check(group_id: str, code: ErrorCode, what: str) -> None:

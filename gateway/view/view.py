@@ -2,7 +2,7 @@
 
 Every gateway is a node, with an id of its own. A diskless partition is led by a gateway of the zone: the gateways of its coordinator by
 the plan of KIP-1164 (decision 022), within them by rendezvous. A real broker is relayed by one gateway of the zone by rendezvous. Where the
-zone has no gateway, all gateways serve it: availability comes before the zone.
+zone has no gateway, all gateways serve it: availability comes before the zone. They serve the clients that are in no zone, too.
 Invariants: equal inputs give equal views, so gateways that know of the same brokers and gateways give the same answers; no address in a
 view is a broker's.
 """
@@ -30,7 +30,7 @@ class ListedNode(NamedTuple):
 class View:
     """See the module. Make it by `view_of`."""
 
-    def __init__(self, nodes: Sequence[ListedNode], gateways: Sequence[int], plan: GatewayPlan, zone: str) -> None:
+    def __init__(self, nodes: Sequence[ListedNode], gateways: Sequence[int], plan: GatewayPlan, zone: str | None) -> None:
         self.nodes = {node.node_id: node for node in nodes}
         """By their ids, ascending."""
         self.gateways = tuple(gateways)
@@ -55,9 +55,14 @@ class View:
 
 
 def view_of(
-    brokers: Iterable[KafkaBroker], gateways: Sequence[Gateway], coordinators: Iterable[CoordinatorPlace], *, listener: str, zone: str
+    brokers: Iterable[KafkaBroker],
+    gateways: Sequence[Gateway],
+    coordinators: Iterable[CoordinatorPlace],
+    *,
+    listener: str,
+    zone: str | None,
 ) -> View:
-    """Return the view of clients that came by a listener and are in a zone."""
+    """Return the view of clients that came by a listener and are in a zone, None for in no zone."""
     serving = [one for one in distinct(gateways) if listener in one.listeners]
     near = [one for one in serving if one.rack == zone] or serving
     plan = plan_gateways((Broker(one.node_id, one.rack) for one in serving), coordinators)

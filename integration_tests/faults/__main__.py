@@ -22,11 +22,13 @@ from cli.dev.process import end_all_children, reap_leftovers
 from integration_tests.checker import check
 from integration_tests.faults import clock, refusing_disk
 from integration_tests.faults.actions import ACTIONS, Needs
+from integration_tests.faults.client_checker import check_clients
+from integration_tests.faults.client_history import read_client_history
 from integration_tests.faults.disks import NoMounts, private_prefix
 from integration_tests.faults.network import MODULE, Network, NoNetwork, delete_leftovers
 from integration_tests.faults.preload import NoPreload
 from integration_tests.faults.report import write_report
-from integration_tests.faults.run import HISTORY_FILE, Settings, run
+from integration_tests.faults.run import CLIENTS_FILE, HISTORY_FILE, Settings, run
 from integration_tests.faults.topology import CLIENTS, HOSTS, Machine
 from integration_tests.recording import read_recording
 
@@ -46,6 +48,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--quick-brokers", action="store_true", help="brokers that miss each other after 3 to 6 s instead of Kafka's 9 to 30 s"
     )
     parser.add_argument("--together", type=int, default=3, help="how many faults at most at the same time (default: 3)")
+    parser.add_argument(
+        "--gateways",
+        action="store_true",
+        help="Java, librdkafka and franz-go work through gateways, which are hit too, instead of clients at the nodes; on loopback",
+    )
     parser.add_argument("--no-namespaces", action="store_true", help="everything on loopback, no faults of the network")
     parser.add_argument("--recheck", type=Path, metavar="FOLDER", help="judge the history of an earlier run again, and do nothing else")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
@@ -68,7 +75,10 @@ def main(arguments: list[str]) -> int:
         return recheck(options.recheck)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
-    if options.inside is not None or options.no_namespaces:
+    if options.gateways and shutil.which("versitygw") is None:
+        print("a run with gateways needs versitygw, as its object store, on the PATH", file=sys.stderr)
+        return CANNOT_RUN
+    if options.inside is not None or options.no_namespaces or options.gateways:
         return run_here(options, None)
     return run_in_namespaces(options, arguments)
 
@@ -149,6 +159,7 @@ def run_here(options: argparse.Namespace, why_no_network: str | None) -> int:
         Needs.CLOCK: clock_library is not None,
         Needs.DISK: disk_library is not None,
         Needs.MOUNT: options.mounts,
+        Needs.GATEWAYS: options.gateways,
     }
     settings = Settings(
         actions=tuple(name for name in _names(options) if possible[ACTIONS[name].needs]),
@@ -157,6 +168,7 @@ def run_here(options: argparse.Namespace, why_no_network: str | None) -> int:
         together_max=max(1, options.together),
         quick_brokers=options.quick_brokers,
         folder=folder,
+        has_gateways=options.gateways,
     )
     if not settings.actions:
         print(f"none of these actions is possible here: {'; '.join(missing)}", file=sys.stderr)
@@ -181,18 +193,23 @@ def prepare_folder(wanted: Path | None) -> Path:
     wanted.mkdir(parents=True, exist_ok=True)
     for name in ("work", "logs"):
         shutil.rmtree(wanted / name, ignore_errors=True)
-    for name in ("report.md", "report.json", HISTORY_FILE):
+    for name in ("report.md", "report.json", HISTORY_FILE, CLIENTS_FILE):
         (wanted / name).unlink(missing_ok=True)
     return wanted.resolve()
 
 
 def recheck(folder: Path) -> int:
     """Judge a recorded history again."""
-    history, final = read_recording(folder / HISTORY_FILE)
-    if final is None:
+    problems: list[str] | None = None
+    if (folder / CLIENTS_FILE).exists():
+        clients = read_client_history(folder / CLIENTS_FILE)
+        problems = check_clients(clients) if clients.is_whole else None
+    else:
+        history, final = read_recording(folder / HISTORY_FILE)
+        problems = None if final is None else check(history, final)
+    if problems is None:
         print("the run came to no end: there is nothing to compare its history with", file=sys.stderr)
         return CANNOT_RUN
-    problems = check(history, final)
     for text in problems:
         print(f"VIOLATION {text}")
     print(f"{len(problems)} violations")

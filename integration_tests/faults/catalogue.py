@@ -23,13 +23,14 @@ LAST_WORDS: Final = " CRITICAL coordinator.app "
 
 
 class Needs(Enum):
-    """What a machine must allow for an action."""
+    """What a machine must allow for an action, or a run must have."""
 
     NOTHING = "nothing"
     NETWORK = "namespaces"
     CLOCK = "clock shift"
     DISK = "refusing disk"
     MOUNT = "mounts"
+    GATEWAYS = "--gateways"
 
 
 class Hits(Enum):
@@ -38,6 +39,10 @@ class Hits(Enum):
     NODE = "node"
     BROKER = "broker"
     BOTH = "a node and a broker"
+    GATEWAY = "gateway"
+    ZONE = "all gateways of a zone"
+    STORE = "store"
+    MEMBER = "member of a group"
 
 
 Say = Callable[[str], None]

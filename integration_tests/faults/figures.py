@@ -5,12 +5,14 @@ Pure functions of the history and the list of faults; times in seconds of the mo
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from coordinator.kafka.errors import ErrorCode
+from integration_tests.faults.client_history import ClientHistory, Consumed
 from integration_tests.faults.nemesis import Done
 from integration_tests.history import Attempt, History, longest_gap_s
 from integration_tests.unusual_keys import is_plain
@@ -34,7 +36,7 @@ class Outage:
     most_s: float
     median_s: float
     coordinators_hit: int
-    """How many coordinators acknowledged nothing for more than `HIT_S`."""
+    """How many coordinators, or clients, had nothing acknowledged for more than `HIT_S`."""
 
 
 HIT_S = 1.0
@@ -106,15 +108,29 @@ def file_times(history: History) -> list[tuple[float, float]]:
     ]
 
 
-class Outages:
-    """Outages by window; looks the acknowledgements up once."""
+def answer_times(history: History) -> Mapping[int, list[float]]:
+    """When each coordinator acknowledged a batch."""
+    found: dict[int, list[float]] = defaultdict(list)
+    for ack in history.acknowledgements():
+        found[history.batch(ack.origin).coordinator_id].append(ack.attempt.answered_s)
+    return found
 
-    def __init__(self, history: History) -> None:
-        self._acknowledged_s: dict[int, list[float]] = defaultdict(list)
-        for ack in history.acknowledgements():
-            self._acknowledged_s[history.batch(ack.origin).coordinator_id].append(ack.attempt.answered_s)
-        for times in self._acknowledged_s.values():
-            times.sort()
+
+def client_times(history: ClientHistory) -> Mapping[str, list[float]]:
+    """When each writer had an acknowledgement, and each group a record."""
+    shift_s = time.time() - time.monotonic()
+    found = {one.name: [ack.at_s - shift_s for ack in one.acknowledged] for one in history.writers.values()}
+    for group in history.given:
+        members = [one for one in history.members.values() if one.group == group]
+        found[group] = [step.at_s - shift_s for one in members for step in one.steps if isinstance(step, Consumed)]
+    return found
+
+
+class Outages:
+    """Outages by window, of coordinators or clients that had answers at some times."""
+
+    def __init__(self, answered_s: Mapping[int, list[float]] | Mapping[str, list[float]]) -> None:
+        self._acknowledged_s = {name: sorted(times) for name, times in answered_s.items()}
 
     def within(self, start_s: float, end_s: float) -> Outage:
         """What the clients missed between two moments."""

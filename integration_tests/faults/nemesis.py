@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from random import Random
-from typing import Final
+from typing import Final, Protocol
 
 from integration_tests.faults.actions import ACTIONS, Action, Hits
+from integration_tests.faults.client_load import MEMBERS
+from integration_tests.faults.gateway_topology import GATEWAY_ZONES
 from integration_tests.faults.topology import BROKERS, NODES, Topology
-from integration_tests.load import Load
 from integration_tests.waiting import wait_until
 
 FLOW_TIMEOUT_S: Final = 90.0
@@ -26,6 +27,35 @@ PART_SHARED: Final = 0.5
 PART_SHARED_BRISK: Final = 0.2
 QUIET_MAX_S: Final = 2.0
 MORE_TOGETHER: Final = (1, 1, 1, 2, 2, 3)
+TARGETS: Final = {
+    Hits.NODE: NODES,
+    Hits.BOTH: NODES,
+    Hits.BROKER: BROKERS,
+    Hits.GATEWAY: tuple(GATEWAY_ZONES),
+    Hits.ZONE: tuple(sorted(set(GATEWAY_ZONES.values()))),
+    Hits.STORE: ("s3",),
+    Hits.MEMBER: MEMBERS,
+}
+KINDS: Final = {
+    Hits.BROKER: "broker",
+    Hits.BOTH: "broker",
+    Hits.GATEWAY: "gateway",
+    Hits.ZONE: "gateway",
+    Hits.STORE: "store",
+    Hits.MEMBER: "member",
+}
+"""A round has one fault of each kind at most; nodes are not among them."""
+
+
+class Flow(Protocol):
+    """What clients do: `Load`, or `ClientLoad`."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the clients work."""
+
+    def wait_flowing(self, more: int, timeout_s: float, /) -> None:
+        """Wait until every one of them has so many answers more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +108,13 @@ def plan(actions: Sequence[str], seed: int, *, brisk: bool, together_max: int = 
 
 def _fit(action: Action, chosen: Sequence[Planned], rng: Random, *, brisk: bool) -> Planned | None:
     """Give the action a target that the round's other faults leave free; None when there is none."""
-    if action.hits is not Hits.NODE and any(one.action.hits is not Hits.NODE for one in chosen):
+    kind = KINDS.get(action.hits)
+    if kind is not None and any(KINDS.get(one.action.hits) == kind for one in chosen):
         return None
     taken = {one.target for one in chosen}
-    free = [name for name in (BROKERS if action.hits is Hits.BROKER else NODES) if name not in taken]
+    free = [name for name in TARGETS[action.hits] if name not in taken]
     # One node is left alone, so that faults together are not just an outage.
-    if not free or (action.hits is not Hits.BROKER and len(free) == 1):
+    if not free or (action.hits in (Hits.NODE, Hits.BOTH) and len(free) == 1):
         return None
     lasts_s = action.shortest_s if brisk else rng.uniform(action.shortest_s, action.longest_s)
     return Planned(action=action, target=rng.choice(free), lasts_s=lasts_s, seed=rng.getrandbits(32))
@@ -92,7 +123,7 @@ def _fit(action: Action, chosen: Sequence[Planned], rng: Random, *, brisk: bool)
 class Nemesis:
     """Carries rounds out; `done` grows with every fault."""
 
-    def __init__(self, topology: Topology, load: Load, say: Callable[[str], None], *, seed: int) -> None:
+    def __init__(self, topology: Topology, load: Flow, say: Callable[[str], None], *, seed: int) -> None:
         self.done: list[Done] = []
         self._topology = topology
         self._load = load
@@ -134,8 +165,7 @@ class Nemesis:
         self.check_processes()
         self._load.wait_flowing(2, FLOW_TIMEOUT_S)
         flowing_s = time.monotonic()
-        for node in self._topology.service.nodes.values():
-            node.wait_serving(SHARED_TIMEOUT_S)
+        self._topology.wait_back(SHARED_TIMEOUT_S)
         shared_s = None
         if self._rng.random() < part_shared:
             self._topology.service.wait_shared(SHARED_TIMEOUT_S)
@@ -148,10 +178,9 @@ class Nemesis:
 
     def check_processes(self) -> None:
         """Fail when a process ended that nobody ended."""
-        for name in NODES:
-            process = self._topology.node(name).process
-            if process is None or not process.is_running():
-                raise AssertionError(f"{name} ended by itself:\n{self._topology.node(name).log_tail()}")
+        for name, one in self._topology.processes.items():
+            if one.process is None or not one.process.is_running():
+                raise AssertionError(f"{name} ended by itself:\n{one.log_tail()}")
         for name in BROKERS:
             node = self._topology.kafka.node(self._topology.broker_number(name))
             if node.pid is None:

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from statistics import median
 from typing import Any, Final
 
 from integration_tests.faults.actions import ACTIONS
-from integration_tests.faults.figures import LATE_S, Outage, Outages, Spread, answers_by_code, file_times, is_hit, late_answers, spread
+from integration_tests.faults.client_history import ClientHistory, Consumed
+from integration_tests.faults.figures import (
+    LATE_S,
+    Outage,
+    Outages,
+    Spread,
+    answer_times,
+    answers_by_code,
+    client_times,
+    file_times,
+    is_hit,
+    late_answers,
+    spread,
+)
 from integration_tests.faults.nemesis import Done
 from integration_tests.faults.run import Result
 from integration_tests.metadata_log import read_log
@@ -27,12 +41,8 @@ def write_report(result: Result) -> None:
 
 def summary(result: Result) -> dict[str, Any]:
     """Everything in numbers, ready for JSON; times in seconds since the start of the run."""
-    history = result.history
-    outages = Outages(history)
-    times = file_times(history)
+    outages = Outages(answer_times(result.history) if result.clients is None else client_times(result.clients))
     faults = [(fault, outages.within(fault.begun_s, fault.over_s or fault.flowing_s or fault.begun_s)) for fault in result.faults]
-    quiet = [took for sent_s, took in times if not any(one.begun_s - 1 < sent_s < (one.flowing_s or 1e18) for one in result.faults)]
-    logs = {} if result.final is None else {c: read_log(log) for c, log in result.final.logs.items()}
     return {
         "violations": result.violations,
         "broken_off": result.broken_off,
@@ -42,6 +52,19 @@ def summary(result: Result) -> dict[str, Any]:
         "actions": list(result.settings.actions),
         "missing": list(result.machine.missing),
         "load_s": round(max(0.0, result.load_until_s - result.load_from_s), 1),
+        **(_commit_figures(result) if result.clients is None else _client_figures(result.clients)),
+        "faults": [_fault(result, fault, outage) for fault, outage in faults],
+        "outages": {name: _outages(found) for name, found in outages.by_action(result.faults).items()},
+        "unusual_log_lines": result.unusual_log_lines,
+    }
+
+
+def _commit_figures(result: Result) -> dict[str, Any]:
+    history = result.history
+    times = file_times(history)
+    quiet = [took for sent_s, took in times if not any(one.begun_s - 1 < sent_s < (one.flowing_s or 1e18) for one in result.faults)]
+    logs = {} if result.final is None else {c: read_log(log) for c, log in result.final.logs.items()}
+    return {
         "files": len(history.files),
         "attempts": len(history.attempts),
         "acknowledged_batches": sum(1 for _ in history.acknowledgements()),
@@ -61,9 +84,20 @@ def summary(result: Result) -> dict[str, Any]:
         "void_entries": {c: len(log.voids) for c, log in logs.items()},
         "contradictions": {c: len(log.contradictions) for c, log in logs.items()},
         "claims": {c: len(log.claims) for c, log in logs.items()},
-        "faults": [_fault(result, fault, outage) for fault, outage in faults],
-        "outages": {name: _outages(found) for name, found in outages.by_action(result.faults).items()},
-        "unusual_log_lines": result.unusual_log_lines,
+    }
+
+
+def _client_figures(history: ClientHistory) -> dict[str, Any]:
+    return {
+        "records_acknowledged": {one.name: len(one.acknowledged) for one in history.writers.values()},
+        "records_given": {group: len(places) for group, places in history.given.items()},
+        "records_given_again": {
+            group: sum(isinstance(step, Consumed) for one in history.members.values() if one.group == group for step in one.steps)
+            - len(places)
+            for group, places in history.given.items()
+        },
+        "records_stored": len(history.stored),
+        "members_not_committed": dict(Counter(text for one in history.members.values() for text in one.not_committed)),
     }
 
 
@@ -116,7 +150,8 @@ def _lines(result: Result, numbers: Mapping[str, Any]) -> Iterator[str]:
         else "Kafka's own timeouts (9 s, replicas 30 s)"
     )
     yield f"Seed {numbers['seed']}, {asked}; {brokers}; a node's session is 6 s."
-    yield "Three brokers (replication factor 3, min.insync.replicas 2), three nodes, six coordinators, twelve user partitions."
+    also = "twelve user partitions" if result.clients is None else "three gateways in two zones, a topic of six partitions"
+    yield f"Three brokers (replication factor 3, min.insync.replicas 2), three nodes, six coordinators, {also}."
     for text in numbers["missing"]:
         yield f"Not possible here: {text}."
     yield ""
@@ -131,6 +166,19 @@ def _lines(result: Result, numbers: Mapping[str, Any]) -> Iterator[str]:
         yield ""
     yield "## What the clients did and saw"
     yield ""
+    yield from _commit_lines(numbers) if result.clients is None else _client_lines(numbers)
+    yield ""
+    yield from _outage_lines(numbers)
+    yield from _time_line(numbers)
+    if result.unusual_log_lines:
+        yield "## Unusual lines in the nodes' logs"
+        yield ""
+        yield "```"
+        yield from result.unusual_log_lines[:SHOWN]
+        yield "```"
+
+
+def _commit_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
     done = f"{numbers['files']} files in {numbers['attempts']} attempts, {numbers['acknowledged_batches']} batches acknowledged"
     read = f"{numbers['strict_reads']} strict reads, {numbers['finds']} finds, {numbers['deletions']} deletions"
     read += f", {numbers['descriptions']} files described"
@@ -148,24 +196,23 @@ def _lines(result: Result, numbers: Mapping[str, Any]) -> Iterator[str]:
         if numbers[key] is not None:
             found = numbers[key]
             yield f"| {name} | {found['count']} | {found['p50']:.3f} | {found['p99']:.3f} | {found['most']:.3f} |"
-    yield ""
-    yield from _outage_lines(numbers)
-    yield from _time_line(numbers)
-    if result.unusual_log_lines:
-        yield "## Unusual lines in the nodes' logs"
-        yield ""
-        yield "```"
-        yield from result.unusual_log_lines[:SHOWN]
-        yield "```"
+
+
+def _client_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
+    yield f"In {numbers['load_s']} s of load {numbers['records_stored']} records were stored."
+    yield f"Acknowledged by writer: {numbers['records_acknowledged']}."
+    yield f"Given to groups: {numbers['records_given']}, and once more after a rebalance: {numbers['records_given_again']}."
+    yield f"Commits that members were refused: {numbers['members_not_committed'] or 'none'}."
 
 
 def _outage_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
-    yield "## How long faults kept coordinators from acknowledging"
+    yield "## How long faults kept clients waiting"
     yield ""
-    yield "The longest time without an acknowledgement of the coordinator hit worst, from the fault's beginning until its round was over."
+    whom = "coordinator" if "files" in numbers else "writer, or without a record of the group,"
+    yield f"The longest time without an acknowledgement of the {whom} hit worst, from the fault's beginning until its round was over."
     yield "Faults that were alone in their round count; where there were none, those in company."
     yield ""
-    yield "| fault | what | times (alone) | p50 s | most s | after healing, most s | coordinators without any for 1 s |"
+    yield "| fault | what | times (alone) | p50 s | most s | after healing, most s | hit for 1 s |"
     yield "|---|---|---|---|---|---|---|"
     for name, found in numbers["outages"].items():
         times = f"{found['times']} ({found['alone']})"

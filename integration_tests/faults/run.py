@@ -19,15 +19,21 @@ from cli.dev.coordinator import CoordinatorFailedError
 from cli.dev.kafka import KafkaStartError
 from coordinator.client.routing.connection import ConnectionLost, RequestTimedOut
 from integration_tests.checker import check
+from integration_tests.faults.client_checker import check_clients
+from integration_tests.faults.client_history import ClientHistory, write_client_history
+from integration_tests.faults.client_load import ClientLoad
+from integration_tests.faults.gateway_topology import GATEWAY_ZONES, TOPIC, TOPIC_PARTITIONS, GatewayTopology
 from integration_tests.faults.nemesis import SHARED_TIMEOUT_S, Done, Nemesis, plan
 from integration_tests.faults.topology import BROKERS, NODES, Machine, Topology
 from integration_tests.faults.unusual import DAMAGES, unusual_lines
-from integration_tests.final_state import read_final_state
+from integration_tests.final_state import log_ends, read_final_state
+from integration_tests.gateway.stored import stored_records
 from integration_tests.history import FinalState, History
 from integration_tests.load import Load
 from integration_tests.recording import write_recording
 
 HISTORY_FILE: Final = "history.jsonl.gz"
+CLIENTS_FILE: Final = "clients.jsonl.gz"
 SETTLE_TIMEOUT_S: Final = 120.0
 FIRST_FLOW_S: Final = 2.0
 """Undisturbed load at the beginning and the end: what the figures under faults are compared with."""
@@ -43,6 +49,8 @@ class Settings:
     together_max: int
     quick_brokers: bool
     folder: Path
+    has_gateways: bool = False
+    """Whether clients of others work through gateways, instead of our own at the nodes."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,6 +61,8 @@ class Result:
     machine: Machine
     history: History = field(default_factory=History)
     final: FinalState | None = None
+    clients: ClientHistory | None = None
+    """Of a run with gateways, which has no other history."""
     faults: list[Done] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     broken_off: str | None = None
@@ -76,8 +86,9 @@ def run(settings: Settings, machine: Machine, say: Callable[[str], None]) -> Res
     work = settings.folder / "work"
     is_done = False
     try:
-        with _failures_are_violations(result, tell), Topology(machine, work, quick_brokers=settings.quick_brokers) as topology:
-            tell(f"three brokers and three nodes run; {len(topology.owners)} partitions")
+        kind = GatewayTopology if settings.has_gateways else Topology
+        with _failures_are_violations(result, tell), kind(machine, work, quick_brokers=settings.quick_brokers) as topology:
+            tell(f"running: {', '.join((*BROKERS, *topology.processes))}")
             with _failures_are_violations(result, tell):
                 _disturb(topology, settings, result, tell)
             _judge(topology, result, tell)
@@ -85,7 +96,10 @@ def run(settings: Settings, machine: Machine, say: Callable[[str], None]) -> Res
     except KafkaStartError as problem:
         result.broken_off = f"a broker did not start or come back: {problem}"
     finally:
-        write_recording(settings.folder / HISTORY_FILE, result.history, result.final)
+        if result.clients is not None:
+            write_client_history(settings.folder / CLIENTS_FILE, result.clients)
+        else:
+            write_recording(settings.folder / HISTORY_FILE, result.history, result.final)
         result.unusual_log_lines = unusual_lines(work, {one.target for one in result.faults if one.action in DAMAGES})
         _keep_logs(work, settings.folder / "logs")
         if is_done and not result.violations:
@@ -103,10 +117,19 @@ def _failures_are_violations(result: Result, tell: Callable[[str], None]) -> Ite
         tell(f"failed: {(str(failure) or type(failure).__name__).splitlines()[0]}")
 
 
-def _disturb(topology: Topology, settings: Settings, result: Result, tell: Callable[[str], None]) -> None:
+def _make_load(topology: Topology, settings: Settings, result: Result) -> Load | ClientLoad:
+    if isinstance(topology, GatewayTopology):
+        clients = ClientLoad(topology.bootstrap, TOPIC, TOPIC_PARTITIONS, settings.folder / "work" / "clients", seed=settings.seed)
+        result.clients, topology.members = clients.history, clients.members
+        return clients
     load = Load(topology.addresses, topology.owners, seed=settings.seed, consumers=True)
     result.history = load.history
     load.history.forgeries = topology.forgeries
+    return load
+
+
+def _disturb(topology: Topology, settings: Settings, result: Result, tell: Callable[[str], None]) -> None:
+    load = _make_load(topology, settings, result)
     nemesis = Nemesis(topology, load, tell, seed=settings.seed)
     result.faults = nemesis.done
     with load:
@@ -123,6 +146,7 @@ def _disturb(topology: Topology, settings: Settings, result: Result, tell: Calla
         tell("no more faults")
         topology.service.wait_shared(SHARED_TIMEOUT_S)
         topology.kafka.wait_until_whole(SETTLE_TIMEOUT_S)
+        topology.wait_back(SETTLE_TIMEOUT_S)
         load.wait_flowing(10)
         nemesis.check_processes()
         result.load_until_s = time.monotonic()
@@ -131,6 +155,11 @@ def _disturb(topology: Topology, settings: Settings, result: Result, tell: Calla
 
 def _judge(topology: Topology, result: Result, tell: Callable[[str], None]) -> None:
     service = topology.service
+    if result.clients is not None:
+        _read_what_is_left(topology, result.clients)
+        result.violations += check_clients(result.clients)
+        tell(f"judged: {len(result.violations)} contradictions")
+        return
     result.final = read_final_state(
         topology.addresses,
         topology.owners,
@@ -141,11 +170,20 @@ def _judge(topology: Topology, result: Result, tell: Callable[[str], None]) -> N
     tell(f"judged: {len(result.violations)} contradictions")
 
 
+def _read_what_is_left(topology: Topology, history: ClientHistory) -> None:
+    """Read all records by a client that knows nothing of gateways, and the ends of the shadow's logs."""
+    for record in stored_records(topology.service, TOPIC):
+        history.take({"partition": record.partition, "offset": record.offset, "stored": (record.value or b"").decode()})
+    history.take({"shadow_ends": log_ends(topology.kafka.bootstrap, TOPIC)})
+
+
 def _keep_logs(work: Path, logs: Path) -> None:
     logs.mkdir(exist_ok=True)
     sources: Sequence[tuple[str, Path]] = [
         *((name, work / f"node-{name[1:]}" / "coordinator.log") for name in NODES),
         *((f"twin-of-{name}", work / f"twin-{name[1:]}" / "coordinator.log") for name in NODES),
+        *((name, work / f"gateway-{name[1:]}" / "gateway.log") for name in GATEWAY_ZONES),
+        *((file.stem, file) for file in sorted((work / "clients").glob("*.log"))),
         *((name, work / "brokers" / f"node-{name[1:]}" / "broker.log") for name in BROKERS),
     ]
     for name, source in sources:

@@ -6,6 +6,7 @@ Names: brokers are `k1` to `k3`, nodes (coordinator processes) `c1` to `c3`, the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +15,7 @@ from typing import Final, Self
 from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.kafka import KafkaCluster
 from cli.dev.place import HERE, Place
+from cli.dev.service_process import ServiceProcess
 from integration_tests.faults import disks
 from integration_tests.faults.clock import ShiftedClock
 from integration_tests.faults.network import Network
@@ -56,7 +58,7 @@ class Machine:
 class Topology:
     """A started cluster and service: a context manager. Every process ends with it."""
 
-    def __init__(self, machine: Machine, folder: Path, *, quick_brokers: bool) -> None:
+    def __init__(self, machine: Machine, folder: Path, *, quick_brokers: bool, broker_properties: Mapping[str, str] | None = None) -> None:
         self.network = machine.network
         self.kafka = KafkaCluster(
             3,
@@ -64,7 +66,7 @@ class Topology:
             places=[self._place(name) for name in BROKERS],
             session_timeout_ms=QUICK_SESSION_MS if quick_brokers else KAFKA_SESSION_MS,
             heartbeat_interval_ms=500,
-            properties=QUICK_REPLICATION if quick_brokers else {},
+            properties={**(QUICK_REPLICATION if quick_brokers else {}), **(broker_properties or {})},
         )
         self.clocks: dict[str, ShiftedClock] = {}
         if machine.clock_library is not None:
@@ -76,6 +78,7 @@ class Topology:
         self._folder = folder
         self._has_mounts = machine.has_mounts
         self._mounted: list[Path] = []
+        self._store = ExitStack()
         self.forgeries: list[Forgery] = []
         """What faults wrote to the log in the name of leaders."""
         self.owners: Mapping[UserPartition, int] = {}
@@ -87,7 +90,8 @@ class Topology:
     def __enter__(self) -> Self:
         self.kafka.start(START_TIMEOUT_S)
         try:
-            self.service = Service(self.kafka.bootstrap, self._folder, partitions=COORDINATORS, properties=PROPERTIES)
+            properties = {**PROPERTIES, **self._start_store()}
+            self.service = Service(self.kafka.bootstrap, self._folder, partitions=COORDINATORS, properties=properties)
             for name in NODES:
                 environment = joined(*(one[name].environment for one in (self.clocks, self.disks) if name in one))
                 node = self.service.add(int(name[1:]), place=self._place(name), environment=environment)
@@ -97,10 +101,9 @@ class Topology:
                 node.start()
                 host, _, port = node.address.rpartition(":")
                 self.addresses[node.node_id] = Address(host, int(port))
-            for node in self.service.nodes.values():
-                node.wait_serving(START_TIMEOUT_S)
+            Topology.wait_back(self, START_TIMEOUT_S)
             self.service.wait_shared(START_TIMEOUT_S)
-            self.owners = create_topic(self.addresses, "orders", USER_PARTITIONS)
+            self._make_topics()
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -109,11 +112,32 @@ class Topology:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
             if hasattr(self, "service"):
-                self.service.stop()
+                self._end_services()
             for folder in self._mounted:
                 disks.unmount(folder)
         finally:
+            self._store.close()
             self.kafka.stop()
+
+    def _start_store(self) -> Mapping[str, str]:
+        """Start the object store; returns the properties that name it."""
+        return {}
+
+    def _make_topics(self) -> None:
+        self.owners = create_topic(self.addresses, "orders", USER_PARTITIONS)
+
+    def _end_services(self) -> None:
+        self.service.stop()
+
+    @property
+    def processes(self) -> Mapping[str, ServiceProcess]:
+        """Those under faults that are started again whenever they end, by name."""
+        return {f"c{number}": node for number, node in self.service.nodes.items()}
+
+    def wait_back(self, timeout_s: float) -> None:
+        """Wait until all of them serve."""
+        for node in self.service.nodes.values():
+            node.wait_serving(timeout_s)
 
     def node(self, name: str) -> CoordinatorProcess:
         """The node of this name."""

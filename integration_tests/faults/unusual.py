@@ -1,4 +1,4 @@
-"""Lines of the nodes' logs that say a bug showed itself, though perhaps no client saw it.
+"""Lines of the nodes' and gateways' logs that say a bug showed itself, though perhaps no client saw it.
 
 Two kinds of lines are no sign of a bug: the last words of a process that ended (whether it may end is judged where its fault is),
 and the traceback of a read that met damage, on a node whose databases a fault had damaged.
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from integration_tests.faults.catalogue import LAST_WORDS
+from integration_tests.faults.gateway_topology import GATEWAY_ZONES
 from integration_tests.faults.topology import NODES
 
 MARKS: Final = ("Traceback (most recent call last)", " CRITICAL ", "AssertionError", "never retrieved", "Task was destroyed")
@@ -22,14 +23,14 @@ _SHOWN_CHARACTERS: Final = 300
 
 
 def unusual_lines(work: Path, damaged: Collection[str]) -> list[str]:
-    """The unusual lines of all nodes below a run's folder; `damaged` names the nodes whose databases were damaged."""
+    """The unusual lines of all nodes and gateways below a run's folder; `damaged` names the nodes whose databases were damaged."""
     found: list[str] = []
-    for name in NODES:
-        for kind in ("node", "twin"):
-            log = work / f"{kind}-{name[1:]}" / "coordinator.log"
-            if log.exists():
-                lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-                found += [f"{log.parent.name}: {line[:_SHOWN_CHARACTERS]}" for line in _unusual(lines, is_damaged=name in damaged)]
+    logs = [(name, work / f"{kind}-{name[1:]}" / "coordinator.log") for name in NODES for kind in ("node", "twin")]
+    logs += [(name, work / f"gateway-{name[1:]}" / "gateway.log") for name in GATEWAY_ZONES]
+    for name, log in logs:
+        if log.exists():
+            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+            found += [f"{log.parent.name}: {line[:_SHOWN_CHARACTERS]}" for line in _unusual(lines, is_damaged=name in damaged)]
     return found
 
 

@@ -192,7 +192,7 @@ class SecuredGateway:
         """Connect to the gateway's own node as a user."""
         host, _, port = self.gateway.address.rpartition(":")
 
-        async def find() -> tuple[str, int]:
+        async def find(_: object) -> tuple[str, int]:
             return host, int(port)
 
         given = {**self.client(user, mechanism), "ssl.ca.location": str(self.ca.ca_file)}

@@ -121,9 +121,10 @@ def _rskafka() -> Sequence[str]:
 LIBRDKAFKA = Stranger(name="librdkafka", command=_python("librdkafka.py"), protocols=("classic", "consumer"))
 JAVA = Stranger(name="java", command=_java, protocols=("classic", "consumer"))
 KAFKA_PYTHON = Stranger(name="kafka-python", command=_python("kafka_python.py"), codecs=("none", "gzip", "zstd"))
+FRANZ = Stranger(name="franz-go", command=_go("franz"))
 OTHERS = (
     Stranger(name="aiokafka", command=_python("aiokafka_client.py"), codecs=("none", "gzip")),
-    Stranger(name="franz-go", command=_go("franz")),
+    FRANZ,
     Stranger(name="sarama", command=_go("sarama")),
     Stranger(name="kafkajs", command=_kafkajs, codecs=("none", "gzip")),
     Stranger(name="rskafka", command=_rskafka, is_idempotent=False, has_groups=False, has_settings=False),

@@ -49,7 +49,7 @@ class GatewayTopics:
     def __init__(self, bootstrap: str, coordinators: TopicCoordinators, rule: str = "requested") -> None:
         host, _, port = bootstrap.split(",")[0].rpartition(":")
 
-        async def place() -> tuple[str, int]:
+        async def place(_: object) -> tuple[str, int]:
             return host, int(port)
 
         self.own = BrokerLink(place, ClientSecurity({}), "gateway")

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import pytest
 
@@ -20,10 +20,12 @@ from cli.dev.kafka import BrokerRuntime
 from coordinator.protocol.framing import request_frame
 from gateway.kafka_apis import KafkaApi
 from integration_tests.gateway import samples
-from integration_tests.gateway.failing_s3 import Fault
+from integration_tests.gateway.failing_s3 import FailingS3, Fault
 from integration_tests.gateway.test_produce import Written, producer
-from integration_tests.gateway.test_produce_faults import FaultyWorld
+from integration_tests.gateway.world import World
 from integration_tests.honest_work import rss_mb
+from integration_tests.s3 import RealS3, find_gateway
+from integration_tests.service import Service
 from records.record_batch import Record, encode_batch
 from tests.gateway.produce.kio_produce import decode_answer, encode_request
 
@@ -47,6 +49,33 @@ def open_files() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 3 * CONNECTIONS), hard))
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+class FaultyWorld(World):
+    """A world of two nodes over an S3, which gateways reach through a proxy that fails as it is told."""
+
+    def __init__(self, folder: Path, runtime: BrokerRuntime, **settings: str) -> None:
+        """`settings` are those of its gateway."""
+        super().__init__(folder, runtime)
+        self._settings = settings
+        self.s3 = RealS3(find_gateway(), folder)
+
+    def __enter__(self) -> Self:
+        self.kafka.start()
+        self.s3.__enter__()
+        self.failing = FailingS3(self.s3)
+        self.failing.__enter__()
+        self.options = {f"object.store.option.{name.replace('_', '.')}": value for name, value in self.s3.options().items()}
+        properties = {"object.store.url": self.s3.url("service"), **self.options}
+        self.service = Service(self.kafka.bootstrap, self.folder / "nodes", partitions=4, properties=properties)
+        self.service.start(2)
+        self.start(1001, **{**self.options, "object.store.option.endpoint": self.failing.endpoint, **self._settings})
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        super().__exit__(None, None, None)
+        self.failing.__exit__(*raised)
+        self.s3.__exit__(*raised)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 import uuid
 from collections import defaultdict
@@ -13,10 +12,8 @@ from confluent_kafka import KafkaError, Producer
 
 from cli.dev.gateway import GatewayProcess
 from cli.dev.kafka import BrokerRuntime
-from coordinator.adapters.objectstore import open_store
-from coordinator.client import DisklessClient
+from integration_tests.gateway.stored import stored_records
 from integration_tests.gateway.world import World
-from records.record_batch import StoredRecord
 
 WAIT_S = 60.0
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -44,20 +41,6 @@ def producer(gateway: GatewayProcess, **properties: str) -> Producer:
     return Producer({"bootstrap.servers": gateway.address, **{key.replace("_", "."): value for key, value in properties.items()}})
 
 
-def stored(world: World, topic: str) -> list[StoredRecord]:
-    """All records of a topic, read from the store by the service's own client."""
-
-    async def read() -> list[StoredRecord]:
-        prefix = "object.store.option."
-        given = world.service.properties
-        options = {name.removeprefix(prefix).replace(".", "_"): value for name, value in given.items() if name.startswith(prefix)}
-        store = open_store(given["object.store.url"], options)
-        async with DisklessClient(world.service.addresses, object_store=store) as client:
-            return [record async for record in client.read(topic)]
-
-    return asyncio.run(read())
-
-
 class Written:
     """What became of each record that was sent."""
 
@@ -78,7 +61,7 @@ class Written:
 def compare(world: World, topic: str, written: Written) -> None:
     """Every acknowledged record is there once, at the offset of its acknowledgement; offsets are dense; order is that of sending."""
     found = defaultdict(list)
-    for record in stored(world, topic):
+    for record in stored_records(world.service, topic):
         found[record.partition].append(record)
     assert {record.value: (partition, record.offset) for partition, records in found.items() for record in records} == written.offsets
     for records in found.values():
@@ -112,7 +95,7 @@ def test_acks_0_and_1(world: World, gateway: GatewayProcess) -> None:
             client.produce(topic, b"%s %d" % (acks.encode(), number))
         assert client.flush(WAIT_S) == 0
     until = time.monotonic() + WAIT_S
-    while len(found := stored(world, topic)) < 100:
+    while len(found := stored_records(world.service, topic)) < 100:
         assert time.monotonic() < until
         time.sleep(0.2)
     assert {record.value for record in found} == {b"%s %d" % (acks, number) for acks in (b"0", b"1") for number in range(50)}
@@ -153,4 +136,4 @@ def test_a_transaction_is_refused_with_its_reason(world: World, gateway: Gateway
     client.produce(topic, b"1", on_delivery=written)
     client.flush(WAIT_S)
     assert written.errors
-    assert not stored(world, topic)
+    assert not stored_records(world.service, topic)

@@ -89,7 +89,7 @@ def made_topic(bootstrap: str, name: str = "") -> str:
 async def session_of(address: str, security: ClientSecurity) -> AsyncIterator[FrontSession]:
     [place] = bootstrap_addresses(address)
 
-    async def find() -> tuple[str, int]:
+    async def find(_: object) -> tuple[str, int]:
         return place
 
     upstream = BrokerLink(find, security, "rights", logs_in=True)

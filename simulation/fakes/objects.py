@@ -74,6 +74,7 @@ class FakeObjectStore:
             is_taken = create_only and key in self._objects.by_key
             if not is_taken:
                 self._objects.by_key[key] = FakeObject(whole, self._objects.now_ms())
+                self._objects.on_put(key)
 
         await self._do("put", key, store)
         if is_taken:

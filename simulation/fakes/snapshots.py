@@ -48,6 +48,8 @@ class FakeObjects:
     late_s: float = 1.0
     on_removed: Callable[[str], None] = lambda _key: None
     """Told the key of each object just before it goes."""
+    on_put: Callable[[str], None] = lambda _key: None
+    """Told the key of each object that an `ObjectStore` has taken."""
 
     def put(self, key: str, data: bytes) -> None:
         """Create only: an object that is there stays."""

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from simulation.scenario import ENTRY_BYTES_MAX, Fault, Scenario, SimulatedRestore, SimulatedRetention
+from simulation.scenario import ENTRY_BYTES_MAX, Fault, Scenario, SimulatedGateways, SimulatedRestore, SimulatedRetention
 
 Patch = tuple[Any, str, object]
 Patches = Callable[[], list[Patch]]
@@ -39,10 +39,12 @@ class Protection:
     """Changes to the scenario's retention; None: batches are kept for ever."""
     restore: Mapping[str, Any] | None = None
     """Changes to the restore with which the log begins; None: the log begins empty."""
+    gateways: Mapping[str, Any] | None = None
+    """Changes to the gateways that the seed would have; None: there are none."""
 
     def scenario(self, seed: int, duration_s: float, weakened: tuple[str, ...] = ()) -> Scenario:
         """A scenario with the faults that show why the protection is there."""
-        drawn = Scenario.random(seed, duration_s, kinds=self.kinds, details=self.details, weakened=weakened)
+        drawn = Scenario.of_nodes(seed, duration_s, kinds=self.kinds, details=self.details, weakened=weakened)
         if self.files is None or drawn.files is None:
             drawn = replace(drawn, files=None)
         else:
@@ -56,7 +58,9 @@ class Protection:
             drawn = replace(drawn, producers_kept_s=self.producers_kept_s)
         if self.has_transactions:
             drawn = replace(drawn, entry_bytes_max=ENTRY_BYTES_MAX, pruners=PRUNERS)
-        return drawn
+        if self.gateways is None:
+            return drawn
+        return drawn.with_gateways(replace(SimulatedGateways.drawn(seed), **self.gateways))
 
     def seeds(self) -> Iterator[int]:
         """The seeds to try, in the order in which to try them."""

@@ -56,6 +56,7 @@ from records.log import Fence, Role, Verdict
 from records.model import LeadershipClaimed, ProducersExpired, Record, SnapshotCommitted, TransactionBegan, TransactionEnded
 from simulation.protections.protection import Patch, Protection, applied, around, instead
 from simulation.protections.weakened_files import FILE_PROTECTIONS
+from simulation.protections.weakened_gateways import GATEWAY_PROTECTIONS
 from simulation.protections.weakened_restores import RESTORE_PROTECTIONS
 from simulation.protections.weakened_retention import RETENTION_PROTECTIONS
 
@@ -622,6 +623,7 @@ PROTECTIONS: dict[str, Protection] = {
         kinds=("crash",),
     ),
     **FILE_PROTECTIONS,
+    **GATEWAY_PROTECTIONS,
     **RETENTION_PROTECTIONS,
     **RESTORE_PROTECTIONS,
 }

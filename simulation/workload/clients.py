@@ -217,10 +217,11 @@ def describing(judge: Judge, keys: list[str], node_id: int) -> Callable[[Node], 
 class Admin:
     """Creates, grows and deletes topics, and deletes records; repeats each until it is done."""
 
-    def __init__(self, number: int, clients: Clients, rng: random.Random) -> None:
+    def __init__(self, number: int, clients: Clients, rng: random.Random, *, reuses_names: bool = False) -> None:
         self._number = number
         self._clients = clients
         self._rng = rng
+        self._reuses_names = reuses_names
         self._topics: list[JudgedTopic] = []
 
     async def run(self) -> None:
@@ -243,12 +244,18 @@ class Admin:
             await asyncio.sleep(rng.uniform(0.1, 2.5))
 
     async def _create(self) -> None:
-        topic = JudgedTopic(self._rng.randbytes(16), f"topic-{self._number}-{len(self._topics)}", self._rng.randint(1, 3))
+        topic = JudgedTopic(self._rng.randbytes(16), self._name(), self._rng.randint(1, 3))
         self._topics.append(topic)
         self._clients.judge.topics[topic.topic_id] = topic
         await self._place(topic, topic.num_partitions)
         self._clients.story.tell(f"topic {topic.topic_id.hex()[:6]} is created with {topic.num_partitions} partitions")
         topic.is_created = True
+
+    def _name(self) -> str:
+        """A new name, or that of a topic that was deleted."""
+        names = {topic.name: topic.is_deleted for topic in self._topics}
+        free = [name for name, is_free in names.items() if is_free] if self._reuses_names else []
+        return self._rng.choice(free) if free else f"topic-{self._number}-{len(self._topics)}"
 
     async def _grow(self, topic: JudgedTopic) -> None:
         count = topic.num_partitions + self._rng.randint(0, 2)

@@ -6,7 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from integration_tests.faults.figures import LATE_S, Outages, Spread, answers_by_code, file_times, is_hit, late_answers, spread
+from integration_tests.faults.figures import (
+    LATE_S,
+    Outages,
+    Spread,
+    answer_times,
+    answers_by_code,
+    file_times,
+    is_hit,
+    late_answers,
+    spread,
+)
 from integration_tests.faults.nemesis import Done
 from integration_tests.watched import COMMIT_TIMEOUT_S
 from tests.faults.test_checker import changed, good
@@ -35,7 +45,7 @@ def test_a_file_takes_from_its_first_sending_to_its_first_final_answer() -> None
 
 def test_an_outage_is_the_longest_time_without_an_acknowledgement() -> None:
     history, _ = good()
-    outages = Outages(history)
+    outages = Outages(answer_times(history))
     found = outages.within(4.5, 8.0)
     assert (found.most_s, found.coordinators_hit) == (pytest.approx(2.5), 1)
     assert outages.within(6.9, 7.3).coordinators_hit == 0
@@ -45,15 +55,15 @@ def test_outages_are_those_of_faults_that_were_recovered_from() -> None:
     history, _ = good()
     healed = Done(action="kill", target="c1", round_number=1, begun_s=4.5, healed_s=6.0, flowing_s=8.0)
     open_end = Done(action="kill", target="c1", round_number=2, begun_s=8.0)
-    found = Outages(history).by_action([healed, open_end])
+    found = Outages(answer_times(history)).by_action([healed, open_end])
     assert [fault for fault, _ in found["kill"]] == [healed]
 
 
 def test_an_outage_that_begins_after_the_first_commits_is_put_down_to_the_round_too() -> None:
     history, _ = good()
     fault = Done(action="kill", target="c1", round_number=1, begun_s=1.0, healed_s=1.5, flowing_s=2.5)
-    until_flowing = Outages(history).by_action([fault])["kill"][0][1]
-    until_over = Outages(history).by_action([replace(fault, over_s=6.5)])["kill"][0][1]
+    until_flowing = Outages(answer_times(history)).by_action([fault])["kill"][0][1]
+    until_over = Outages(answer_times(history)).by_action([replace(fault, over_s=6.5)])["kill"][0][1]
     assert (until_flowing.most_s, until_over.most_s) == (pytest.approx(1.0), pytest.approx(2.5))
 
 

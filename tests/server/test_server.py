@@ -12,6 +12,7 @@ import pytest
 
 from coordinator.adapters.server.connection import Connection
 from coordinator.adapters.server.contract import CloseReason, Handler, IncomingRequest, Respond, ServerLimits
+from coordinator.adapters.server.server import Server
 from coordinator.client.routing.connection import ClientConnection, ConnectionLost
 from coordinator.operations.table import APIS, ApiTable
 from coordinator.protocol.api_keys import ApiKey
@@ -224,6 +225,46 @@ async def test_what_cannot_be_served_closes_the_connection_with_the_reason_in_th
         assert text in line
         assert "\n" not in line
         writer.close()
+
+
+async def test_a_connection_that_is_never_answered_is_reset_and_one_that_was_ends_in_order() -> None:
+    """Some clients take an orderly end before the first answer for missing TLS, and do not try again."""
+
+    class Unable(Echo):
+        def handle(self, request: IncomingRequest, respond: Respond) -> None:
+            if request.data[request.body_offset :] == b"fail":
+                respond(None)
+            else:
+                super().handle(request, respond)
+
+    async with serving(Unable()) as (_, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(_request(0, b"fail"))
+        with pytest.raises(ConnectionResetError):
+            await reader.read()
+        writer.close()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(_request(0, b"before") + _request(1, b"fail"))
+        assert await read_to_end(reader) == reply_frame(0, b"before")
+        writer.close()
+
+
+async def test_an_address_that_is_taken_refuses_connections_until_it_is_listened_at() -> None:
+    server = Server(Echo(), ApiTable(wire_kip_keys_enabled=False))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    await server.bind("127.0.0.1", port)
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", port)
+    assert await server.listen() == port
+    with pytest.raises(OSError, match="in use"):
+        await Server(Echo(), ApiTable(wire_kip_keys_enabled=False)).bind("127.0.0.1", port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(_request(7, b"hello"))
+    assert await read_frame(reader) == reply_frame(7, b"hello")[4:]
+    writer.close()
+    await server.stop(1_000)
 
 
 async def test_random_bytes_never_end_more_than_their_own_connection() -> None:

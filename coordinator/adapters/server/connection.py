@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol, cast
 
@@ -18,8 +20,10 @@ from coordinator.adapters.server.contract import (
     CloseReason,
     Desk,
     Handler,
+    IncomingRequest,
     ListenerSecurity,
     Peer,
+    Promise,
     RequestKind,
     RequestRun,
     ServedApis,
@@ -27,6 +31,8 @@ from coordinator.adapters.server.contract import (
     ServerStats,
     TakeRun,
 )
+from coordinator.adapters.server.repeats import REQUEST_BYTES_MAX, SHORTEST_S, Repeats
+from coordinator.adapters.server.repeats_loops import Remembered
 from coordinator.adapters.server.request_memory import SHORT_READ_BYTES, RequestMemory
 from coordinator.adapters.server.waiting_room import WaitingRoom
 from coordinator.protocol.api_keys import ApiKey
@@ -42,6 +48,8 @@ REQUESTS_A_TICK: Final = 64
 """A connection begins no more requests in one tick of the loop, but for those that are taken together with one of them. One read may
 hold tens of thousands that are answered at once, by a client that has not logged in: they took 600 ms."""
 
+_NO_LINGER: Final = struct.pack("ii", 1, 0)
+"""Value of SO_LINGER: the connection ends with a reset."""
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 _LOGIN = frozenset({int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE)})
 
@@ -58,6 +66,7 @@ class Owner(Protocol):
     waiting_room: WaitingRoom
     close_log: CloseLog
     memory: RequestMemory
+    repeats: Repeats
 
     def open_desk(self, connection: Connection) -> Desk:
         """Return who takes the login requests of a connection."""
@@ -134,6 +143,7 @@ class Connection(asyncio.BufferedProtocol):
         self._active_s = 0.0
         # The head of the last request, kept since the next one mostly has the same bytes.
         self._head: _Head | None = None
+        self._remembered: Remembered | None = None
         self._end: CloseReason | None = None
         self._is_draining = False
         self._is_dispatching = False
@@ -142,6 +152,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_held = False
         self._is_paused = False
         self._is_output_paused = False
+        self._has_answered = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._output_timer: asyncio.TimerHandle | None = None
 
@@ -193,8 +204,11 @@ class Connection(asyncio.BufferedProtocol):
         """Take bytes of the stream and serve the requests they complete."""
         if self._end is not None:
             return
+        now_s, damage = self._loop.time(), None
+        if self._remembered is not None and self._is_repeated(self._remembered, data, now_s):
+            return
         self._stats.bytes_in += len(data)
-        now_s, backlog, damage = self._loop.time(), self._backlog, None
+        backlog = self._backlog
         if not backlog:
             self._received_s = now_s
         before = len(backlog)
@@ -248,6 +262,7 @@ class Connection(asyncio.BufferedProtocol):
                 timer.cancel()
         self._desk.close()
         self._owner.waiting_room.leave(self)
+        self.forget()
         if self._end is not CloseReason.TOO_MANY:
             if self._end is None:
                 # A client that does not say goodbye to TLS seems to reset its connection: it matters only if something was asked.
@@ -266,11 +281,13 @@ class Connection(asyncio.BufferedProtocol):
         """Read nothing more, answer what was read, then close."""
         self._is_draining = True
         if self._end is None:
+            self.forget()
             self._proceed()
 
     def abort(self) -> None:
         """Close at once; what was not sent is lost."""
         if self._end is None:
+            self.forget()
             requests = len(self._queue) + len(self._backlog) - self._dispatched
             self._note_end(CloseReason.SHUTDOWN, f"{requests} requests were not answered in time")
         self._transport.abort()
@@ -279,6 +296,7 @@ class Connection(asyncio.BufferedProtocol):
         """See `Guest`."""
         if self._end is None:
             self._note_end(reason, detail)
+        self.forget()
         self._transport.abort()
 
     def look_for_room(self) -> None:
@@ -291,6 +309,7 @@ class Connection(asyncio.BufferedProtocol):
     def hold(self) -> None:
         """Serve nothing for a while: who the next requests come from is being found out."""
         self._is_held = True
+        self._take_socket()
 
     def resume(self) -> None:
         """Serve again."""
@@ -300,11 +319,28 @@ class Connection(asyncio.BufferedProtocol):
     def pause(self, paused: bool) -> None:
         """See `Host`."""
         self._is_paused = paused
+        self._take_socket()
         if not paused:
             self.look_for_room()
 
+    def remember(self, request: IncomingRequest, body: bytes, wait_s: float, promise: Promise) -> Remembered | None:
+        """See `Host`."""
+        self.forget()
+        api = self._owner.table.find(request.wire_api_key)
+        if self._end or self._is_draining or api is None or wait_s < SHORTEST_S or len(request.data) > REQUEST_BYTES_MAX:
+            return None
+        is_tagged = api.is_response_tagged(request.api_version)
+        self._remembered = Remembered(self, request, body, wait_s, promise, is_answer_tagged=is_tagged)
+        return self._remembered
+
+    def forget(self) -> None:
+        """See `Host`."""
+        if self._remembered is not None:
+            self.forget_request(self._remembered)
+
     def serve_as(self, principal: Principal) -> None:
         """Serve a principal that has logged in."""
+        self.forget()
         self._owner.waiting_room.leave(self)
         self._must_log_in = False
         self._frames.allow(self._limits.request_bytes_max, "socket.request.max.bytes")
@@ -314,6 +350,7 @@ class Connection(asyncio.BufferedProtocol):
         """Serve nothing but a login: the last one has come to its end."""
         self._must_log_in = True
         self._head = None
+        self._take_socket()
 
     def respond(self, pending: Pending, body: Body) -> None:
         """Answer a request of the login."""
@@ -324,9 +361,13 @@ class Connection(asyncio.BufferedProtocol):
         if self._end is not None:
             return
         self._note_end(reason, detail)
+        self.forget()
         self._forget_backlog()
         if self._output_timer is not None:
             self._output_timer.cancel()
+        if reason is CloseReason.HANDLER_FAILED and not self._has_answered and not self._queue.is_ready:
+            self._reset()
+            return
         if self._is_output_paused:
             self._transport.abort()
             return
@@ -334,6 +375,11 @@ class Connection(asyncio.BufferedProtocol):
         # The transport closes when its buffer is sent, which a peer that reads nothing could delay for ever.
         self._output_timer = self._loop.call_later(self._limits.output_stall_timeout_ms / 1000, self._transport.abort)
         self._transport.close()
+
+    def _reset(self) -> None:
+        """End as connections to a process that died do: some clients take an orderly end before the first answer for a lasting fault."""
+        self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        self._transport.abort()
 
     # --- requests in ---
 
@@ -474,6 +520,60 @@ class Connection(asyncio.BufferedProtocol):
             self._stats.reading_paused += 1
             self._transport.pause_reading()
 
+    # --- requests that repeat ---
+
+    def _is_repeated(self, one: Remembered, data: bytes, now_s: float) -> bool:
+        """Whether what was read is a request that waits to be answered as before; else a request that waits already is read before it."""
+        if one.waits is not None:
+            self._hand_back(one)
+        elif self._may_repeat() and one.take(data, now_s):
+            self._owner.repeats.put([one], now_s, self._loop)
+            return True
+        return False
+
+    def _may_repeat(self) -> bool:
+        """Whether a request may be answered without being read: it is the only one, and reading it would begin it at once."""
+        is_busy = self._queue or self._backlog or self._frames.bytes_held or self._is_output_paused
+        return not (is_busy or self._is_held or self._is_paused or self._is_draining or self._must_log_in)
+
+    def _hand_back(self, one: Remembered) -> None:
+        """Have the request that waits read, before all that comes."""
+        self._take_socket()
+        self._backlog.append(one.take_back())
+        self._received_s = one.since_s
+
+    def _take_socket(self) -> None:
+        """Have the event loop read and write again, if the socket is lent."""
+        if self._remembered is not None and self._remembered.socket >= 0:
+            self._owner.repeats.give_back(self._remembered, self._transport)
+
+    def lend_socket(self, one: Remembered) -> None:
+        """See `Repeated`."""
+        if self._may_repeat():
+            self._owner.repeats.lend(one, self._transport, self._loop)
+
+    def send_again(self, reply: bytes) -> None:
+        """See `Repeated`."""
+        self._take_socket()
+        self._transport.write(reply)
+
+    def read_lent(self, data: bytes) -> None:
+        """See `Repeated`."""
+        self._take_socket()
+        if data:
+            self.data_received(data)
+
+    def forget_request(self, one: Remembered) -> None:
+        """See `Repeated`."""
+        if self._remembered is one:
+            self._take_socket()
+            self._remembered = None
+            self._active_s = max(self._active_s, one.since_s)
+            if one.waits is not None:
+                self._hand_back(one)
+                self._schedule_flush()
+            one.forgotten()
+
     # --- replies out ---
 
     def answer(self, pending: Pending, place: int, body: Body | None) -> None:
@@ -525,6 +625,7 @@ class Connection(asyncio.BufferedProtocol):
         if not replies:
             return
         self._active_s = self._loop.time()
+        self._has_answered = True
         if isinstance(replies, bytes):
             self._stats.bytes_out += len(replies)
             self._transport.write(replies)
@@ -537,7 +638,9 @@ class Connection(asyncio.BufferedProtocol):
     def _watch_idle(self) -> None:
         limit_s = self._limits.connection_idle_ms_max / 1000
         now_s = self._loop.time()
-        if self._queue or self._backlog:
+        if self._remembered is not None:
+            self._active_s = max(self._active_s, self._remembered.since_s)
+        if self._queue or self._backlog or (self._remembered is not None and self._remembered.waits is not None):
             self._active_s = now_s
         idle_s = now_s - self._active_s
         if idle_s >= limit_s:

@@ -156,8 +156,28 @@ class Handler(Protocol):
         return
 
 
+class Promise(Protocol):
+    """What a handler knows of a request that it has remembered (`Host.remember`)."""
+
+    def holds_until_s(self) -> float:
+        """Return until when, by the loop's clock, the answer holds without asking here again; a time that is over: it does not."""
+
+    def ended(self) -> None:
+        """Note that the request is remembered no more."""
+
+
+class RememberedRequest(Protocol):
+    """A request that a connection remembers."""
+
+    repeated: int
+    """How often it came again and was answered without the handler."""
+
+    def forget(self) -> None:
+        """Forget it. One that waits goes to the handler."""
+
+
 class Host(Protocol):
-    """A connection as the taker of its login requests sees it."""
+    """A connection as its login and its handler see it."""
 
     @property
     def peer(self) -> Peer:
@@ -174,6 +194,16 @@ class Host(Protocol):
 
     def pause(self, paused: bool) -> None:
         """Serve and read nothing while paused, whatever the login does: memory has no room for more."""
+
+    def remember(self, request: IncomingRequest, body: bytes, wait_s: float, promise: Promise) -> RememberedRequest | None:
+        """Answer requests that are as this one by `body` after `wait_s`, as long as that holds; None for one that is not remembered.
+
+        One request is remembered at a time, the last one. A request that comes again, and waits when the answer holds no more, goes to the
+        handler with the time at which it was received.
+        """
+
+    def forget(self) -> None:
+        """Forget the remembered request, if there is one."""
 
     def serve_as(self, principal: Principal) -> None:
         """Serve requests of a principal from now on."""

@@ -24,6 +24,7 @@ from coordinator.adapters.server.contract import (
 )
 from coordinator.adapters.server.limits import AddressLimit
 from coordinator.adapters.server.login_desk import LoginDesk
+from coordinator.adapters.server.repeats import Repeats
 from coordinator.adapters.server.request_memory import RequestMemory
 from coordinator.adapters.server.tls_handshake import Arrival
 from coordinator.adapters.server.waiting_room import WaitingRoom
@@ -36,7 +37,7 @@ _IDS: Final = itertools.count(1)
 
 
 class Server:
-    """One listener. `start` and `stop` once each, on the event loop."""
+    """One listener. `start`, or `bind` and `listen`, and `stop` once each, on the event loop."""
 
     def __init__(
         self,
@@ -65,6 +66,7 @@ class Server:
         self.security = security or ListenerSecurity()
         self.waiting_room = WaitingRoom(self.limits.logins_waiting_max, self.limits.login_timeout_ms)
         self.close_log = CloseLog(listener)
+        self.repeats = Repeats(self.stats)
         self._open_desk = open_desk
         self._addresses = addresses
         self.memory = memory or RequestMemory(self.limits.unfinished_bytes_max)
@@ -76,14 +78,25 @@ class Server:
 
     async def start(self, host: str, port: int) -> int:
         """Listen; returns the port, which the system chooses if it is 0. Raises OSError."""
-        loop = asyncio.get_running_loop()
-        self._listening = await loop.create_server(self._arrive, host, port, backlog=_BACKLOG, reuse_address=True)
-        bound = int(self._listening.sockets[0].getsockname()[1])
+        await self.bind(host, port)
+        return await self.listen()
+
+    async def bind(self, host: str, port: int) -> None:
+        """Take the address; connections are refused until `listen`. Raises OSError, also when another process listens there."""
+        self._listening = await asyncio.get_running_loop().create_server(
+            self._arrive, host, port, backlog=_BACKLOG, reuse_address=True, start_serving=False
+        )
+
+    async def listen(self) -> int:
+        """Take connections; returns the port. Raises OSError."""
+        assert self._listening is not None
+        await self._listening.start_serving()
+        host, bound = self._listening.sockets[0].getsockname()[:2]
         log.info(
             "listening listener=%s host=%s port=%d tls=%s login=%s",
             self.listener, host, bound, self.security.tls is not None, self.security.has_login,
         )  # fmt: skip
-        return bound
+        return int(bound)
 
     def _arrive(self) -> Connection | Arrival:
         connection_id, loop = next(_IDS), asyncio.get_running_loop()
@@ -110,6 +123,7 @@ class Server:
             for connection in list(self._connections):
                 connection.abort()
             await self._all_gone.wait()
+        self.repeats.close(asyncio.get_running_loop())
 
     def admit(self, connection: Connection | Arrival) -> bool:
         """Register a new connection, unless there are too many."""

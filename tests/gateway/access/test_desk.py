@@ -108,7 +108,8 @@ class Wire:
         self.is_held = False
         self.closed: tuple[CloseReason, str] | None = None
         self.quiet: list[bool] = []
-        self.desk = PassThroughDesk(self, cluster.forward, quiet=self.quiet.append)
+        self.identities: list[bytes | None] = []
+        self.desk = PassThroughDesk(self, cluster.forward, quiet=self.quiet.append, accepted=self.identities.append)
 
     def respond(self, pending: Pending, body: bytes) -> None:
         assert self.closed is None

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.security.scram import ScramClient
-from gateway.access.logins import NAME_CHARACTERS_MAX, PASSING, UNKNOWN, Passed, PassingLogin, name_in, split_mechanisms
+from gateway.access.logins import NAME_CHARACTERS_MAX, PASSING, UNKNOWN, Passed, PassingLogin, identity_in, name_in, split_mechanisms
 
 INVALID_TOKEN = b'{"status":"invalid_token"}'
 
@@ -97,3 +97,23 @@ def test_messages_of_strangers_name_somebody_at_most(mechanism: str, message: by
 def test_mechanisms_that_cannot_pass_are_told_apart() -> None:
     offered = split_mechanisms(["GSSAPI", "SCRAM-SHA-512", "AWS_MSK_IAM", "PLAIN", "PLAIN"])
     assert offered == (["SCRAM-SHA-512", "PLAIN"], ["GSSAPI", "AWS_MSK_IAM"])
+
+
+def test_the_same_client_has_the_same_identity_whatever_is_random() -> None:
+    plain, scram, bearers = (("PLAIN",), ("SCRAM-SHA-256", "SCRAM-SHA-512"), ("OAUTHBEARER",))
+    assert identity_in("PLAIN", b"\0alice\0old") == identity_in("PLAIN", b"\0alice\0new")
+    assert identity_in("SCRAM-SHA-256", b"n,,n=alice,r=abc") == identity_in("SCRAM-SHA-256", b"n,,n=alice,r=xyz")
+    assert identity_in("OAUTHBEARER", bearer("t")) == identity_in("OAUTHBEARER", bearer("t"))
+    messages = {
+        plain: [b"\0alice\0x", b"\0bob\0x", b"bob\0alice\0x"],
+        scram: [b"n,,n=alice,r=a", b"n,,n=bob,r=a", b"n,a=bob,n=alice,r=a", b"n,,n=alice,r=a,tokenauth=true", b"n,,n=alice,r=a,r=b"],
+        bearers: [bearer("t"), bearer("u"), bearer("t").replace(b"n,,", b"n,a=bob,")],
+    }
+    found = [identity_in(one, message) for mechanisms, each in messages.items() for one in mechanisms for message in each]
+    assert None not in found
+    assert len(set(found)) == len(found)
+
+
+@pytest.mark.parametrize("message", [b"", b"alice", b"\0alice", b"a\0b\0c\0d", b"n,,m=x,n=alice,r=a", b"n,,n=alice", b"\xff"])
+def test_a_message_of_another_form_has_no_identity(message: bytes) -> None:
+    assert [identity_in(one, message) for one in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")] == [None] * 3

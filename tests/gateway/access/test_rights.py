@@ -15,7 +15,7 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i32, i32Timedelta
 
 from coordinator.kafka.acls import AclOperation
-from gateway.access.rights import ALLOWED_MAX, OTHERS_MAX, TopicRights
+from gateway.access.rights import ALLOWED_MAX, OTHERS_MAX, PROMISED, TopicRights
 from gateway.ports import SPREAD_S, DisklessTopic, UpstreamLost
 from tests.virtual_loop import VirtualLoop
 from tests.waiting import virtual_time
@@ -303,5 +303,108 @@ def test_an_ended_session_is_forgotten() -> None:
         assert rights.known(session, ["a"], READ) is None
         await virtual_time(1)
         assert len(cluster.asked) == 1, "a question went on without its session"
+
+    lived(main())
+
+
+def test_sessions_of_one_identity_are_told_once() -> None:
+    async def main() -> None:
+        clusters = [Cluster(a=[READ]) for _ in range(20)]
+        rights = TopicRights(Topics("a"), 5_000)
+        sessions = [OneSession(cluster, number) for number, cluster in enumerate(clusters)]
+        for one in sessions:
+            rights.identify(one.connection_id, "alice")
+        await rights.forbidden(sessions[0], ["a"], READ)
+        for _ in range(1_000):
+            await virtual_time(0.05)
+            assert all(rights.known(one, ["a"], READ) == frozenset() for one in sessions)
+        assert 15 < sum(len(one.asked) for one in clusters) < 25
+        stranger = OneSession(Cluster(a=[]), 100)
+        rights.identify(stranger.connection_id, None)
+        assert rights.known(stranger, ["a"], READ) is None
+
+    lived(main())
+
+
+@pytest.mark.parametrize("before_s", [0.0, 2.0, 4.9])
+def test_a_right_that_is_taken_away_ends_in_time_for_all_of_an_identity(before_s: float) -> None:
+    async def main() -> None:
+        cluster, loop = Cluster(a=[READ]), asyncio.get_running_loop()
+        rights, sessions = TopicRights(Topics("a"), 5_000), [OneSession(cluster, number) for number in range(3)]
+        for one in sessions:
+            rights.identify(one.connection_id, "alice")
+        await rights.forbidden(sessions[0], ["a"], READ)
+        await virtual_time(before_s)
+        cluster.allowed = {"a": []}
+        taken_s = loop.time()
+        for one in sessions:
+            while rights.allowed_until_s(one, ["a"], READ):
+                assert loop.time() - taken_s <= TTL_S + 2 * ANSWER_S
+                await virtual_time(0.05)
+
+    lived(main())
+
+
+def test_a_connection_that_hangs_holds_up_nobody_else() -> None:
+    class Hanging(Cluster):
+        async def ask(self, request: Any, answer_type: Any) -> Any:
+            if len(self.asked) == 1:
+                await asyncio.get_running_loop().create_future()
+            return await super().ask(request, answer_type)
+
+    async def main() -> None:
+        hanging, other = Hanging(a=[READ]), Cluster(a=[READ])
+        rights, sessions = TopicRights(Topics("a"), 5_000), [OneSession(hanging, 1), OneSession(other, 2)]
+        for one in sessions:
+            rights.identify(one.connection_id, "alice")
+        await rights.forbidden(sessions[0], ["a"], READ)
+        await virtual_time(TTL_S / 2 + 0.1)
+        assert rights.known(sessions[0], ["a"], READ) == frozenset()
+        for _ in range(400):
+            await virtual_time(0.05)
+            assert rights.known(sessions[1], ["a"], READ) == frozenset()
+            assert rights.known(sessions[0], ["a"], READ) == frozenset()
+        assert 6 < len(other.asked) < 10
+        rights.forget(1)
+        rights.forget(2)
+
+    lived(main())
+
+
+def test_an_answer_to_another_identity_counts_for_neither() -> None:
+    """A question may wait for a login that is under way: what it is answered is the right of who has logged in."""
+
+    async def main() -> None:
+        cluster = Cluster(a=[READ])
+        rights, session, other = TopicRights(Topics("a"), 5_000), OneSession(cluster, 1), OneSession(Cluster(a=[]), 2)
+        for one in (session, other):
+            rights.identify(one.connection_id, "PLAINTEXT")
+        asking = asyncio.create_task(rights.forbidden(session, ["a"], READ))
+        await virtual_time(ANSWER_S / 2)
+        rights.identify(session.connection_id, "alice")
+        assert await asking == frozenset()
+        assert len(cluster.asked) == 2
+        assert rights.known(session, ["a"], READ) == frozenset()
+        assert rights.known(other, ["a"], READ) is None
+        assert await rights.forbidden(other, ["a"], READ) == {"a"}
+
+    lived(main())
+
+
+def test_rights_are_allowed_until_they_have_to_be_asked_for_again() -> None:
+    async def main() -> None:
+        cluster, loop = Cluster(a=[READ], b=[READ], c=[WRITE]), asyncio.get_running_loop()
+        rights, session = TopicRights(Topics("a", "b", "c"), 5_000), OneSession(cluster)
+        assert rights.allowed_until_s(session, ["a"], READ) == 0.0
+        asked_s = loop.time()
+        await rights.forbidden(session, ["a"], READ)
+        await virtual_time(1)
+        await rights.forbidden(session, ["b", "c"], READ)
+        assert rights.allowed_until_s(session, ["a", "b"], READ) == asked_s + PROMISED * TTL_S
+        assert rights.allowed_until_s(session, ["a", "c"], READ) == 0.0
+        await virtual_time(3.5)
+        assert rights.allowed_until_s(session, ["a"], READ) == loop.time()
+        await virtual_time(2 * ANSWER_S)
+        assert rights.allowed_until_s(session, ["a"], READ) > loop.time() + 3
 
     lived(main())

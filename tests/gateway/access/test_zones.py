@@ -19,7 +19,6 @@ ZONES = Zones(
         parse_network("10.1.2.3=one"),
     ],
     {"zone_c": "zone-c"},
-    "own",
 )
 
 
@@ -93,18 +92,13 @@ def test_the_longest_ids_take_no_time() -> None:
         (None, "2001:db8::1:5000", "PLAINTEXT", "six"),
         (None, "192.168.0.1:5", "ZONE_C", "zone-c"),
         (None, "192.168.0.1:5", "zone_c", "zone-c"),
-        (None, "192.168.0.1:5", "PLAINTEXT", "own"),
-        (None, "", "PLAINTEXT", "own"),
-        (None, "?", "PLAINTEXT", "own"),
+        (None, "192.168.0.1:5", "PLAINTEXT", None),
+        (None, "", "PLAINTEXT", None),
+        (None, "?", "PLAINTEXT", None),
     ],
 )
-def test_the_first_that_knows_the_zone_counts(client_id: str | None, address: str, listener: str, zone: str) -> None:
+def test_the_first_that_knows_the_zone_counts(client_id: str | None, address: str, listener: str, zone: str | None) -> None:
     assert ZONES.of(client_id, address, listener) == zone
-
-
-def test_nobody_may_know_the_zone() -> None:
-    assert Zones().of(None, "10.0.0.1:1", "PLAINTEXT") is None
-    assert Zones(own="").of("app", "10.0.0.1:1", "PLAINTEXT") is None
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,9 @@ class Log:
             except TimeoutError:
                 continue
 
+    def watch(self, *_: Any) -> None:
+        """Promise nothing."""
+
     def _find(self, fetches: Sequence[FetchFrom], max_bytes: int) -> list[PartitionBatches]:
         """As the service does: the batch that crosses a limit is found, too, and the first of all in any case."""
         found, total, is_first = [], 0, True
@@ -113,6 +116,10 @@ class Topics:
     def __init__(self, *topics: DisklessTopic) -> None:
         self._topics = topics
 
+    def replace(self, *topics: DisklessTopic) -> None:
+        """Have other topics from now on."""
+        self._topics = topics
+
     def named(self, name: str) -> DisklessTopic | None:
         return next((one for one in self._topics if one.name == name), None)
 
@@ -131,6 +138,10 @@ class TopicRights:
         self.is_known = True
         self.fault: Exception | None = None
         self.asked: list[Collection[str]] = []
+        self.until_s = 1e9
+
+    def allowed_until_s(self, session: Session, topics: Collection[str], operation: AclOperation) -> float:
+        return 0.0 if self.known(session, topics, operation) != frozenset() else self.until_s
 
     def known(self, session: Session, topics: Collection[str], operation: AclOperation) -> frozenset[str] | None:
         assert operation is AclOperation.READ
@@ -195,6 +206,9 @@ class OneSession(NamedTuple):
     client_id: str | None = "consumer"
     zone: str | None = None
 
+    def remember(self, *_: Any) -> None:
+        """Remember nothing."""
+
 
 class World:
     """A taker and all it needs."""
@@ -243,7 +257,9 @@ def incoming(request: Any) -> IncomingRequest:
     """A request as the server hands it over."""
     before = b"header"
     peer = Peer(1, "PLAINTEXT", "test", ANONYMOUS)
-    return IncomingRequest(1, int(request.__version__), 7, "consumer", before + encoded(request), len(before), 1, 0.0, peer)
+    return IncomingRequest(
+        1, int(request.__version__), 7, "consumer", before + encoded(request), len(before), 1, asyncio.get_running_loop().time(), peer
+    )
 
 
 def fetch_request(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -30,6 +30,9 @@ class Door:
 
     def zone_of(self, client_id: str | None, address: str, listener: str) -> str | None:
         return None
+
+    def came(self, connection_id: int, listener: str) -> None:
+        return
 
     def gone(self, connection_id: int) -> None:
         return
@@ -83,7 +86,7 @@ def request(key: int, size: int) -> IncomingRequest:
 
 @contextmanager
 def a_link(port: int) -> Iterator[BrokerLink]:
-    async def place() -> tuple[str, int]:
+    async def place(_unreached: Collection[tuple[str, int]]) -> tuple[str, int]:
         return "127.0.0.1", port
 
     link = BrokerLink(place, ClientSecurity({}), "test")

@@ -101,6 +101,20 @@ def test_no_second_has_more_files_than_allowed() -> None:
     assert len(files) >= 49
 
 
+def test_files_that_are_not_small_keep_no_distance() -> None:
+    buffer = Buffer[str](LIMITS)
+    for number in range(20):
+        now_s = 1.0 + number / 1000
+        buffer.add("a", 4, 1, waiting(5), now_s)
+        assert buffer.due_s(now_s) == now_s
+        buffer.take(now_s)
+    buffer.add("small", 3, 1, waiting(5), 1.02)
+    assert buffer.due_s(1.02) == 1.02, "large files cost small ones nothing"
+    buffer.take(1.02)
+    buffer.add("small", 3, 1, waiting(5), 1.021)
+    assert buffer.due_s(1.021) == 1.045
+
+
 @given(st.lists(st.tuples(st.integers(1, 60), st.integers(1, 5)), min_size=1, max_size=40))
 def test_parts_come_out_once_in_order_and_files_keep_their_limits(sizes: list[tuple[int, int]]) -> None:
     buffer = Buffer[int](LIMITS)

@@ -36,7 +36,7 @@ PLACES = st.lists(
     max_size=8,
     unique_by=lambda one: one.coordinator_id,
 )
-ZONES = st.sampled_from((*RACKS, "nowhere"))
+ZONES = st.sampled_from((*RACKS, "nowhere", None))
 TOPIC = bytes(range(16))
 
 
@@ -47,7 +47,7 @@ def leaders(view: View, partitions: int = 40) -> list[int]:
 
 @given(BROKERS, GATEWAYS, PLACES, ZONES, st.randoms(use_true_random=False))
 def test_who_knows_the_same_gives_the_same_answers(
-    brokers: list[KafkaBroker], gateways: list[Gateway], places: list[CoordinatorPlace], zone: str, rng: object
+    brokers: list[KafkaBroker], gateways: list[Gateway], places: list[CoordinatorPlace], zone: str | None, rng: object
 ) -> None:
     # Of two processes with one id and one incarnation any may be seen: such gateways do not start.
     gateways = list({(one.node_id, one.incarnation): one for one in gateways}.values())
@@ -61,7 +61,7 @@ def test_who_knows_the_same_gives_the_same_answers(
 
 @given(BROKERS, GATEWAYS, PLACES, ZONES)
 def test_all_gateways_and_brokers_are_nodes_at_addresses_of_gateways(
-    brokers: list[KafkaBroker], gateways: list[Gateway], places: list[CoordinatorPlace], zone: str
+    brokers: list[KafkaBroker], gateways: list[Gateway], places: list[CoordinatorPlace], zone: str | None
 ) -> None:
     view = view_of(brokers, gateways, places, listener=LISTENER, zone=zone)
     live = {one.node_id: one for one in distinct(gateways)}
@@ -77,7 +77,7 @@ def test_all_gateways_and_brokers_are_nodes_at_addresses_of_gateways(
 
 @given(BROKERS, GATEWAYS, PLACES, ZONES)
 def test_a_zone_with_gateways_is_served_by_them_and_any_other_by_all(
-    brokers: list[KafkaBroker], gateways: list[Gateway], places: list[CoordinatorPlace], zone: str
+    brokers: list[KafkaBroker], gateways: list[Gateway], places: list[CoordinatorPlace], zone: str | None
 ) -> None:
     view = view_of(brokers, gateways, places, listener=LISTENER, zone=zone)
     live = distinct(gateways)

@@ -122,6 +122,14 @@ func seek(ctx context.Context, bootstrap, topic string, rest []string) {
 }
 
 func main() {
+	switch os.Args[1] {
+	case "write":
+		write(os.Args[2], os.Args[3], number(os.Args[4]), os.Args[5], number(os.Args[6]))
+		return
+	case "follow":
+		follow(os.Args[2], os.Args[3], os.Args[4])
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	words := map[string]func(context.Context, string, string, []string){"create": create, "delete": remove, "produce": produce, "consume": consume, "seek": seek}

@@ -129,6 +129,8 @@ public class Stranger {
         switch (a[0]) {
             case "create" -> create(a);
             case "delete" -> delete(a);
+            case "write" -> Endless.write(a);
+            case "follow" -> Endless.follow(a);
             case "produce" -> produce(a);
             case "consume" -> consume(a);
             case "seek" -> seek(a);

@@ -1,0 +1,90 @@
+"""The topology with gateways: three of them in two zones before the brokers and nodes, and an S3 that fails as it is told.
+
+Names: gateways are `g1` to `g3`, their zones `za` and `zb`, the store `s3`; `java-1` is the first member of Java's group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from cli.dev.gateway import GatewayProcess
+from cli.dev.service_process import ServiceProcess
+from integration_tests.faults.client_load import ClientProgram
+from integration_tests.faults.topology import START_TIMEOUT_S, Machine, Topology
+from integration_tests.gateway.failing_s3 import FailingS3
+from integration_tests.s3 import RealS3, find_gateway
+
+GATEWAY_ZONES: Final[Mapping[str, str]] = {"g1": "za", "g2": "za", "g3": "zb"}
+TOPIC: Final = "orders"
+TOPIC_PARTITIONS: Final = 6
+GROUP_SESSIONS: Final = {
+    "group.consumer.session.timeout.ms": "10000",
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.heartbeat.interval.ms": "2000",
+    "group.consumer.min.heartbeat.interval.ms": "1000",
+}
+"""Members of groups that are missed as quickly as a classic member with `session.timeout.ms=10000`."""
+
+
+class GatewayTopology(Topology):
+    """See the module's text. The store fails for gateways and nodes alike."""
+
+    def __init__(self, machine: Machine, folder: Path, *, quick_brokers: bool) -> None:
+        super().__init__(machine, folder, quick_brokers=quick_brokers, broker_properties=GROUP_SESSIONS)
+        self.s3 = RealS3(find_gateway(), folder / "store")
+        self.store = FailingS3(self.s3)
+        self.gateways: dict[str, GatewayProcess] = {}
+        self.members: Mapping[str, ClientProgram] = {}
+        """The clients that faults hit, by name, once there are any."""
+
+    def _start_store(self) -> dict[str, str]:
+        self._store.enter_context(self.s3)
+        self._store.enter_context(self.store)
+        return {
+            "object.store.url": self.s3.url("service"),
+            **{
+                f"object.store.option.{name.replace('_', '.')}": value
+                for name, value in {**self.s3.options(), "endpoint": self.store.endpoint}.items()
+            },
+        }
+
+    def _make_topics(self) -> None:
+        """Start the gateways, and make the topic through one of them."""
+        given = {name: value for name, value in self.service.properties.items() if name.startswith("object.store.")}
+        for name, zone in GATEWAY_ZONES.items():
+            number = int(name[1:])
+            self.gateways[name] = GatewayProcess(
+                1000 + number,
+                bootstrap=self.kafka.bootstrap,
+                coordinators=",".join(self.service.addresses),
+                folder=self._folder / f"gateway-{number}",
+                properties={**given, "metadata.topic": self.service.topic, "gateway.rack": zone},
+            )
+            self.gateways[name].start()
+        self.wait_back(START_TIMEOUT_S)
+        topic = NewTopic(TOPIC, TOPIC_PARTITIONS, replication_factor=3, config={"diskless.enable": "true"})
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})  # kept until the answer is there
+        admin.create_topics([topic])[TOPIC].result(START_TIMEOUT_S)
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients connect to."""
+        return ",".join(one.address for one in self.gateways.values())
+
+    @property
+    def processes(self) -> Mapping[str, ServiceProcess]:
+        return {**super().processes, **self.gateways}
+
+    def wait_back(self, timeout_s: float) -> None:
+        super().wait_back(timeout_s)
+        for one in self.gateways.values():
+            one.wait_ready(timeout_s)
+
+    def _end_services(self) -> None:
+        for one in self.gateways.values():
+            one.close()
+        super()._end_services()
