@@ -50,7 +50,7 @@ SLEEPS: Allowed = {
     "integration_tests/gateway/test_offsets.py": (1, "what an idle process costs is measured over a time"),
     "integration_tests/gateway/failing_s3.py": (1, "a fault that lasts"),
     "integration_tests/gateway/test_chart_gateways.py": (1, "minReadySeconds of a StatefulSet"),
-    "integration_tests/gateway/test_memory.py": (2, "a fault that lasts"),
+    "integration_tests/gateway/test_memory.py": (1, "a fault that lasts"),
     "integration_tests/test_orphan_scan.py": (4, "objects get older by the store's clock, and uploads wait for chance times"),
 }
 

@@ -7,7 +7,6 @@ import resource
 import socket
 import struct
 import time
-from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -178,41 +177,6 @@ def test_requests_of_2000_connections_stay_within_memory_while_the_store_hangs(w
         rss.tell()
     each = CONNECTIONS // PARTITIONS
     assert sorted(found) == [(0, partition, offset) for partition in range(PARTITIONS) for offset in range(each)]
-    assert rss.highest_mb < MEMORY_MB + OVER_MB
-
-
-def test_librdkafka_s_producers_wait_for_memory_and_lose_nothing(world: FaultyWorld) -> None:
-    """Sixty clients that each want to write 18 MB while the store hangs: ten times what there is room for."""
-    gateway, topic, each = world.gateways[1001], "waits", 20
-    world.create(gateway, topic, PARTITIONS, is_diskless=True)
-    written = [Written() for _ in range(60)]
-    properties = {"enable_idempotence": "true", "queue_buffering_max_kbytes": "100000", "message_timeout_ms": "290000"}
-    clients = [producer(gateway, request_timeout_ms="250000", batch_size="1000000", **properties) for _ in written]
-    rss = Rss(gateway, f"{len(clients)} producers of librdkafka's with {each} records of 0.9 MB each, {MEMORY_MB} MB of memory")
-
-    async def work() -> None:
-        following = asyncio.get_running_loop().create_task(rss.follow())
-        world.failing.faults = [Fault.HANGS]
-        for who, (client, one) in enumerate(zip(clients, written, strict=True)):
-            for number in range(each):
-                client.produce(topic, b"%d %d " % (number, who) + bytes(900_000), partition=number % PARTITIONS, on_delivery=one)
-        await asyncio.sleep(20)
-        assert gateway.metric("produce_paused") == 1
-        world.failing.faults = [Fault.NONE]
-        async with asyncio.timeout(280):
-            while sum(len(one.offsets) + len(one.errors) for one in written) < each * len(clients):
-                for client in clients:
-                    client.poll(0)
-                await asyncio.sleep(0.1)
-        following.cancel()
-
-    try:
-        asyncio.run(work())
-    finally:
-        rss.tell()
-    assert [one.errors for one in written] == [[]] * len(clients)
-    places = Counter(place for one in written for place in one.offsets.values())
-    assert len(places) == each * len(clients)
     assert rss.highest_mb < MEMORY_MB + OVER_MB
 
 
