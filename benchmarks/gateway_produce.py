@@ -18,13 +18,13 @@ from typing import Any, Final
 import numpy as np
 
 from coordinator.adapters.server.contract import IncomingRequest, Peer
+from coordinator.adapters.server.request_memory import RequestMemory
 from coordinator.client.model import CommitOutcome, FileStandingAt
 from coordinator.kafka.acls import AclOperation
 from coordinator.security.principal import ANONYMOUS
 from gateway.ports import DisklessTopic, Session
 from gateway.produce.buffer import BufferLimits
 from gateway.produce.checks_loops import check_batches
-from gateway.produce.memory import MemoryBudget
 from gateway.produce.request import ProduceRequest
 from gateway.produce.stats import ProduceStats
 from gateway.produce.taker import ProduceTaker
@@ -86,7 +86,6 @@ class Connection:
         self.upstream: Any = None
         self.client_id: str | None = "benchmark"
         self.zone = None
-        self.produces_unanswered = 0
 
 
 def make_request(batch_bytes: int, compression: Compression, partition: int) -> tuple[bytes, int]:
@@ -131,7 +130,7 @@ async def take_us(bodies: Sequence[bytes], megabytes: int) -> tuple[float, Produ
         all_of_it,
         all_of_it,
         FakeObjectStore(objects),
-        budget=MemoryBudget(1 << 30),
+        memory=RequestMemory(1 << 30),
         stats=stats,
         limits=BufferLimits(file_gap_ms=0, files_per_second_max=100_000),
         now_ms=lambda: 1_700_000_000_000,

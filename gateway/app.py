@@ -42,7 +42,7 @@ from gateway.brokers.own import OwnConnection
 from gateway.front.apis import OWN, PARTITIONS_OF_LEADERS, RELAYED, PortApis
 from gateway.front.discovery import discovery_takers
 from gateway.front.hiding import HidingTaker
-from gateway.front.relays import ListenerPorts
+from gateway.front.relays import ListenerPorts, PortParts
 from gateway.front.sights import GatewaySights
 from gateway.front.stale import LOOKED_AT, StaleTaker
 from gateway.kafka_apis import KafkaApi
@@ -99,7 +99,6 @@ class GatewayMain:
             self._access.rights,
             self._own,
             self._connect,
-            pause_producers=self._pause_producers,
             leader_of=lambda coordinator_id: self._leaders.get(coordinator_id),
             series=self._metrics.series,
         )
@@ -231,6 +230,10 @@ class GatewayMain:
         stale: dict[int, Taker] = {api: StaleTaker(api, self._catalogue, self._refused) for api in LOOKED_AT}
         own_apis = PortApis(OWN, own, [key for key in PARTITIONS_OF_LEADERS if key not in own])
         relay_apis = PortApis(RELAYED, relayed, ())
+        own_takers = {**discovery_takers(self._sights, self._rooms.topics.creation, own_apis), **own}
+        relay_takers = {**discovery_takers(self._sights, self._rooms.topics.creation, relay_apis), **stale, **relayed}
+        own_parts = PortParts(own_apis, own_takers, self._rooms.memory, (KafkaApi.PRODUCE,))
+        relay_parts = PortParts(relay_apis, relay_takers, self._rooms.relay_memory)
         return [
             ListenerPorts(
                 listener.name,
@@ -243,8 +246,8 @@ class GatewayMain:
                 limits=self._access.limits,
                 addresses=self._access.addresses,
                 door=self._access,
-                own=(own_apis, {**discovery_takers(self._sights, self._rooms.topics.creation, own_apis), **own}),
-                relayed=(relay_apis, {**discovery_takers(self._sights, self._rooms.topics.creation, relay_apis), **stale, **relayed}),
+                own=own_parts,
+                relayed=relay_parts,
             )
             for listener in self._settings.listeners
         ]
@@ -252,10 +255,6 @@ class GatewayMain:
     def _gateways_to_show(self) -> Sequence[Gateway]:
         """Return the gateways that clients are told of: all but this one once it is about to stop."""
         return [one for one in self._group.gateways if not self._is_leaving or one.node_id != self._me.node_id]
-
-    def _pause_producers(self, paused: bool) -> None:
-        for ports in self._ports:
-            ports.pause_producers(paused)
 
     def _refused(self, api: KafkaApi) -> None:
         self._stale[api] += 1

@@ -59,8 +59,8 @@ class Upstream(Protocol):
     def send(self, frame: bytes, answered: Callable[[bytes | None], None]) -> None:
         """Send a request as `forward`; `answered` gets the answer, or None when the connection is lost, perhaps before this returns."""
 
-    def tell(self, frame: bytes) -> None:
-        """Send a request that the broker gives no answer to."""
+    def tell(self, frame: bytes, taken: Callable[[], None]) -> None:
+        """Send a request that the broker gives no answer to; `taken` is called once, when it is no longer kept in memory."""
 
     async def ask(self, request: Message, answer_type: type[Answer]) -> Answer:
         """Ask a question of the gateway's own with the client's rights. Raises `UpstreamLost`."""
@@ -85,9 +85,6 @@ class Session(Protocol):
     @property
     def upstream(self) -> Upstream:
         """The connection to a broker that is this client's own."""
-
-    produces_unanswered: int
-    """Produce requests of this connection that have no answer yet."""
 
     def remember(self, request: IncomingRequest, body: bytes, wait_s: float, promise: Promise) -> RememberedRequest | None:
         """Answer requests that are as this one by `body` after `wait_s`; see `coordinator.adapters.server.contract.Host`."""

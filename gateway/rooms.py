@@ -9,6 +9,7 @@ from typing import Final
 from coordinator.adapters.metrics.histogram import Series
 from coordinator.adapters.metrics.registry import Sample
 from coordinator.adapters.objectstore import StoreOptionError, open_store
+from coordinator.adapters.server.request_memory import RequestMemory
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import ServiceError
 from coordinator.client.model import PartitionId
@@ -32,7 +33,6 @@ from gateway.offsets.migrated import MigratedOffsets
 from gateway.offsets.takers import offsets_takers
 from gateway.ports import Taker
 from gateway.produce.buffer import BufferLimits
-from gateway.produce.memory import MemoryBudget
 from gateway.produce.stats import ProduceStats
 from gateway.produce.taker import CommittedFile, ProduceHooks, ProduceTaker
 from gateway.settings import GatewaySettings
@@ -42,8 +42,11 @@ from gateway.topics.rule import CreationRule
 from gateway.topics.shadows import Asks
 from gateway.topics.takers import topic_room
 
-PRODUCE_SHARE: Final = 0.4
-"""Of `gateway.memory.bytes`; the rest is Fetch's."""
+PRODUCE_SHARE: Final = 0.36
+RELAY_SHARE: Final = 0.08
+"""Of `gateway.memory.bytes`: for requests at the gateway's own node and at relay ports; the rest is Fetch's."""
+UNFINISHED_SHARE: Final = 0.25
+"""Of each of the two: for unfinished requests of other kinds than Produce."""
 
 
 class Rooms:
@@ -58,14 +61,12 @@ class Rooms:
         brokers: Asks,
         connect: Callable[[FindPlace], BrokerLink],
         *,
-        pause_producers: Callable[[bool], None],
         leader_of: Callable[[int], int | None],
         series: Callable[[str], Series],
     ) -> None:
         """`brokers` asks with the gateway's own login, as do connections that `connect` makes.
 
-        `pause_producers` has connections of producers read no more, or again; `leader_of` names the node that leads a coordinator, as far
-        as it is known; `series` is that of a histogram in `gateway.metrics`.
+        `leader_of` names the node that leads a coordinator, as far as it is known; `series` is that of a histogram in `gateway.metrics`.
         """
         self._client = client
         self.store = _open(settings)
@@ -76,8 +77,9 @@ class Rooms:
             commit_seconds=series("produce_commit_seconds"),
         )
         self.fetch_stats = FetchStats(read_seconds=series("fetch_store_read_seconds"))
-        self.memory = MemoryBudget(int(memory * PRODUCE_SHARE), changed=pause_producers)
-        limits = FetchLimits.within(int(memory * (1 - PRODUCE_SHARE)))
+        self.memory = _request_memory(memory * PRODUCE_SHARE, settings.socket_unfinished_max_bytes)
+        self.relay_memory = _request_memory(memory * RELAY_SHARE, settings.socket_unfinished_max_bytes)
+        limits = FetchLimits.within(int(memory * (1 - PRODUCE_SHARE - RELAY_SHARE)))
         self._reader = BatchReader(self.store, limits, self.fetch_stats, now_ms=lambda: time.time_ns() // 1_000_000)
 
         def node_of(partition: PartitionId) -> int | None:
@@ -96,7 +98,7 @@ class Rooms:
             rights,
             client,
             self.store,
-            budget=self.memory,
+            memory=self.memory,
             stats=self.produce_stats,
             limits=BufferLimits(
                 buffer_bytes=settings.gateway_buffer_bytes,
@@ -149,8 +151,8 @@ class Rooms:
             "produce_timed_out_total": made.timed_out,
             "produce_memory_bytes": self.memory.bytes_held,
             "produce_memory_limit_bytes": self.memory.bytes_max,
-            "produce_paused": self.memory.is_paused,
-            "produce_pauses_total": self.memory.pauses,
+            "produce_paused": self.memory.is_short,
+            "produce_pauses_total": self.memory.shortages,
             "produce_files_open": self._produce.files_open,
             "fetch_requests_total": self._fetch.requests,
             "fetch_bytes_total": read.bytes_out,
@@ -189,6 +191,11 @@ class Rooms:
         await self._classic.close()
         await self.tails.close()
         await self._reader.close()
+
+
+def _request_memory(bytes_max: float, unfinished_max: int) -> RequestMemory:
+    unfinished_max = min(unfinished_max, int(bytes_max * UNFINISHED_SHARE))
+    return RequestMemory(int(bytes_max), unfinished_max=unfinished_max, waiting_keys=(KafkaApi.PRODUCE,))
 
 
 def _open(settings: GatewaySettings) -> ObjectStore:

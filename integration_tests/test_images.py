@@ -10,14 +10,18 @@ import os
 import re
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from cli.dev.kafka import Kafka
-from cli.dev.ports import lease_ports
+from cli.dev.ports import lease_block, lease_ports
 from integration_tests.container_engine import COMMIT, ContainerEngine, restricted
+from integration_tests.service import Service
 from integration_tests.waiting import wait_until
 from integration_tests.wire import OK, Batch, connected
 
@@ -111,6 +115,69 @@ async def test_a_node_in_a_container_serves_and_stops_cleanly(engine: ContainerE
     finally:
         engine.run("stop", "-t", "60", name)
         for lease in leases:
+            lease.close()
+    (state,) = json.loads(engine.run("inspect", name))
+    assert state["State"]["ExitCode"] == 0, engine.try_run("logs", name).stderr[-2000:]
+
+
+def is_ready(http: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{http}/ready", timeout=5) as answer:
+            return answer.status == 200
+    except OSError:
+        return False
+
+
+def test_a_gateway_in_a_container_serves_kafka_clients_and_stops_cleanly(
+    engine: ContainerEngine, service: str, kafka: Kafka, tmp_path: Path
+) -> None:
+    """Its node runs beside it: what of the image a gateway needs is the question here."""
+    objects = tmp_path / "objects"
+    node = Service(kafka.bootstrap, tmp_path, partitions=2, properties={"object.store.url": f"file://{objects}"})
+    before = os.umask(0)  # the user of the image writes beside the node
+    try:
+        objects.mkdir()
+        node.start(1)
+    finally:
+        os.umask(before)
+    block, [http_lease] = lease_block(9), lease_ports(1)
+    port, http = block[0].port, http_lease.port
+    settings = {
+        "DISKLESS_GATEWAY_NODE_ID": "1001",
+        "DISKLESS_BOOTSTRAP_SERVERS": kafka.bootstrap,
+        "DISKLESS_COORDINATOR_BOOTSTRAP_SERVERS": node.addresses[0],
+        "DISKLESS_LISTENERS": f"PLAINTEXT://127.0.0.1:{port}",
+        "DISKLESS_HTTP_LISTENER": f"http://127.0.0.1:{http}",
+        "DISKLESS_GATEWAY_RELAY_BROKERS": "0-7",
+        "DISKLESS_OBJECT_STORE_URL": "file:///objects",
+        "DISKLESS_METADATA_TOPIC": node.topic,
+        "DISKLESS_GATEWAY_GROUP_ID": f"image-gateways-{port}",
+    }
+    variables = [word for name, value in settings.items() for word in ("-e", f"{name}={value}")]
+    mount = f"--mount=type=bind,src={objects},dst=/objects"
+    name = engine.run("run", "-d", *restricted(mount, *variables), service, "gateway", "run").strip()
+    try:
+        wait_until(
+            lambda: is_ready(http) or "ready" not in engine.run("ps", "--format", "ready", "-f", f"id={name}"), "the gateway to serve"
+        )
+        assert "serving gateway=1001" in engine.run("logs", name), engine.try_run("logs", name).stderr[-3000:]
+        topic = NewTopic("through-an-image", 2, replication_factor=1, config={"diskless.enable": "true"})
+        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"})
+        admin.create_topics([topic])[topic.topic].result(60)
+        producer = Producer({"bootstrap.servers": f"127.0.0.1:{port}", "enable.idempotence": True})
+        for number in range(100):
+            producer.produce(topic.topic, b"%d" % number)
+        assert producer.flush(60) == 0
+        consumer = Consumer({"bootstrap.servers": f"127.0.0.1:{port}", "group.id": "image", "auto.offset.reset": "earliest"})
+        consumer.subscribe([topic.topic])
+        found = Counter(message.value() for message in consumer.consume(100, 60))
+        consumer.close()
+        assert found == Counter(b"%d" % number for number in range(100))
+        assert "Traceback" not in engine.try_run("logs", name).stderr
+    finally:
+        engine.run("stop", "-t", "60", name)
+        node.stop()
+        for lease in (*block, http_lease):
             lease.close()
     (state,) = json.loads(engine.run("inspect", name))
     assert state["State"]["ExitCode"] == 0, engine.try_run("logs", name).stderr[-2000:]

@@ -43,11 +43,15 @@ SLEEPS: Allowed = {
     "tests/gateway/produce/test_taker.py": (4, "virtual time"),
     "tests/gateway/produce/world.py": (2, "virtual time"),
     "tests/server/test_repeats.py": (2, "a time in which nothing may be answered"),
+    "tests/gateway/front/test_port.py": (1, "a broker that is not read: nothing happens"),
+    "tests/server/test_request_memory.py": (4, "virtual time"),
     "tests/server/test_secure_listeners.py": (2, "a session's end, for which only the server has a clock"),
     "integration_tests/faults/process_faults.py": (3, "the rhythm of a fault"),
     "integration_tests/test_long_polls.py": (1, "what an idle process costs is measured over a time"),
     "integration_tests/gateway/test_offsets.py": (1, "what an idle process costs is measured over a time"),
     "integration_tests/gateway/failing_s3.py": (1, "a fault that lasts"),
+    "integration_tests/gateway/test_chart_gateways.py": (1, "minReadySeconds of a StatefulSet"),
+    "integration_tests/gateway/test_memory.py": (1, "a fault that lasts"),
     "integration_tests/test_orphan_scan.py": (4, "objects get older by the store's clock, and uploads wait for chance times"),
 }
 

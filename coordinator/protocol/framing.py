@@ -18,6 +18,7 @@ from coordinator.protocol.wire import MalformedMessage, read_tagged_fields, read
 _SIZE: Final = struct.Struct(">i")
 _REQUEST_HEAD: Final = struct.Struct(">hhih")
 _REQUEST_START: Final = struct.Struct(">hhi")
+_KEY: Final = struct.Struct(">h")
 _NO_TAGS: Final[frozenset[int]] = frozenset()
 
 JOINED_BYTES_MAX: Final = 64 * 1024
@@ -45,6 +46,14 @@ class FrameReader:
     def bytes_held(self) -> int:
         """Bytes of an unfinished frame."""
         return len(self._head) if self._partial is None else self._partial.tell()
+
+    @property
+    def begun(self) -> tuple[int, int] | None:
+        """The first two bytes of an unfinished frame as a number, the API key of a request, and its size; None while they have not come."""
+        partial = self._partial
+        if partial is None or partial.tell() < _KEY.size:
+            return None
+        return _KEY.unpack_from(partial.getbuffer())[0], partial.tell() + self._missing
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Take the next bytes of the stream and yield the frames they complete; iterate to the end.
@@ -95,6 +104,11 @@ class RequestHeader(NamedTuple):
     correlation_id: int
     client_id: str | None
     body_offset: int
+
+
+def key_of(frame: bytes) -> int | None:
+    """Return the API key of a request; None if it has none."""
+    return _KEY.unpack_from(frame)[0] if len(frame) >= _KEY.size else None
 
 
 def read_request_head(frame: bytes) -> RequestHead:

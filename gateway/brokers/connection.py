@@ -27,6 +27,8 @@ LOG = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S: Final = 10.0
 FINISH_TIMEOUT_S: Final = 30.0
+UNSENT_BYTES_MAX: Final = 64 * 1024
+"""Requests wait for the opening of the connection, of so many bytes before the client is no longer read."""
 ANSWER_BYTES_MAX: Final = 2**31 - 1
 _SIZE: Final = struct.Struct(">i")
 _OWN_CORRELATION_ID: Final = 0x4457
@@ -59,6 +61,12 @@ class BrokerLink(asyncio.Protocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._may_ask = asyncio.Event()
         self._may_ask.set()
+        self._unsent_bytes = 0
+        self._is_paused = False
+        self._is_backed_up = False
+        self._kept: list[Callable[[], None]] = []
+        self.backed_up: Callable[[bool], None] = lambda _backed_up: None
+        """Told when the broker does not take requests as fast as they come (True), or does again."""
         self.place: Place | None = None
         """Where it is connected to, or was last."""
 
@@ -82,10 +90,14 @@ class BrokerLink(asyncio.Protocol):
         self._waiting.append(answered)
         self._write(frame)
 
-    def tell(self, frame: bytes) -> None:
-        """Send a request that gets no answer."""
+    def tell(self, frame: bytes, taken: Callable[[], None]) -> None:
+        """Send a request that gets no answer; `taken` is called once, when it is no longer kept here, perhaps before this returns."""
         if self._lost is None:
             self._write(frame)
+        if self._is_backed_up:
+            self._kept.append(taken)
+        else:
+            taken()
 
     def forward(self, frame: bytes) -> asyncio.Future[bytes]:
         """Send a request; the future has the answer, or raises `UpstreamLost`."""
@@ -118,6 +130,16 @@ class BrokerLink(asyncio.Protocol):
         key, version, flexible = int(request.__api_key__), int(request.__version__), request.__flexible__
         return request_frame(key, version, _OWN_CORRELATION_ID, self._client_id, encode(request), flexible=flexible)[4:]
 
+    def pause(self, paused: bool) -> None:
+        """Read no answers while paused: the client takes none."""
+        self._is_paused = paused
+        if self._transport is None or self._transport.is_closing():
+            return
+        if paused:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
     def close(self, why: str = "closed by the gateway") -> None:
         """End it; what waits for an answer is refused."""
         self._end(why)
@@ -125,6 +147,7 @@ class BrokerLink(asyncio.Protocol):
     def finish(self, why: str) -> None:
         """Send what is left, wait for the answers, and end: what a client sent before it hung up has its effect, as at a broker."""
         self._finishing = why
+        self.pause(False)
         self._deadline = asyncio.get_running_loop().call_later(FINISH_TIMEOUT_S, self._end, why)
         self._look_finished()
 
@@ -135,6 +158,24 @@ class BrokerLink(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         if self._lost is not None:
             self._transport.abort()
+        elif self._is_paused:
+            self._transport.pause_reading()
+
+    def pause_writing(self) -> None:
+        """Take no more: the broker does not take it."""
+        self._back_up(True)
+
+    def resume_writing(self) -> None:
+        """Take requests again."""
+        self._back_up(False)
+
+    def _back_up(self, is_backed_up: bool) -> None:
+        if is_backed_up is not self._is_backed_up:
+            self._is_backed_up = is_backed_up
+            kept, self._kept = self._kept, []
+            for taken in kept:
+                taken()
+            self.backed_up(is_backed_up)
 
     def data_received(self, data: bytes) -> None:
         """Give answers to those who wait for them."""
@@ -162,6 +203,9 @@ class BrokerLink(asyncio.Protocol):
             self._transport.writelines((_SIZE.pack(len(frame)), frame))
             return
         self._unsent.append(frame)
+        self._unsent_bytes += len(frame)
+        if self._unsent_bytes > UNSENT_BYTES_MAX:
+            self._back_up(True)
         if self._opening is None:
             self._opening = asyncio.get_running_loop().create_task(self._open(), name="open-upstream")
 
@@ -179,7 +223,8 @@ class BrokerLink(asyncio.Protocol):
             self._end(str(error))
         else:
             self._opening = None
-            unsent, self._unsent = self._unsent, []
+            unsent, self._unsent, self._unsent_bytes = self._unsent, [], 0
+            self._back_up(False)
             for frame in unsent:
                 self._write(frame)
             self._look_finished()
@@ -234,6 +279,7 @@ class BrokerLink(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
         self._unsent = []
+        self._back_up(False)
         waiting, self._waiting = self._waiting, deque()
         for answered in waiting:
             answered(None)

@@ -6,20 +6,23 @@ Invariant: every connection has one session with one upstream connection. When a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
 from coordinator.adapters.server.contract import Desk, Handler, Host, IncomingRequest, Peer, Respond
+from coordinator.adapters.server.request_memory import RequestMemory
+from coordinator.protocol.framing_loops import Body
 from gateway.brokers.connection import BrokerLink
 from gateway.front.session import FrontSession, pass_on
 from gateway.front.stale import LOOKED_AT, refusal_if_answered
-from gateway.kafka_apis import KafkaApi
 from gateway.ports import Taker
 
 LOG = logging.getLogger(__name__)
 
-MakeSession = Callable[[Peer], FrontSession]
+COUNTED_BYTES: Final = 1024
+"""Requests of fewer bytes are not counted: `connection.pending.max.requests` bounds them."""
 
 
 class Door(Protocol):
@@ -42,16 +45,25 @@ class Port(Handler):
     """See the module. Used on one event loop."""
 
     def __init__(
-        self, relayed_broker_id: int | None, open_upstream: Callable[[], BrokerLink], takers: Mapping[int, Taker], door: Door
+        self,
+        relayed_broker_id: int | None,
+        open_upstream: Callable[[], BrokerLink],
+        takers: Mapping[int, Taker],
+        door: Door,
+        memory: RequestMemory,
+        counted_by_takers: Collection[int] = (),
     ) -> None:
-        """`takers` by API key; other requests are passed on."""
+        """`takers` by API key; other requests are passed on. `memory` counts requests until they are answered, but for those that their
+        takers count.
+        """
         self._door = door
         self._relayed_broker_id = relayed_broker_id
         self._open_upstream = open_upstream
         self._takers = takers
         self._sessions: dict[int, FrontSession] = {}
         self._hosts: WeakValueDictionary[int, Host] = WeakValueDictionary()
-        self._is_paused = False
+        self._memory = memory
+        self._counted_by_takers = frozenset(counted_by_takers)
         self._is_leaving = False
 
     @property
@@ -64,7 +76,9 @@ class Port(Handler):
         found = self._sessions.get(peer.connection_id)
         if found is None:
             host = None if self._is_leaving else self._hosts.get(peer.connection_id)
-            found = FrontSession(peer, self._relayed_broker_id, self._open_upstream(), self._door.zone_of, host)
+            upstream = self._open_upstream()
+            upstream.backed_up = partial(self._pause, peer.connection_id)
+            found = FrontSession(peer, self._relayed_broker_id, upstream, self._door.zone_of, host)
             self._sessions[peer.connection_id] = found
             self._door.came(peer.connection_id, peer.listener)
         return found
@@ -81,13 +95,13 @@ class Port(Handler):
         if self._is_leaving and request.api_key in LOOKED_AT and (answer := refusal_if_answered(request)) is not None:
             respond(answer)
             return
+        if len(request.data) >= COUNTED_BYTES and request.api_key not in self._counted_by_takers:
+            respond = self._counted(len(request.data), respond)
         taker = self._takers.get(request.api_key)
         if taker is None:
             pass_on(session, request, respond)
-            return
-        taker.take(session, request, respond)
-        if self._is_paused and request.api_key == KafkaApi.PRODUCE:
-            self._pause(session, True)
+        else:
+            taker.take(session, request, respond)
 
     def lead_no_more(self) -> None:
         """Answer requests for partitions that they are led elsewhere: this gateway is about to stop, and others are there."""
@@ -95,15 +109,24 @@ class Port(Handler):
         for session in self._sessions.values():
             session.remember_no_more()
 
-    def pause_producers(self, paused: bool) -> None:
-        """Have connections whose records wait for their acknowledgement read no more, or again; so with those that send some meanwhile."""
-        self._is_paused = paused
-        for session in self._sessions.values():
-            if not paused or session.produces_unanswered:
-                self._pause(session, paused)
+    def backed_up(self, peer: Peer, is_backed_up: bool) -> None:
+        """Read no answers for a client that does not take its own: see `Handler`."""
+        session = self._sessions.get(peer.connection_id)
+        if session is not None:
+            session.upstream.pause(is_backed_up)
 
-    def _pause(self, session: FrontSession, paused: bool) -> None:
-        host = self._hosts.get(session.connection_id)
+    def _counted(self, size_bytes: int, respond: Respond) -> Respond:
+        """Count a request until it is answered."""
+        self._memory.take(size_bytes)
+
+        def answer(body: Body | None) -> None:
+            self._memory.release(size_bytes)
+            respond(body)
+
+        return answer
+
+    def _pause(self, connection_id: int, paused: bool) -> None:
+        host = self._hosts.get(connection_id)
         if host is not None:
             host.pause(paused)
 

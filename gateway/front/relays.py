@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from coordinator.adapters.server.contract import ListenerSecurity, ServerLimits
 from coordinator.adapters.server.limits import AddressLimit
+from coordinator.adapters.server.request_memory import RequestMemory
 from coordinator.adapters.server.server import Server
 from coordinator.security.client_security import ClientSecurity
 from gateway.brokers.cluster import RealCluster
@@ -23,6 +25,16 @@ from gateway.ports import Taker
 from gateway.view.model import RelayIds
 
 LOG = logging.getLogger(__name__)
+
+
+class PortParts(NamedTuple):
+    """What ports of a kind share, those of all listeners: the gateway's own node's, or the relays'."""
+
+    apis: PortApis
+    takers: Mapping[int, Taker]
+    memory: RequestMemory
+    counted_by_takers: Collection[int] = ()
+    """See `Port`."""
 
 
 class ListenerPorts:
@@ -41,8 +53,8 @@ class ListenerPorts:
         limits: ServerLimits,
         addresses: AddressLimit | None,
         door: Door,
-        own: tuple[PortApis, Mapping[int, Taker]],
-        relayed: tuple[PortApis, Mapping[int, Taker]],
+        own: PortParts,
+        relayed: PortParts,
     ) -> None:
         self.name = name
         self._host = host
@@ -63,7 +75,7 @@ class ListenerPorts:
 
     async def start(self, port: int) -> None:
         """Take the address of the gateway's own node, where connections are refused until `serve`. Raises OSError."""
-        self._port = self._make(None, self._cluster.any_place, *self._own)
+        self._port = self._make(None, self._cluster.any_place, self._own)
         await self._servers[None].bind(self._host, port)
 
     async def serve(self) -> None:
@@ -76,7 +88,7 @@ class ListenerPorts:
             for broker_id in sorted(set(broker_ids) - self._servers.keys()):
                 place = self._relays.place(broker_id)
                 if place is not None:
-                    self._make(broker_id, partial(self._cluster.place, broker_id), *self._relayed)
+                    self._make(broker_id, partial(self._cluster.place, broker_id), self._relayed)
                     await self._servers[broker_id].start(self._host, self._relay_base + place)
                 elif broker_id not in self._unrelayed:
                     self._unrelayed.add(broker_id)
@@ -89,11 +101,6 @@ class ListenerPorts:
         """See `Port.lead_no_more`."""
         if self._port is not None:
             self._port.lead_no_more()
-
-    def pause_producers(self, paused: bool) -> None:
-        """Have connections that write to diskless topics read no more, or again."""
-        if self._port is not None:
-            self._port.pause_producers(paused)
 
     @property
     def servers(self) -> Sequence[Server]:
@@ -109,15 +116,17 @@ class ListenerPorts:
         """Stop accepting, answer what was read, close."""
         await asyncio.gather(*(server.stop(deadline_ms) for server in self._servers.values()))
 
-    def _make(self, broker_id: int | None, find: FindPlace, apis: PortApis, takers: Mapping[int, Taker]) -> Port:
-        handler = Port(broker_id, partial(BrokerLink, find, self._upstream_security, "diskless-gateway"), takers, self._door)
+    def _make(self, broker_id: int | None, find: FindPlace, parts: PortParts) -> Port:
+        open_upstream = partial(BrokerLink, find, self._upstream_security, "diskless-gateway")
+        handler = Port(broker_id, open_upstream, parts.takers, self._door, parts.memory, parts.counted_by_takers)
         self._servers[broker_id] = Server(
             handler,
-            apis,
+            parts.apis,
             listener=self.name,
             limits=self._limits,
             security=self._security,
             open_desk=handler.open_desk,
             addresses=self._addresses,
+            memory=parts.memory,
         )
         return handler

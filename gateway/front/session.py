@@ -25,7 +25,6 @@ class FrontSession:
         self.client_id: str | None = None
         self.zone = zone_of(None, peer.address, peer.listener)
         self._zone_of = zone_of
-        self.produces_unanswered = 0
         self._host = host
 
     def remember(self, request: IncomingRequest, body: bytes, wait_s: float, promise: Promise) -> RememberedRequest | None:

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
@@ -106,8 +107,7 @@ class StaleTaker:
         elif wants_answer:
             pass_on(session, request, respond)
         else:
-            session.upstream.tell(request.data)
-            respond(NO_REPLY)
+            session.upstream.tell(request.data, partial(respond, NO_REPLY))
 
     def _named(self, name: bytes) -> object | None:
         return self._catalogue.named(name.decode("utf-8", "replace"))

@@ -8,6 +8,6 @@ Invariants:
   (the shares of a coordinator are committed in the order in which the files were cut).
 - An acknowledgement says what a coordinator has answered for this very batch. Without its answer the same key is asked again, unchanged; a
   client gets REQUEST_TIMED_OUT when its own time is over, and the file goes on.
-- Bytes of requests are counted from receipt until all their batches have an outcome (`memory.MemoryBudget`).
+- Bytes of requests are counted from receipt until all their batches have an outcome (`RequestMemory`).
 - A client that got no answer repeats. Batches of idempotent producers are recognised then by their sequences, in whatever file they come.
 """

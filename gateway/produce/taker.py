@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from coordinator.adapters.server.contract import IncomingRequest, Respond
+from coordinator.adapters.server.request_memory import RequestMemory
 from coordinator.client.model import CommitOutcome
 from coordinator.client.records.ulid import RANDOM_BYTES, new_key
 from coordinator.client.records.writing import Fences, remove_refused
@@ -33,7 +34,6 @@ from gateway.produce.commits import CommitsShares, CutFile, ShareCommits
 from gateway.produce.connections import RequestWindow
 from gateway.produce.faults import PartitionRefusal
 from gateway.produce.files import FilePart, by_owners, file_bytes, load_of, sorted_load
-from gateway.produce.memory import MemoryBudget
 from gateway.produce.request import Int64s, PendingProduce, ProduceRequest
 from gateway.produce.stats import ProduceStats
 from gateway.produce.uploads import upload
@@ -100,7 +100,7 @@ class ProduceTaker:
         client: Client,
         store: ObjectStore,
         *,
-        budget: MemoryBudget,
+        memory: RequestMemory,
         stats: ProduceStats,
         limits: BufferLimits | None = None,
         hooks: ProduceHooks | None = None,
@@ -113,7 +113,7 @@ class ProduceTaker:
         self._rights = rights
         self._client = client
         self._store = store
-        self._budget = budget
+        self._memory = memory
         self._stats = stats
         self._limits = limits or BufferLimits()
         self._hooks = hooks or ProduceHooks()
@@ -142,7 +142,7 @@ class ProduceTaker:
         """Take a request. Raises MalformedMessage."""
         read = ProduceRequest(request.data, request.body_offset, request.api_version)
         self._stats.requests += 1
-        self._budget.take(len(request.data))
+        self._memory.take(len(request.data))
         connection = self._connections.get(session)
         if connection is None:
             connection = self._connections[session] = _Connection()
@@ -165,7 +165,7 @@ class ProduceTaker:
             except UpstreamLost as lost:
                 LOG.info("connection=%d closed: rights not known: %s", session.connection_id, lost)
                 for _, waiting, _, close in connection.unchecked:
-                    self._budget.release(len(waiting.data))
+                    self._memory.release(len(waiting.data))
                     close(None)
                 connection.unchecked.clear()
                 return
@@ -197,7 +197,6 @@ class ProduceTaker:
         patience_s = min(max(read.timeout_ms, 0) / 1000, PATIENCE_S_MAX) if is_awaited else UNANSWERED_PATIENCE_S
         if is_awaited:
             connection.window.asked(now_s)
-            session.produces_unanswered += 1
             self._buffer.look_at(window)
         timer: asyncio.TimerHandle | None = None
         received_s = request.received_s  # the request itself, with its records, must not be held until the answer
@@ -213,7 +212,7 @@ class ProduceTaker:
             deadline_s=received_s + patience_s,
             window=window,
             respond=answer,
-            freed=partial(self._budget.release, len(request.data)),
+            freed=partial(self._memory.release, len(request.data)),
         )
         part = self._admission.check(pending, topics, forbidden, self._now_ms())
         if part is None:
@@ -243,7 +242,6 @@ class ProduceTaker:
         if ErrorCode.REQUEST_TIMED_OUT in codes:
             self._stats.timed_out += 1
         connection.window.answered(asyncio.get_running_loop().time())
-        session.produces_unanswered -= 1
         self._buffer.look_at(connection.window)
         respond(pending.encoded())
 

@@ -82,7 +82,7 @@ class GatewayDataSettings:
         low=128 * MIB,
         high=1 << 40,
         why="""Memory for records: those that are written and not acknowledged, those that are read, and the cache. Where the first have
-        used their part, connections of producers are not read until some were acknowledged.""",
+        used their part, Produce requests are read in turn, as others are acknowledged.""",
     )
     object_store_wal_prefix: str = text(
         "object.store.wal.prefix",

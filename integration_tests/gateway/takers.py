@@ -38,7 +38,6 @@ class ClientSession:
     relayed_broker_id: int | None = None
     client_id: str | None = "test"
     zone: str | None = None
-    produces_unanswered = 0
 
     def __init__(self, upstream: BrokerLink) -> None:
         self.upstream = upstream

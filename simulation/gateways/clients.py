@@ -86,8 +86,8 @@ class GatewayClients:
             life = gateway.alive
             if life is None:
                 left.append(f"gateway {number} is down")
-            elif life.budget.bytes_held or life.taker.files_open:
-                left.append(f"gateway {number} holds {life.budget.bytes_held} bytes and {life.taker.files_open} files")
+            elif life.memory.bytes_held or life.taker.files_open:
+                left.append(f"gateway {number} holds {life.memory.bytes_held} bytes and {life.taker.files_open} files")
         return left
 
 

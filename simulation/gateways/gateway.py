@@ -10,14 +10,15 @@ import random
 from collections.abc import Callable, Collection, Coroutine, Iterator
 from dataclasses import dataclass
 
+from coordinator.adapters.server.request_memory import RequestMemory
 from coordinator.client.client import DisklessClient
 from coordinator.client.model import PartitionId
 from coordinator.client.service import Service
 from coordinator.kafka.acls import AclOperation
 from coordinator.object_store import ObjectStore
+from gateway.kafka_apis import KafkaApi
 from gateway.ports import Session
 from gateway.produce.buffer import BufferLimits
-from gateway.produce.memory import MemoryBudget
 from gateway.produce.stats import ProduceStats
 from gateway.produce.taker import CommittedFile, ProduceHooks, ProduceTaker
 from gateway.tails.finder import Tails
@@ -125,13 +126,13 @@ class GatewayLife:
         client = DisklessClient(Service(addresses(around.nodes), rng=rng, pool=pool))
         self.catalogue = TopicCatalogue(client.admin)
         self.tails = Tails(client, self._coordinator_of)
-        self.budget = MemoryBudget(life.memory_bytes, changed=self._changed)
+        self.memory = RequestMemory(life.memory_bytes, waiting_keys=(KafkaApi.PRODUCE,), changed=self._changed)
         self.taker = ProduceTaker(
             self.catalogue,
             SlowRights(rng),
             client,
             around.open_store(),
-            budget=self.budget,
+            memory=self.memory,
             stats=ProduceStats(),
             limits=BufferLimits(buffer_bytes=life.buffer_bytes, buffer_ms=life.buffer_ms, file_gap_ms=life.file_gap_ms),
             hooks=ProduceHooks(committed=self._committed),

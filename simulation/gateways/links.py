@@ -50,7 +50,6 @@ class SimulatedSession:
     def __init__(self, connection_id: int) -> None:
         self.connection_id = connection_id
         self.client_id: str | None = "producer"
-        self.produces_unanswered = 0
 
     @property
     def upstream(self) -> Upstream:
@@ -143,7 +142,7 @@ class Link:
     def _read(self) -> None:
         """Hand over what has arrived, as long as the gateway reads."""
         while self._unread:
-            if self.gateway.budget.is_paused:
+            if self.gateway.memory.is_short:
                 self.gateway.on_resumed.append(self._read)
                 return
             exchange = self._unread.popleft()

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from coordinator.adapters.server.request_memory import RequestMemory
 from coordinator.client.client import DisklessClient
 from coordinator.client.model import CommitOutcome
 from coordinator.kafka.errors import ErrorCode
@@ -14,7 +15,6 @@ from coordinator.object_store import ObjectStore
 from gateway.produce import commits, taker
 from gateway.produce.commits import CutFile, ShareCommits
 from gateway.produce.files import FileLoad, sorted_load
-from gateway.produce.memory import MemoryBudget
 from gateway.produce.request import UNDECIDED, PendingProduce
 from gateway.produce.wire_loops import CODE
 from gateway.tails.tail import Tail
@@ -119,7 +119,7 @@ GATEWAY_PROTECTIONS: dict[str, Protection] = {
     ),
     "memory-freed": Protection(
         rule="the bytes of a request are free when its batches have an outcome",
-        patches=lambda: [(MemoryBudget, "release", lambda _budget, _size_bytes: None)],
+        patches=lambda: [(RequestMemory, "release", lambda _budget, _size_bytes: None)],
         kinds=("slow",),
         gateways={"memory_bytes": 1_000_000},
     ),

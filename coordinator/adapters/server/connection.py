@@ -2,6 +2,7 @@
 
 Invariants: replies leave in request order; bytes waiting here are bounded by the limits (see `ServerLimits`), because
 a connection at a bound is not read; every connection ends in exactly one counted `CloseReason`.
+Reads to a buffer that all connections share, so that it can read little at a time while memory is short.
 Runs on the event loop only. Replies completed in one tick of the loop are written together.
 """
 
@@ -32,9 +33,10 @@ from coordinator.adapters.server.contract import (
 )
 from coordinator.adapters.server.repeats import REQUEST_BYTES_MAX, SHORTEST_S, Repeats
 from coordinator.adapters.server.repeats_loops import Remembered
+from coordinator.adapters.server.request_memory import SHORT_READ_BYTES, RequestMemory
 from coordinator.adapters.server.waiting_room import WaitingRoom
 from coordinator.protocol.api_keys import ApiKey
-from coordinator.protocol.framing import FrameReader, Pending, ReplyQueue, read_request_head, read_request_header
+from coordinator.protocol.framing import FrameReader, Pending, ReplyQueue, key_of, read_request_head, read_request_header
 from coordinator.protocol.framing_loops import HEAD_BYTES, KIND_BYTES, Body, same_heads
 from coordinator.protocol.wire import MalformedMessage
 from coordinator.security.principal import ANONYMOUS, Principal
@@ -63,6 +65,7 @@ class Owner(Protocol):
     security: ListenerSecurity
     waiting_room: WaitingRoom
     close_log: CloseLog
+    memory: RequestMemory
     repeats: Repeats
 
     def open_desk(self, connection: Connection) -> Desk:
@@ -73,9 +76,6 @@ class Owner(Protocol):
 
     def forget(self, connection: Connection) -> None:
         """Note that a connection is gone."""
-
-    def make_room(self) -> None:
-        """Disconnect the connection with the largest unfinished request."""
 
 
 class _Head(NamedTuple):
@@ -115,7 +115,7 @@ class _Awaited(Pending):
         self._connection.answer(self, 0, None)
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """See the module."""
 
     def __init__(self, owner: Owner, connection_id: int, loop: asyncio.AbstractEventLoop) -> None:
@@ -124,6 +124,7 @@ class Connection(asyncio.Protocol):
         self._limits = owner.limits
         self._stats = owner.stats
         self._loop = loop
+        self._memory = owner.memory
         limits = owner.limits
         self._frames = FrameReader(limits.request_bytes_max)
         self._desk = owner.open_desk(self)
@@ -133,9 +134,10 @@ class Connection(asyncio.Protocol):
         self._queue = ReplyQueue(limits.pending_requests_max, limits.pending_bytes_max, limits.pending_large_max)
         # Complete requests: those from `_dispatched` on may not be dispatched yet. Mostly it is one read's worth, and the time is when
         # the first of them was read.
-        self.unfinished_bytes = 0
-        """The bytes that have come of a request that is not complete."""
+        self._unfinished_bytes = 0
         self._backlog: list[bytes] = []
+        self._backlog_bytes = 0
+        self._counted_bytes = 0
         self._dispatched = 0
         self._received_s = 0.0
         self._active_s = 0.0
@@ -189,6 +191,15 @@ class Connection(asyncio.Protocol):
         self._active_s = self._loop.time()
         self._watch_idle()
 
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where bytes are read to: all connections have the same place, one after the other."""
+        buffer = self._memory.buffer
+        return buffer if self._memory.is_plentiful_for(self) else buffer[:SHORT_READ_BYTES]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take bytes that were read."""
+        self.data_received(bytes(self._memory.buffer[:nbytes]))
+
     def data_received(self, data: bytes) -> None:
         """Take bytes of the stream and serve the requests they complete."""
         if self._end is not None:
@@ -209,29 +220,35 @@ class Connection(asyncio.Protocol):
         if len(backlog) > before:
             # Only whole requests count as activity: a request that trickles in for ever must not hold the connection.
             self._active_s = now_s
+        self._count()
         self._proceed()
         if damage is not None:
             self.close(CloseReason.MALFORMED, str(damage))
-        elif (held := self._frames.bytes_held) != self.unfinished_bytes and self._count_unfinished(
-            held
-        ) > self._limits.unfinished_bytes_max:
-            self._owner.make_room()
+        elif self._backlog:
+            self._backlog_bytes = sum(map(len, self._backlog[self._dispatched :]))
+            self._count()
 
-    def _count_unfinished(self, size: int) -> int:
-        """Count the bytes of an unfinished request; returns those of all connections."""
-        self._stats.unfinished_bytes += size - self.unfinished_bytes
-        self.unfinished_bytes = size
-        return self._stats.unfinished_bytes
+    def _count(self) -> None:
+        """Count the bytes of requests that are not served yet, and those of the unfinished one."""
+        held = self._frames.bytes_held
+        if held != self._unfinished_bytes:
+            self._stats.unfinished_bytes += held - self._unfinished_bytes
+            self._unfinished_bytes = held
+        if held + self._backlog_bytes != self._counted_bytes:
+            self._counted_bytes = held + self._backlog_bytes
+            self._memory.hold(self, self._counted_bytes, waits=self._next_waiting() is not None)
 
     def pause_writing(self) -> None:
         """Stop serving: the peer does not take its replies."""
         self._is_output_paused = True
+        self._owner.handler.backed_up(self._peer, True)
         if self._end is None:
             self._watch_output()
 
     def resume_writing(self) -> None:
         """Serve again."""
         self._is_output_paused = False
+        self._owner.handler.backed_up(self._peer, False)
         if self._end is not None:
             return  # the timer now limits how long closing may take
         if self._output_timer is not None:
@@ -244,7 +261,6 @@ class Connection(asyncio.Protocol):
             if timer is not None:
                 timer.cancel()
         self._desk.close()
-        self._count_unfinished(0)
         self._owner.waiting_room.leave(self)
         self.forget()
         if self._end is not CloseReason.TOO_MANY:
@@ -255,9 +271,9 @@ class Connection(asyncio.Protocol):
             self._owner.forget(self)
             self._owner.handler.gone(self._peer)
         self._forget_backlog()
-        # Queue and desk refer to this connection. The cyclic GC would find the three late, and with TLS they hold 300 KB.
+        # Queue, desk and the transport of TLS refer to this connection. The cyclic GC would find them late, and with TLS they hold 300 KB.
         self._queue.clear()
-        del self._desk
+        del self._desk, self._transport
 
     # --- called by the server ---
 
@@ -280,9 +296,13 @@ class Connection(asyncio.Protocol):
         """See `Guest`."""
         if self._end is None:
             self._note_end(reason, detail)
-        self._count_unfinished(0)
         self.forget()
         self._transport.abort()
+
+    def look_for_room(self) -> None:
+        """See `Holder`."""
+        if self._end is None and not self._is_dispatching:
+            self._proceed()
 
     # --- called by the login
 
@@ -294,15 +314,14 @@ class Connection(asyncio.Protocol):
     def resume(self) -> None:
         """Serve again."""
         self._is_held = False
-        if self._end is None and not self._is_dispatching:
-            self._proceed()
+        self.look_for_room()
 
     def pause(self, paused: bool) -> None:
         """See `Host`."""
         self._is_paused = paused
         self._take_socket()
-        if not paused and self._end is None and not self._is_dispatching:
-            self._proceed()
+        if not paused:
+            self.look_for_room()
 
     def remember(self, request: IncomingRequest, body: bytes, wait_s: float, promise: Promise) -> Remembered | None:
         """See `Host`."""
@@ -374,11 +393,14 @@ class Connection(asyncio.Protocol):
             while left > 0 and self._backlog and self._may_dispatch():
                 while left > 0 and self._backlog and self._may_dispatch():
                     left -= self._serve()
+                    self._memory.served(self)
                 self._flush()
         finally:
             self._is_dispatching = False
         if self._end is not None:
             return
+        if self._counted_bytes and not self._backlog:
+            self._count()
         if self._backlog and self._may_dispatch():
             self._schedule_flush()  # the other connections first
         if self._is_draining and not self._backlog and not self._queue:
@@ -387,10 +409,24 @@ class Connection(asyncio.Protocol):
         self._set_reading(not self._is_draining and not self._backlog and self._may_dispatch())
 
     def _may_dispatch(self) -> bool:
-        return not (self._queue.is_full or self._is_output_paused or self._is_held or self._is_paused or self._end is not None)
+        if self._queue.is_full or self._is_output_paused or self._is_held or self._is_paused or self._end is not None:
+            return False
+        # In this order: a connection that could not go on anyway asks for no room.
+        return not self._memory.is_short or (size := self._next_waiting()) is None or self._memory.may_go_on(self, size)
+
+    def _next_waiting(self) -> int | None:
+        """The size of the next request, which may be unfinished, if it is one that waits while memory is short."""
+        keys = self._memory.waiting_keys
+        if not keys:
+            return None
+        if self._backlog:
+            frame = self._backlog[self._dispatched]
+            return len(frame) if key_of(frame) in keys else None
+        begun = self._frames.begun
+        return begun[1] if begun is not None and begun[0] in keys else None
 
     def _forget_backlog(self) -> None:
-        self._backlog, self._dispatched = [], 0
+        self._backlog, self._dispatched, self._backlog_bytes = [], 0, 0
 
     def _serve(self) -> int:
         """Serve the next requests of the backlog: one, or as many as are taken together and there is room for; returns how many."""
@@ -622,6 +658,9 @@ class Connection(asyncio.Protocol):
 
     def _note_end(self, reason: CloseReason, detail: str) -> None:
         self._end = reason
+        self._memory.forget(self)
+        self._stats.unfinished_bytes -= self._unfinished_bytes
+        self._unfinished_bytes = 0
         self._stats.closed[reason] += 1
         self._owner.close_log.note(reason, detail, connection_id=self._peer.connection_id, peer=self._peer.address, now_s=self._loop.time())
 

@@ -147,6 +147,10 @@ class Handler(Protocol):
         MalformedMessage closes the connection with the reason in the log. After the connection is gone `respond` does nothing.
         """
 
+    def backed_up(self, peer: Peer, is_backed_up: bool) -> None:
+        """Note that a client does not take its replies as fast as they come, or does again."""
+        return
+
     def gone(self, peer: Peer) -> None:
         """Note that a connection has come to its end: nothing more comes from it."""
         return

@@ -25,6 +25,7 @@ from coordinator.adapters.server.contract import (
 from coordinator.adapters.server.limits import AddressLimit
 from coordinator.adapters.server.login_desk import LoginDesk
 from coordinator.adapters.server.repeats import Repeats
+from coordinator.adapters.server.request_memory import RequestMemory
 from coordinator.adapters.server.tls_handshake import Arrival
 from coordinator.adapters.server.waiting_room import WaitingRoom
 
@@ -49,10 +50,12 @@ class Server:
         security: ListenerSecurity | None = None,
         open_desk: OpenDesk | None = None,
         addresses: AddressLimit | None = None,
+        memory: RequestMemory | None = None,
     ) -> None:
         """`open_desk` makes who takes the login requests of a connection; without it logins are those of `security`.
 
-        `addresses` bounds the connections of each address, together with those of other listeners that have the same object.
+        `addresses` bounds the connections of each address, and `memory` what requests take, together with other listeners that have the
+        same object. Without `memory` unfinished requests have what `limits` say.
         """
         self.handler = handler
         """Serves the requests that are read from now on; may be replaced."""
@@ -66,6 +69,7 @@ class Server:
         self.repeats = Repeats(self.stats)
         self._open_desk = open_desk
         self._addresses = addresses
+        self.memory = memory or RequestMemory(self.limits.unfinished_bytes_max)
         self._connections: set[Connection | Arrival] = set()
         self._listening: asyncio.Server | None = None
         self._is_full = False
@@ -103,14 +107,6 @@ class Server:
     def open_desk(self, connection: Connection) -> Desk:
         """Return who takes the login requests of a connection."""
         return LoginDesk(connection, self.security, self.limits) if self._open_desk is None else self._open_desk(connection)
-
-    def make_room(self) -> None:
-        """Disconnect the connection with the largest unfinished request: together they hold too much memory."""
-        largest = max((one for one in self._connections if isinstance(one, Connection)), key=lambda one: one.unfinished_bytes)
-        size, limit = largest.unfinished_bytes, self.limits.unfinished_bytes_max
-        largest.turn_out(
-            CloseReason.UNFINISHED, f"{size} bytes of a request have come, all unfinished ones together have more than {limit}"
-        )
 
     async def stop(self, deadline_ms: int) -> None:
         """Stop accepting, answer the requests that were read, close; connections left after `deadline_ms` are cut off."""

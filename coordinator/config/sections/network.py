@@ -26,7 +26,7 @@ class ConnectionSettings:
         high=1 << 40,
         why="""Bytes that requests which are not complete may have together, for each listener. Beyond it the connection with the largest
         one is closed: clients that begin large requests and never finish them cannot fill the memory. One request of the largest size
-        always fits.""",
+        always fits. In a gateway it counts for all ports, not for Produce, and is at most a part of gateway.memory.bytes.""",
     )
     connections_max: int = integer(
         "connections.max",

@@ -127,7 +127,7 @@ GATEWAYS: Final = (
             means="As many records wait for their acknowledgement as its memory has room for. Producers wait; nothing is refused or lost.",
             look=(
                 "Whether uploads or commits are slow: then more memory helps for as long as it lasts.",
-                "Otherwise the load needs more gateways, or a larger `gateway.memory.bytes`, of which producers have 40 %.",
+                "Otherwise the load needs more gateways, or a larger `gateway.memory.bytes`, of which producers have 36 %.",
             ),
             commands=(GATEWAYS_DESCRIBE, DOCTOR),
             harmless="While producers catch up after an outage.",

@@ -79,7 +79,6 @@ class OneSession:
         self.upstream = upstream
         self.client_id: str | None = "app"
         self.zone: str | None = None
-        self.produces_unanswered = 0
 
 
 class Topics:

@@ -210,7 +210,6 @@ class OneSession(NamedTuple):
     upstream: Any = None
     client_id: str | None = "consumer"
     zone: str | None = None
-    produces_unanswered: int = 0
 
     def remember(self, *_: Any) -> None:
         """Remember nothing."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import uuid
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -80,8 +81,9 @@ class Upstream:
         self.sent.append(frame)
         answered(b"\0\0\0\3the answer")
 
-    def tell(self, frame: bytes) -> None:
+    def tell(self, frame: bytes, taken: Callable[[], None]) -> None:
         self.told.append(frame)
+        taken()
 
 
 class Session:

@@ -127,7 +127,7 @@ class Logs:
 
 class OneSession:
     connection_id = 7
-    address, listener, relayed_broker_id, client_id, zone, produces_unanswered = "10.0.0.1:5", "PLAINTEXT", None, "app", None, 0
+    address, listener, relayed_broker_id, client_id, zone = "10.0.0.1:5", "PLAINTEXT", None, "app", None
     upstream: Any = None
 
 

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from gateway.produce.buffer import Buffer, BufferLimits
 from gateway.produce.connections import DEFAULT_LIMIT, RESUMES_S, SILENT_S, RequestWindow
-from gateway.produce.memory import MemoryBudget
 
 LIMITS = BufferLimits(buffer_bytes=100, buffer_ms=250, file_gap_ms=25, files_per_second_max=10, batches_max=8)
 
@@ -185,17 +184,3 @@ def test_a_limit_of_a_client_that_became_slow_is_forgotten() -> None:
     now_s = talk(window, 1, 5)
     talk(window, 1, 6, now_s, thinks_s=1.0)
     assert window.limit == DEFAULT_LIMIT
-
-
-def test_reading_pauses_at_the_limit_and_goes_on_when_a_quarter_is_free() -> None:
-    told: list[bool] = []
-    budget = MemoryBudget(100, changed=told.append)
-    budget.take(99)
-    assert not budget.is_paused
-    budget.take(50)
-    budget.take(50)
-    assert (budget.is_paused, told, budget.bytes_held_max, budget.pauses) == (True, [True], 199, 1)
-    budget.release(120)
-    assert budget.is_paused
-    budget.release(4)
-    assert (budget.is_paused, told) == (False, [True, False])

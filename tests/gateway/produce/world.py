@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from coordinator.adapters.server.contract import IncomingRequest, Peer
+from coordinator.adapters.server.request_memory import RequestMemory
 from coordinator.app.process.timers import shared_delay_s
 from coordinator.client.model import CommitOutcome, FileStandingAt
 from coordinator.core.commands import FileStanding
@@ -18,7 +19,6 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.security.principal import ANONYMOUS
 from gateway.ports import DisklessTopic, Session
 from gateway.produce.buffer import BufferLimits
-from gateway.produce.memory import MemoryBudget
 from gateway.produce.stats import ProduceStats
 from gateway.produce.taker import CommittedFile, ProduceHooks, ProduceTaker
 from simulation.fakes.objects import FakeObjectStore, StoreFault
@@ -202,7 +202,6 @@ class FakeSession:
     def __init__(self, connection_id: int) -> None:
         self.connection_id = connection_id
         self.client_id: str | None = f"client-{connection_id}"
-        self.produces_unanswered = 0
 
 
 class World:
@@ -218,15 +217,14 @@ class World:
         self.service, self.rights = FakeService(), FakeRights()
         self.stored: list[tuple[str, bytes]] = []
         self.committed: list[CommittedFile] = []
-        self.pauses: list[bool] = []
-        self.budget = MemoryBudget(memory, changed=self.pauses.append)
+        self.memory = RequestMemory(memory)
         self.stats = ProduceStats()
         self.taker = ProduceTaker(
             catalogue or FakeCatalogue(),
             self.rights,
             self.service,
             self.store,
-            budget=self.budget,
+            memory=self.memory,
             stats=self.stats,
             limits=limits,
             hooks=ProduceHooks(
