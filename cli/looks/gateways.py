@@ -8,9 +8,9 @@ import json
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import cycle
+from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -65,7 +65,7 @@ async def find_gateways(kafka: KafkaPlace, group_id: str, timeout_s: float) -> t
     from coordinator.adapters.kafka.brokers import describe_brokers
     from coordinator.runtime.failures import FatalError
     from coordinator.security.client_security import ClientSecurity
-    from gateway.brokers.connection import BrokerLink, FindPlace
+    from gateway.brokers.connection import BrokerLink, FindPlace, Place
     from gateway.ports import UpstreamLost
     from gateway.view.group import GroupCoordinator, GroupTrouble
     from gateway.view.model import distinct
@@ -73,12 +73,15 @@ async def find_gateways(kafka: KafkaPlace, group_id: str, timeout_s: float) -> t
     await asyncio.to_thread(kafka.check)
     properties = {**kafka.properties, "bootstrap.servers": kafka.bootstrap_servers, "client.id": CLIENT_ID}
     with kafka_errors():  # raised for security that connections of our own do not know, too
-        brokers = cycle(await asyncio.to_thread(describe_brokers, properties, timeout_s))
+        brokers = await asyncio.to_thread(describe_brokers, properties, timeout_s)
+    turns = cycle((one.host, one.port) for one in brokers)
     security = ClientSecurity(properties)
 
-    async def any_place() -> tuple[str, int]:
-        broker = next(brokers)
-        return broker.host, broker.port
+    async def any_place(unreached: Collection[Place]) -> Place:
+        for place in islice(turns, len(brokers)):
+            if place not in unreached:
+                return place
+        raise UpstreamLost("no other broker of the cluster is known")
 
     def connect(find: FindPlace) -> BrokerLink:
         return BrokerLink(find, security, CLIENT_ID, logs_in=True)
