@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka import admin as kafka_admin
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from cli.dev.gateway import GatewayProcess
 from cli.dev.kafka import BrokerRuntime
@@ -19,6 +20,7 @@ from integration_tests.gateway.world import World, records_of, tool
 from integration_tests.test_migration import QUIET, STILL, Place, migrate_one
 from integration_tests.waiting import WAIT_S, wait_until
 
+OffsetSpec: Any = kafka_admin.OffsetSpec  # comes without types
 NameFactory = Callable[[str], str]
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
@@ -305,10 +307,10 @@ def test_a_broker_dies_while_the_classic_part_is_read(
             message = consumer.poll(WAIT_S)
             assert message is not None, {partition: offsets[-1:] for partition, offsets in found.items()}
             assert message.error() is None, message.error()
-            partition, offset = message.partition(), message.offset()
-            assert partition is not None
+            source, offset = message.partition(), message.offset()
+            assert source is not None
             assert offset is not None
-            found[partition].append(offset)
+            found[source].append(offset)
             if not is_killed and sum(map(len, found.values())) > partitions * each // 4:
                 is_killed = True
                 world.kafka.kill(2)

@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import heapq
 import select
-from collections.abc import Sequence
 from typing import Final
 
 from coordinator.adapters.server.contract import ServerStats
@@ -43,7 +42,7 @@ class Repeats:
         self._epoll: select.epoll | None = None
         self._lent: dict[int, Remembered] = {}
 
-    def put(self, waiting: Sequence[Remembered], now_s: float, loop: asyncio.AbstractEventLoop) -> None:
+    def put(self, waiting: list[Remembered], now_s: float, loop: asyncio.AbstractEventLoop) -> None:
         """Have requests answered when their time is over."""
         self._stats.bytes_in += sum([one.size_bytes for one in waiting])
         begun = put_in_ticks(waiting, now_s, TICK_S, self._due)

@@ -194,8 +194,11 @@ def follow(bootstrap: str, topic: str, group: str) -> None:
         if message is not None and message.error() is not None:
             say(at=time.time(), error=str(message.error()))
         elif message is not None:
-            say(at=time.time(), partition=message.partition(), offset=message.offset(), value=message.value().decode())
-            next_offsets[message.partition()] = message.offset() + 1
+            partition, offset = message.partition(), message.offset()
+            assert partition is not None
+            assert offset is not None
+            say(at=time.time(), partition=partition, offset=offset, value=message.value().decode())
+            next_offsets[partition] = offset + 1
         if time.monotonic() > commit_s + 1:
             commit()
             commit_s = time.monotonic()
