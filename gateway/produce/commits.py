@@ -20,15 +20,17 @@ import numpy.typing as npt
 
 from coordinator.client.calls.commits import owners_of
 from coordinator.client.errors import DisklessError
+from coordinator.client.model import CommitOutcome
 from coordinator.client.records.writing import UNDECIDED
 from coordinator.client.routing.routed_call import NOT_CREATED
 from coordinator.kafka.errors import ErrorCode
+from gateway.produce.beginnings import LostBeginnings
 from gateway.produce.files import FileLoad
 from gateway.produce.request import Int64s
 from gateway.produce.stats import ProduceStats
 
 if TYPE_CHECKING:
-    from coordinator.client.model import Batches, CommitOutcome
+    from coordinator.client.model import Batches
 
 FIRST_TIMEOUT_MS: Final = 2_000
 """Of the first attempt: coordinators that have not answered then no longer hold up the others."""
@@ -83,7 +85,7 @@ class CutFile:
         """Batches that a coordinator has taken, in this file or before."""
 
 
-Settle = Callable[[CutFile, Int64s, "CommitOutcome"], None]
+Settle = Callable[[CutFile, Int64s, CommitOutcome], None]
 """Told of batches, by their indexes in the file, that have the outcome of the same row."""
 
 
@@ -107,6 +109,7 @@ class ShareCommits:
         self._ended = ended
         self._failed = failed
         self._rng = rng
+        self._beginnings = LostBeginnings()
         self._queues: dict[int, deque[CutFile]] = {}
         self._ready: set[CutFile] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -127,6 +130,7 @@ class ShareCommits:
 
     def drop(self, file: CutFile) -> None:
         """The file will never be committed: later ones need not wait for it."""
+        self._beginnings.lose(file.load.rows, asyncio.get_running_loop().time())
         followers: list[CutFile] = []
         for coordinator in file.owner_ids:
             self._queues[coordinator].remove(file)
@@ -165,7 +169,8 @@ class ShareCommits:
         is_whole = len(coordinators) == len(file.owner_ids)
         rows = np.arange(len(file.load.rows)) if is_whole else np.flatnonzero(np.isin(file.load.coordinators, coordinators))
         pause_s, timeout_ms = _PAUSE_S, FIRST_TIMEOUT_MS
-        while True:
+        rows = self._behind_beginnings(file, rows)
+        while len(rows):
             outcome = await self._attempt(file, rows, timeout_ms)
             timeout_ms = TIMEOUT_MS
             if outcome is not None:
@@ -175,6 +180,16 @@ class ShareCommits:
             self._stats.commits_repeated += 1
             await asyncio.sleep(pause_s * self._rng.uniform(0.5, 1.0))
             pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+
+    def _behind_beginnings(self, file: CutFile, rows: Int64s) -> Int64s:
+        """Refuse batches whose producer's first one was given up; return the others."""
+        missing = self._beginnings.are_missing(file.load.rows[rows], asyncio.get_running_loop().time())
+        if not missing.any():
+            return rows
+        self._settle(file, rows[missing], _refused(file, int(missing.sum())))
+        left = rows[~missing]
+        self._decide(file, set(file.load.coordinators[rows].tolist()) - set(file.load.coordinators[left].tolist()))
+        return left
 
     async def _attempt(self, file: CutFile, rows: Int64s, timeout_ms: int) -> CommitOutcome | None:
         load = file.load
@@ -226,6 +241,21 @@ class ShareCommits:
             self._ready.discard(file)
             self._ended(file)
         self._go_all(followers)
+
+
+def _refused(file: CutFile, count: int) -> CommitOutcome:
+    """The outcome of batches that must be repeated after one that was given up."""
+    none = np.full(count, -1, np.int64)
+    return CommitOutcome(
+        object_key=file.key,
+        owner_ids=tuple(file.owner_ids),
+        error_codes=np.full(count, ErrorCode.KAFKA_STORAGE_ERROR, np.int16),
+        base_offsets=none,
+        append_times_ms=none,
+        log_start_offsets=none,
+        duplicates=np.zeros(count, bool),
+        messages=dict.fromkeys(range(count), "the file with the producer's first batch was given up: repeat that one first"),
+    )
 
 
 def _only(outcome: CommitOutcome, places: Int64s) -> CommitOutcome:

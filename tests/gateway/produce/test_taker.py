@@ -478,6 +478,42 @@ def test_a_file_that_is_never_stored_is_given_up_when_all_its_clients_are_gone()
     run(work())
 
 
+def test_nothing_of_a_producer_is_written_before_its_first_batch_that_was_given_up() -> None:
+    async def work() -> None:
+        world = World()
+        world.service.takes_unknown = True
+        world.fault_of = lambda _call: StoreFault.STALLED if world.loop.time() < 1 else StoreFault.NONE
+        client, other = world.client(), world.client()
+        first = client.send(("orders", [(0, sequenced(0))]), timeout_ms=4_000)
+        await asyncio.sleep(1)
+        second = client.send(("orders", [(0, sequenced(1)), (1, sequenced(7))]), timeout_ms=20_000)
+        third = other.send(("orders", [(0, sequenced(3, producer_id=4))]), timeout_ms=20_000)
+        codes = [[one.code for one in results(found)] for found in (await first, await second, await third)]
+        refused = int(ErrorCode.KAFKA_STORAGE_ERROR)
+        assert codes == [[ErrorCode.REQUEST_TIMED_OUT], [refused, 0], [0]]
+        again = await every([client.send(("orders", [(0, sequenced(number))])) for number in (1, 0, 1)])
+        assert [found.code for [found] in again] == [refused, 0, 0]
+        assert (world.taker.files_open, world.memory.bytes_held) == (0, 0)
+
+    run(work())
+
+
+def test_a_beginning_that_was_repeated_elsewhere_is_not_missed_for_long() -> None:
+    async def work() -> None:
+        world = World()
+        world.service.takes_unknown = True
+        world.fault_of = lambda _call: StoreFault.REFUSED if world.loop.time() < 3 else StoreFault.NONE
+        client = world.client()
+        await client.ask(("orders", [(0, sequenced(0))]), timeout_ms=2_000)
+        assert await world.taker.drain(5)
+        await asyncio.sleep(3)
+        assert (await client.ask(("orders", [(0, sequenced(1))])))["orders"][0].code == ErrorCode.KAFKA_STORAGE_ERROR
+        await asyncio.sleep(5)
+        assert (await client.ask(("orders", [(0, sequenced(1))])))["orders"][0].code == 0
+
+    run(work())
+
+
 def test_a_file_is_tried_for_as_long_as_one_of_its_clients_waits() -> None:
     async def work() -> None:
         world = World()

@@ -104,6 +104,8 @@ class FakeService:
         self.calls: list[tuple[float, str, tuple[int, ...]]] = []
         self.fenced: list[tuple[str, int]] = []
         self.takes_s = 0.005
+        self.takes_unknown = False
+        """Whether a producer without a batch may begin with any sequence, as in a partition that has records."""
         self.gone: set[bytes] = set()
         """Partitions that were deleted."""
         self.refused: dict[bytes, tuple[int, str]] = {}
@@ -174,7 +176,7 @@ class FakeService:
             due, offsets = self.sequences.get((partition, int(row["producer_id"])), (0, {}))
             if first in offsets:
                 return 0, offsets[first], True
-            if first != due:
+            if first != due and (offsets or not self.takes_unknown):
                 return int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), -1, False
             offsets[first] = self.next_offsets[partition]
             self.sequences[partition, int(row["producer_id"])] = first + count, offsets
