@@ -16,7 +16,10 @@ from coordinator.object_store import InvalidKey, ObjectExists, ObjectStore, Stor
 from gateway.produce.stats import ProduceStats
 
 ATTEMPT_S: Final = 5.0
-"""One attempt may take so long, and a second more for each `SLOWEST_BYTES`: a store that hangs once must not cost a client's patience."""
+"""The first attempt may take this, and a second more for each `SLOWEST_BYTES`: a store that hangs once must not cost a client's patience.
+
+Each attempt that took too long doubles what the next one has. Else many uploads at once over a slow link would all end unfinished for ever.
+"""
 SLOWEST_BYTES: Final = 2 * 1024 * 1024
 _PAUSE_S: Final = 0.1
 _PAUSE_MAX_S: Final = 2.0
@@ -26,16 +29,17 @@ async def upload(
     store: ObjectStore, key: str, data: bytes, *, is_in_vain: Callable[[], bool], stats: ProduceStats, rng: random.Random
 ) -> str | None:
     """Store a file; return None, or why it was given up: for good, or since `is_in_vain` after an attempt that failed."""
-    pause_s = _PAUSE_S
+    pause_s, attempt_s = _PAUSE_S, ATTEMPT_S + len(data) / SLOWEST_BYTES
     while True:
         try:
-            async with asyncio.timeout(ATTEMPT_S + len(data) / SLOWEST_BYTES):
+            async with asyncio.timeout(attempt_s):
                 await _put(store, key, data)
             return None
         except (StoreDenied, InvalidKey, WrongObject) as error:
             return str(error)
         except TimeoutError:
-            error_text = f"{store.location}: {key} was not stored in time"
+            error_text = f"{store.location}: {key} was not stored in {attempt_s:.1f} s"
+            attempt_s *= 2
         except StoreError as error:
             error_text = str(error)
         if is_in_vain():

@@ -358,6 +358,26 @@ def test_a_store_that_hangs_is_asked_again() -> None:
     run(work())
 
 
+def test_uploads_over_a_slow_link_get_longer_attempts() -> None:
+    async def work() -> None:
+        world = World()
+        given_s: list[float] = []
+
+        async def slow(*_: object, **__: object) -> None:
+            begun_s = world.loop.time()
+            try:
+                await asyncio.sleep(12)
+            finally:
+                given_s.append(world.loop.time() - begun_s)
+
+        world.store.put = slow  # type: ignore[method-assign]
+        [one] = results(await world.client().send(("orders", [(0, batch())]), timeout_ms=60_000))
+        assert one.code == 0
+        assert given_s == pytest.approx([5, 10, 12], abs=0.01)
+
+    run(work())
+
+
 def test_a_client_whose_time_is_over_is_told_so_and_its_file_goes_on() -> None:
     async def work() -> None:
         world = World()
