@@ -108,6 +108,7 @@ class Rooms:
             ),
             hooks=ProduceHooks(stored=self._reader.cache.keep_own, committed=self._committed),
             wal_prefix=settings.object_store_wal_prefix,
+            uploader_id=settings.gateway_node_id,
         )
         self.topics = topic_room(CreationRule(settings.gateway_create_diskless, settings.metadata_topic), catalogue, client.admin, brokers)
         self.own: Mapping[int, Taker] = {

@@ -52,6 +52,7 @@ class CommitsShares(Protocol):
         *,
         owner_ids: Sequence[int] | None = None,
         coordinator_ids: Sequence[int] | None = None,
+        uploader_broker_id: int = -1,
         timeout_ms: int | None = None,
     ) -> CommitOutcome:
         """Commit an uploaded file, or some coordinators' shares of one."""
@@ -101,6 +102,7 @@ class ShareCommits:
         ended: Callable[[CutFile], None],
         failed: Callable[[str], None],
         rng: random.Random,
+        uploader_id: int,
     ) -> None:
         """`ended` is told of a file when all its shares are decided, `failed` of attempts that ended in an unexpected way."""
         self._client = client
@@ -109,6 +111,7 @@ class ShareCommits:
         self._ended = ended
         self._failed = failed
         self._rng = rng
+        self._uploader_id = uploader_id
         self._beginnings = LostBeginnings()
         self._queues: dict[int, deque[CutFile]] = {}
         self._ready: set[CutFile] = set()
@@ -201,6 +204,7 @@ class ShareCommits:
                 batches,
                 owner_ids=file.owner_ids,
                 coordinator_ids=file.load.coordinators[rows].tolist(),
+                uploader_broker_id=self._uploader_id,
                 timeout_ms=timeout_ms,
             )
         except DisklessError as error:

@@ -105,10 +105,11 @@ class ProduceTaker:
         limits: BufferLimits | None = None,
         hooks: ProduceHooks | None = None,
         wal_prefix: str = "wal/",
+        uploader_id: int = -1,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         rng: random.Random | None = None,
     ) -> None:
-        """`rng` makes the keys of files, so without one they are what the system gives."""
+        """`rng` makes the keys of files, so without one they are what the system gives. `uploader_id` is written beside each file."""
         self._catalogue = catalogue
         self._rights = rights
         self._client = client
@@ -122,7 +123,9 @@ class ProduceTaker:
         self._rng = rng or random.SystemRandom()
         self._admission = Admission()
         self._buffer: Buffer[FilePart] = Buffer(self._limits)
-        self._commits = ShareCommits(client, stats, settle=self._settle, ended=self._ended, failed=self._failed, rng=self._rng)
+        self._commits = ShareCommits(
+            client, stats, settle=self._settle, ended=self._ended, failed=self._failed, rng=self._rng, uploader_id=uploader_id
+        )
         self._connections: WeakKeyDictionary[Session, _Connection] = WeakKeyDictionary()
         self._timer: asyncio.Handle | None = None
         self._timer_s = 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -26,6 +27,9 @@ FRANZ_MAY_FAIL = {
     "Test848RegexBrokerResolves": "it stops after two topics with records, of which __consumer_offsets may be one if another node leads it:"
     " against three brokers without gateways it fails now and then, too",
 }
+
+RSKAFKA_MAY_FAIL: dict[str, str] = {}
+RSKAFKA_TESTS = ("client", "consumer", "produce_consume", "producer")
 
 
 @pytest.fixture(scope="module")
@@ -53,3 +57,21 @@ def test_franz_gos_own_tests(world: World, tmp_path: Path) -> None:
     said = "".join(one.get("Output", "") for one in events if one.get("Test") in failed - set(FRANZ_MAY_FAIL))
     assert sum(action == "pass" and "/" not in name for name, action in ended.items()) > 130, done.stdout[-4000:] + done.stderr[-4000:]
     assert failed <= set(FRANZ_MAY_FAIL), said[-8000:]
+
+
+def test_rskafkas_own_tests(world: World, tmp_path: Path) -> None:
+    asked = ["cargo", "metadata", "--format-version=1", "--quiet"]
+    known = json.loads(subprocess.run(asked, cwd=SOURCES / "rskafka", capture_output=True, text=True, check=True, timeout=300).stdout)
+    [crate] = [Path(one["manifest_path"]).parent for one in known["packages"] if one["name"] == "rskafka"]
+    # It names a version of the compiler, which may not be here.
+    copy = shutil.copytree(crate, tmp_path / "rskafka", ignore=shutil.ignore_patterns("rust-toolchain.toml"))
+    environment = {
+        "TEST_INTEGRATION": "1",
+        "TEST_BROKER_IMPL": "kafka",
+        "KAFKA_CONNECT": ",".join(one.address for one in world.gateways.values()),
+    }
+    command = ["cargo", "test", "--features=full", "--no-fail-fast", *(f"--test={name}" for name in RSKAFKA_TESTS)]
+    done = subprocess.run(command, cwd=copy, env={**os.environ, **environment}, capture_output=True, text=True, timeout=1300, check=False)
+    ended = dict(re.findall(r"^test (\S+) \.\.\. (\w+)$", done.stdout, re.MULTILINE))
+    assert sum(result == "ok" for result in ended.values()) > 40, done.stdout[-4000:] + done.stderr[-4000:]
+    assert {name for name, result in ended.items() if result == "FAILED"} <= set(RSKAFKA_MAY_FAIL), done.stdout[-8000:]

@@ -30,6 +30,7 @@ T = TypeVar("T")
 ORDERS, OTHERS = b"o" * 16, b"t" * 16
 START_MS = 1_700_000_000_000
 VERSION = 12
+NODE_ID = 1001
 
 
 def run(work: Coroutine[Any, Any, T], loop: type[VirtualLoop] = VirtualLoop) -> T:
@@ -119,8 +120,10 @@ class FakeService:
         *,
         owner_ids: Sequence[int] | None = None,
         coordinator_ids: Sequence[int] | None = None,
+        uploader_broker_id: int = -1,
         timeout_ms: int | None = None,
     ) -> CommitOutcome:
+        assert uploader_broker_id == NODE_ID
         assert owner_ids is not None
         assert coordinator_ids is not None
         assert timeout_ms is not None
@@ -234,6 +237,7 @@ class World:
                 committed=self.committed.append,
             ),
             now_ms=self.now_ms,
+            uploader_id=NODE_ID,
         )
         self._connections = 0
 
