@@ -87,6 +87,18 @@ _config_option = click.option(
 )
 
 
+def gateway_group_option(flag: str) -> Callable[[F], F]:
+    """The group of gateways; the command takes it as `gateway_group`."""
+    return click.option(
+        flag,
+        "gateway_group",
+        default="diskless-gateways",
+        show_default=True,
+        metavar="ID",
+        help="Group of Kafka by which the gateways know each other (`diskless.gateway.group.id`).",
+    )
+
+
 def config_option(function: F) -> F:
     """Add the option, unless the command has it already: Kafka and the object store are both found in the file."""
     return function if "config_file" in _declared(function) else _config_option(function)

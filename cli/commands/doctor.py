@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from cli.objects import store_options
-from cli.options import OFFSET, kafka_options, kafka_server_option, optional_server_option, output_option, timeout_option, topic_option
+from cli.options import (
+    OFFSET,
+    gateway_group_option,
+    kafka_options,
+    kafka_server_option,
+    optional_server_option,
+    output_option,
+    timeout_option,
+    topic_option,
+)
 from cli.output import print_rows
 
 if TYPE_CHECKING:
@@ -52,13 +61,7 @@ class Patient:
 @kafka_options
 @topic_option
 @store_options
-@click.option(
-    "--gateway-group",
-    default="diskless-gateways",
-    show_default=True,
-    metavar="ID",
-    help="Group by which gateways know each other (`diskless.gateway.group.id`).",
-)
+@gateway_group_option("--gateway-group")
 @click.option(
     "--gateway-token-file",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),

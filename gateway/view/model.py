@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Self
 
 NO_LEADER: Final = -1
+PORT_MAX: Final = 65_535
+INT32_MAX: Final = 2**31 - 1
 
 
 class BadMember(Exception):
@@ -99,15 +101,24 @@ class Gateway:
         """Read what a gateway tells of itself. Raises `BadMember`."""
         try:
             told = json.loads(data)
-            listeners = {str(name): Address(str(host), int(port), int(base)) for name, (host, port, base) in told["listeners"].items()}
+            listeners = {
+                str(name): Address(str(host), _within(port, PORT_MAX), _within(base, PORT_MAX))
+                for name, (host, port, base) in told["listeners"].items()
+            }
             return cls(
-                node_id=int(told["node_id"]),
+                node_id=_within(told["node_id"], INT32_MAX),
                 listeners=listeners,
                 relays=RelayIds(told["relays"]),
                 **{name: str(told[name]) for name in ("rack", "incarnation", "version", "store", "http")},
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise BadMember(f"{data[:200]!r}: {error!r}") from error
+
+
+def _within(value: object, most: int) -> int:
+    if not isinstance(value, int) or not 0 <= value <= most:
+        raise ValueError(f"{value!r} is no whole number from 0 to {most}")
+    return value
 
 
 def distinct(gateways: Sequence[Gateway]) -> tuple[Gateway, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.options import INDEX, kafka_place, output_option, server_option, timeout_option
+from cli.options import INDEX, gateway_group_option, kafka_place, output_option, server_option, timeout_option
 from cli.output import print_fields, print_rows, say
 
 if TYPE_CHECKING:
@@ -17,15 +17,6 @@ if TYPE_CHECKING:
 
 COLUMNS = ("broker", "rack", "address", "coordinators", "leaders", "commits_per_file")
 LISTED = ("gateway", "rack", "version", "listeners", "relay_ports", "http", "object_store", "incarnation")
-
-group_option = click.option(
-    "--group",
-    "group_id",
-    default="diskless-gateways",
-    show_default=True,
-    metavar="ID",
-    help="Group of Kafka by which the gateways know each other (`diskless.gateway.group.id`).",
-)
 
 token_option = click.option(
     "--token-file",
@@ -41,10 +32,10 @@ def gateways() -> None:
 
 @gateways.command("list")
 @kafka_place("--kafka-bootstrap-server", has_topic=False)
-@group_option
+@gateway_group_option("--group")
 @timeout_option
 @output_option
-def list_gateways(kafka: KafkaPlace, group_id: str, timeout_s: float, output: str) -> None:
+def list_gateways(kafka: KafkaPlace, gateway_group: str, timeout_s: float, output: str) -> None:
     """List the live gateways, as they tell of themselves through their group in Kafka.
 
     A gateway that died is listed until its session ends (`gateway.session.timeout.ms`). The login needs DESCRIBE on the group. Relay
@@ -55,18 +46,18 @@ def list_gateways(kafka: KafkaPlace, group_id: str, timeout_s: float, output: st
     from cli.looks.gateways import find_gateways, gateway_row
     from cli.service import run
 
-    found = run(find_gateways(kafka, group_id, timeout_s))
-    print_rows([gateway_row(one) for one in found], output, LISTED, empty=f"group {group_id} has no gateway")
+    found = run(find_gateways(kafka, gateway_group, timeout_s))
+    print_rows([gateway_row(one) for one in found], output, LISTED, empty=f"group {gateway_group} has no gateway")
 
 
 @gateways.command()
 @click.argument("gateway_id", metavar="[ID]", type=INDEX, required=False)
 @kafka_place("--kafka-bootstrap-server", has_topic=False)
-@group_option
+@gateway_group_option("--group")
 @token_option
 @timeout_option
 @output_option
-def describe(gateway_id: int | None, kafka: KafkaPlace, group_id: str, token_file: Path | None, timeout_s: float, output: str) -> None:
+def describe(gateway_id: int | None, kafka: KafkaPlace, gateway_group: str, token_file: Path | None, timeout_s: float, output: str) -> None:
     """Describe one gateway, or all: what it tells the others, and what its HTTP port says of its work.
 
     The HTTP port must be reachable from here. Counters are those since its start.
@@ -78,7 +69,7 @@ def describe(gateway_id: int | None, kafka: KafkaPlace, group_id: str, token_fil
     from cli.service import run
 
     access = HttpAccess.of(kafka, timeout_s, token_file)
-    found = run(find_gateways(kafka, group_id, timeout_s))
+    found = run(find_gateways(kafka, gateway_group, timeout_s))
     wanted = [one for one in found if gateway_id in (None, one.node_id)]
     if gateway_id is not None and not wanted:
         raise Failed(f"no live gateway has the id {gateway_id}; `diskless gateways list` shows those there are", Exit.NOT_FOUND)
@@ -89,7 +80,7 @@ def describe(gateway_id: int | None, kafka: KafkaPlace, group_id: str, token_fil
     else:
         print_rows(fields, output, ())
     if not fields:
-        say(f"group {group_id} has no gateway")
+        say(f"group {gateway_group} has no gateway")
 
 
 @gateways.command()

@@ -29,6 +29,31 @@ def test_what_is_no_gateway_is_refused(data: bytes) -> None:
         Gateway.decode(data)
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"node_id": 2**31},
+        {"node_id": -1},
+        {"node_id": float("inf")},
+        {"node_id": "7"},
+        {"listeners": {"P": ["a", 65_536, 9100]}},
+        {"listeners": {"P": ["a", 9092, -1]}},
+        {"listeners": {"P": ["a", 9092]}},
+        {"listeners": []},
+    ],
+)
+def test_numbers_that_no_answer_could_carry_are_refused(told: dict[str, object]) -> None:
+    good = json.loads(Gateway(1001, "", "", {"P": Address("a", 9092, 9100)}, RelayIds("0-7")).encode())
+    assert Gateway.decode(json.dumps(good).encode()).node_id == 1001
+    with pytest.raises(BadMember):
+        Gateway.decode(json.dumps(good | told).encode())
+
+
+def test_what_never_ends_is_refused() -> None:
+    with pytest.raises(BadMember):
+        Gateway.decode(b"[" * 100_000)
+
+
 def test_each_broker_has_one_place_whatever_others_there_are() -> None:
     ids = RelayIds("3-5,0-1,100-101")
     assert [ids.place(one) for one in (3, 4, 5, 0, 1, 100, 101)] == list(range(7))
