@@ -21,17 +21,19 @@ def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = WAIT
 
     An `excused` error of the condition means "not yet"; the failure tells the last one.
     """
-    last: list[Exception] = []
+    last = ""
 
     def holds() -> bool:
+        nonlocal last
         try:
             return condition()
         except excused as error:
-            last[:] = [error]
+            # Its text alone: the error holds what the condition had open, such as sockets.
+            last = f"; last error: {error!r}"
             return False
 
     if not holds_within(timeout_s, holds):
-        raise AssertionError(f"waited {timeout_s:g} s in vain for {what}" + "".join(f"; last error: {error!r}" for error in last))
+        raise AssertionError(f"waited {timeout_s:g} s in vain for {what}{last}")
 
 
 def wait_until_done(action: Callable[[], object], what: str, excused: Errors, timeout_s: float = WAIT_S) -> None:

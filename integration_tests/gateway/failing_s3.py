@@ -7,6 +7,7 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import Enum
 from typing import Final, Self
 from urllib.parse import urlsplit
@@ -42,6 +43,7 @@ class FailingS3:
         self._port = 0
         self.faults: Sequence[Fault] = (Fault.NONE,)
         self.seen: Counter[Fault] = Counter()
+        self._writers: set[asyncio.StreamWriter] = set()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -56,6 +58,10 @@ class FailingS3:
             for task in others:
                 task.cancel()
             await asyncio.gather(*others, return_exceptions=True)
+            open_yet = list(self._writers)
+            for writer in open_yet:
+                writer.transport.abort()
+            await asyncio.gather(*(writer.wait_closed() for writer in open_yet), return_exceptions=True)
 
         asyncio.run_coroutine_threadsafe(end(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -68,6 +74,7 @@ class FailingS3:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one request of a connection."""
+        self._writers.add(writer)
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             length = next((int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), 0)
@@ -88,15 +95,22 @@ class FailingS3:
             # Either side went: the other's connection ends, too. Or the store stops, and asyncio.streams would print what was cancelled.
             pass
         finally:
-            writer.close()
+            await self._end(writer)
+
+    async def _end(self, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+        self._writers.discard(writer)
 
     async def _ask(self, head: bytes, body: bytes, *, is_whole: bool) -> bytes:
         """Send a request on; return the answer, none to half of one."""
         reader, writer = await asyncio.open_connection(*self._upstream)
+        self._writers.add(writer)
         try:
             # No signature covers this field.
             writer.write(head[:-2] + b"Connection: close\r\n\r\n" + body)
             await writer.drain()
             return await reader.read() if is_whole else b""
         finally:
-            writer.close()
+            await self._end(writer)
