@@ -47,6 +47,8 @@ class ProducedBatch:
     sequence: int = -1
     place: tuple[int, int] = (0, 0)
     """The connection on which it was sent first, and its number among the batches that were."""
+    is_next: bool = False
+    """Whether all batches before it had an outcome when it was sent last."""
     is_refused: bool = False
     """Whether its producer was told that it is not written, and does not repeat it."""
     written: list[tuple[bytes, int]] = field(default_factory=list)

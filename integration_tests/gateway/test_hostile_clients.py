@@ -31,6 +31,7 @@ from integration_tests.hostile import changed, damaged_stream
 from integration_tests.waiting import wait_until
 from tests.gateway.produce.kio_produce import encode_request
 
+pytestmark = pytest.mark.long
 SEED = 34
 HONEST, ATTACKED = "honest", "attacked"
 LAST = 0x7EEE_EEEE

@@ -249,6 +249,7 @@ class ProducingClient:
                 batch.place = (link.number, next(link.sent))
                 queue.tried.add(batch)
             queue.in_flight.add(batch)
+            batch.is_next = queue.batches[0] is batch
             if not self._is_repeating:
                 # Whatever comes of it, it is not sent again.
                 queue.drop(batch)
@@ -303,8 +304,8 @@ class ProducingClient:
             queue.drop(batch)
             return
         queue.last_error = error
-        is_first = bool(queue.batches) and queue.batches[0] is batch
-        if error not in RETRIED and (is_first or error != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
+        # One that was sent beside others may have been judged before them, if they went to another gateway, and is repeated behind them.
+        if error not in RETRIED and (batch.is_next or error != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
             self._clients.judge.broken("producers have no gaps", f"producer {self._number}: {batch} was refused with {error}")
         if error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
             self._look_elsewhere()
