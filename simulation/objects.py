@@ -92,6 +92,7 @@ class JudgedObjects:
     def left(self, keys: Iterable[str]) -> list[str]:
         """The objects that should be gone by now: those that no state needs; if orphans are not looked for, of committed files only.
 
+        An upload that takes effect after its object was deleted makes an orphan, too.
         A clock that is hours ahead dates what becomes empty then as far in the future, and the object goes that much later: after life.
         """
         if not self._are_clocks_near:
@@ -100,6 +101,6 @@ class JudgedObjects:
             f"{key} is still there"
             for key in keys
             if key in self._uploaded_s
-            and (self._life.scan_s or any(key in fold.committed for fold in self._folds))
+            and (self._life.scan_s or (key not in self.removed_keys and any(key in fold.committed for fold in self._folds)))
             and not any(fold.has_live_batches(key) for fold in self._folds)
         ]
