@@ -40,7 +40,7 @@ SLEEPS: Allowed = {
     "tests/waiting.py": (2, "virtual time, and a loop that is blocked on purpose"),
     "tests/test_patient_loop.py": (2, "the loop's clock is compared with the machine's"),
     "tests/app/test_timers.py": (1, "timers are the subject"),
-    "tests/gateway/produce/test_taker.py": (4, "virtual time"),
+    "tests/gateway/produce/test_taker.py": (8, "virtual time"),
     "tests/gateway/produce/world.py": (2, "virtual time"),
     "tests/server/test_repeats.py": (2, "a time in which nothing may be answered"),
     "tests/gateway/front/test_port.py": (1, "a broker that is not read: nothing happens"),
