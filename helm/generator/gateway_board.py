@@ -171,7 +171,19 @@ FETCH: Final = Section(
             (rate("fetch_reads_too_late_total"), "answers too late"),
         ),
         _seconds("Time of a read", "Of one range of an object.", "fetch_store_read_seconds"),
-        _lines("Bytes from the store", "Per second.", Unit.BYTES_PER_SECOND, (rate("fetch_store_read_bytes_total"), "read")),
+        _lines(
+            "Bytes from elsewhere",
+            "Per second: from the store, and of migrated topics from brokers.",
+            Unit.BYTES_PER_SECOND,
+            (rate("fetch_store_read_bytes_total"), "store"),
+            (rate("fetch_classic_bytes_total"), "brokers"),
+        ),
+        _lines(
+            "Classic parts not read",
+            "Partitions of migrated topics, per second, that brokers refused or did not lead.",
+            Unit.PER_SECOND,
+            (rate("fetch_classic_failures_total"), "failed"),
+        ),
         _lines(
             "Waiting for memory",
             "Reads of the tail and of old data, and answers.",
