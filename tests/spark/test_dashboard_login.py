@@ -245,7 +245,7 @@ def test_a_body_that_is_no_json_is_refused_in_one_line(folder: Path, body: bytes
     answer = client.post(ACKNOWLEDGE, content=body, headers=headers)
     assert answer.status_code == status
     assert "JSON" in answer.json()["error"]
-    assert not caplog.records
+    assert not [one for one in caplog.records if one.name != "httpx2"]  # that is the client
 
 
 @pytest.mark.parametrize(
