@@ -190,7 +190,7 @@ class DisklessClient(ServiceUser):
             text = f"{len(rows)} batches have {len(coordinator_ids)} coordinator_ids; give one for each batch"
             raise InvalidRequest(ErrorCode.INVALID_REQUEST, text)
         if not len(rows):
-            return outcome_of(file, refused_rows(0, Refusal(ErrorCode.NONE, "")))
+            return outcome_of(file.object_key, file.owner_ids, refused_rows(0, Refusal(ErrorCode.NONE, "")))
         if coordinator_ids is None:
             keys = cast(list[bytes], rows["topic_partition"].tolist())
             owners, refusals = await self._service.owners(set(keys), deadline, wait_for_creation=wait_for_creation)

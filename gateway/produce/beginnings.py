@@ -26,6 +26,10 @@ class LostBeginnings:
     def __init__(self) -> None:
         self._until_s: dict[_Producer, float] = {}
 
+    def __len__(self) -> int:
+        """How many are kept."""
+        return len(self._until_s)
+
     def lose(self, rows: Rows, now_s: float) -> None:
         """Note the first batches among those of a file that is given up."""
         for row in rows[(rows["producer_id"] >= 0) & (rows["base_sequence"] == 0)]:
@@ -40,14 +44,14 @@ class LostBeginnings:
         missing = np.zeros(len(rows), bool)
         while self._until_s and next(iter(self._until_s.values())) <= now_s:
             del self._until_s[next(iter(self._until_s))]
-        if self._until_s:
-            for place in np.flatnonzero(rows["producer_id"] >= 0).tolist():
-                producer = _producer(rows[place])
-                if producer in self._until_s:
-                    if rows[place]["base_sequence"] == 0:
-                        del self._until_s[producer]
-                    else:
-                        missing[place] = True
+        for place in np.flatnonzero(rows["producer_id"] >= 0).tolist() if self._until_s else ():
+            producer = _producer(rows[place])
+            if producer not in self._until_s:
+                continue
+            if rows[place]["base_sequence"] == 0:
+                del self._until_s[producer]
+            else:
+                missing[place] = True
         return missing
 
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from coordinator.client.calls.commits import owners_of
-from coordinator.client.errors import DisklessError
+from coordinator.client.calls.commits import outcome_of, owners_of, refused_rows
+from coordinator.client.errors import DisklessError, Refusal
 from coordinator.client.model import CommitOutcome
 from coordinator.client.records.writing import UNDECIDED
 from coordinator.client.routing.routed_call import NOT_CREATED
@@ -37,6 +37,9 @@ FIRST_TIMEOUT_MS: Final = 2_000
 TIMEOUT_MS: Final = 10_000
 _PAUSE_S: Final = 0.05
 _PAUSE_MAX_S: Final = 1.0
+_BEHIND_ITS_FIRST: Final = Refusal(
+    ErrorCode.KAFKA_STORAGE_ERROR, "the file with the producer's first batch was given up: repeat that one first"
+)
 _UNDECIDED: Final = np.array(sorted(UNDECIDED), np.int64)
 _NOT_HERE: Final = np.array(sorted(NOT_CREATED), np.int64)
 
@@ -186,10 +189,12 @@ class ShareCommits:
 
     def _behind_beginnings(self, file: CutFile, rows: Int64s) -> Int64s:
         """Refuse batches whose producer's first one was given up; return the others."""
+        if not self._beginnings:
+            return rows
         missing = self._beginnings.are_missing(file.load.rows[rows], asyncio.get_running_loop().time())
         if not missing.any():
             return rows
-        self._settle(file, rows[missing], _refused(file, int(missing.sum())))
+        self._settle(file, rows[missing], outcome_of(file.key, file.owner_ids, refused_rows(int(missing.sum()), _BEHIND_ITS_FIRST)))
         left = rows[~missing]
         self._decide(file, set(file.load.coordinators[rows].tolist()) - set(file.load.coordinators[left].tolist()))
         return left
@@ -245,21 +250,6 @@ class ShareCommits:
             self._ready.discard(file)
             self._ended(file)
         self._go_all(followers)
-
-
-def _refused(file: CutFile, count: int) -> CommitOutcome:
-    """The outcome of batches that must be repeated after one that was given up."""
-    none = np.full(count, -1, np.int64)
-    return CommitOutcome(
-        object_key=file.key,
-        owner_ids=tuple(file.owner_ids),
-        error_codes=np.full(count, ErrorCode.KAFKA_STORAGE_ERROR, np.int16),
-        base_offsets=none,
-        append_times_ms=none,
-        log_start_offsets=none,
-        duplicates=np.zeros(count, bool),
-        messages=dict.fromkeys(range(count), "the file with the producer's first batch was given up: repeat that one first"),
-    )
 
 
 def _only(outcome: CommitOutcome, places: Int64s) -> CommitOutcome:

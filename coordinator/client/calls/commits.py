@@ -97,7 +97,7 @@ class CommitFileCall(RoutedCall[ShareAnswer]):
         for rows, answer in zip(self._rows, answers, strict=True):
             merged[rows] = answer.rows
             messages.update((int(rows[row]), text) for row, text in answer.messages.items())
-        return outcome_of(self._file, ShareAnswer(rows=merged, messages=messages))
+        return outcome_of(self._file.object_key, self._file.owner_ids, ShareAnswer(rows=merged, messages=messages))
 
 
 def refused_rows(count: int, refusal: Refusal) -> ShareAnswer:
@@ -117,15 +117,15 @@ def not_placed(file: CommitFileBody, keys: Sequence[bytes], refusals: dict[bytes
         if (refusal := refusals.get(key)) is not None:
             answer.rows["error_code"][row] = refusal.code
             messages[row] = refusal.message
-    return outcome_of(file, replace(answer, messages=messages))
+    return outcome_of(file.object_key, file.owner_ids, replace(answer, messages=messages))
 
 
-def outcome_of(file: CommitFileBody, answer: ShareAnswer) -> CommitOutcome:
+def outcome_of(object_key: str, owner_ids: Sequence[int], answer: ShareAnswer) -> CommitOutcome:
     """Columns for the caller."""
     rows = answer.rows
     return CommitOutcome(
-        object_key=file.object_key,
-        owner_ids=tuple(file.owner_ids),
+        object_key=object_key,
+        owner_ids=tuple(owner_ids),
         error_codes=rows["error_code"],
         base_offsets=rows["base_offset"],
         append_times_ms=rows["append_time_ms"],
