@@ -266,17 +266,7 @@ class Run:
             self.kafka.config["max.message.bytes"] = str(scenario.entry_bytes_max + ENTRY_RESERVE_BYTES)
         self.kafka.logs = [WatchedLog(partition, self.judge, self._pruned) for partition in range(scenario.partitions)]
         self._folder = TemporaryDirectory(prefix="diskless-simulation-", dir=FAST_FOLDER if FAST_FOLDER.is_dir() else None)
-        store_rng = self._rng("object store")
-
-        def fault_of(_call: str, _key: str) -> SnapshotFault:
-            is_fault = store_rng.random() < scenario.store_faults and not self.faults.is_over
-            return store_rng.choice(STORE_FAULTS) if is_fault else SnapshotFault.NONE
-
-        self.objects = FakeObjects(
-            now_ms=lambda: START_MS + int(time.now_s * 1000), fault_of=fault_of, delay_s=lambda: store_rng.uniform(0.001, 0.1)
-        )
-        if self.judge.objects is not None:
-            self.objects.on_removed = self.judge.objects.removed
+        self.objects = self._make_objects()
         network = Network(rng=self._rng("network"), world=world, on_late=self.judge.answered_late)
         around = Surroundings(
             time=time,
@@ -321,6 +311,18 @@ class Run:
             gateways=None if self.gateways is None else self.gateways.faults,
         )
         self._store_rng = self._rng("files store")
+
+    def _make_objects(self) -> FakeObjects:
+        time, faults, rng = self.time, self.scenario.store_faults, self._rng("object store")
+
+        def fault_of(_call: str, _key: str) -> SnapshotFault:
+            is_fault = rng.random() < faults and not self.faults.is_over
+            return rng.choice(STORE_FAULTS) if is_fault else SnapshotFault.NONE
+
+        objects = FakeObjects(now_ms=lambda: START_MS + int(time.now_s * 1000), fault_of=fault_of, delay_s=lambda: rng.uniform(0.001, 0.1))
+        if self.judge.objects is not None:
+            objects.on_removed = self.judge.objects.removed
+        return objects
 
     def _open_gateways(self, life: SimulatedGateways, network: Network) -> GatewayWorld:
         judged = self.judge.objects
