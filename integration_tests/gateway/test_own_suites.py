@@ -28,7 +28,6 @@ FRANZ_MAY_FAIL = {
     " against three brokers without gateways it fails now and then, too",
 }
 
-RSKAFKA_MAY_FAIL: dict[str, str] = {}
 RSKAFKA_TESTS = ("client", "consumer", "produce_consume", "producer")
 
 
@@ -74,4 +73,4 @@ def test_rskafkas_own_tests(world: World, tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=copy, env={**os.environ, **environment}, capture_output=True, text=True, timeout=1300, check=False)
     ended = dict(re.findall(r"^test (\S+) \.\.\. (\w+)$", done.stdout, re.MULTILINE))
     assert sum(result == "ok" for result in ended.values()) > 40, done.stdout[-4000:] + done.stderr[-4000:]
-    assert {name for name, result in ended.items() if result == "FAILED"} <= set(RSKAFKA_MAY_FAIL), done.stdout[-8000:]
+    assert [name for name, result in ended.items() if result == "FAILED"] == [], done.stdout[-8000:]
