@@ -121,26 +121,30 @@ class _Queue:
         self.batches: deque[ProducedBatch] = deque()
         self.in_flight: set[ProducedBatch] = set()
         self.tried: set[ProducedBatch] = set()
+        self.failed: set[ProducedBatch] = set()
+        """Those that are to be repeated."""
         self.muted_s = 0.0
         self.last_error = 0
 
     def due(self, now_s: float) -> ProducedBatch | None:
-        """The next batch to send: new ones beside others in flight, and one that is repeated when all before it have an outcome.
+        """The next batch to send: one that is repeated when all before it have an outcome, and new ones beside others in flight.
 
-        Coordinators remember as many batches of a producer as may be in flight. They take any first batch of a producer that they do not
+        Nothing new goes while one is to be repeated: coordinators remember as many batches of a producer as may be in flight, and some
+        that they wrote behind the repeated one are acknowledged already. They take any first batch of a producer that they do not
         know, so a second one that came earlier, by another gateway, would rule the first one out; as with brokers.
         """
         if now_s < self.muted_s:
             return None
         for place, batch in islice(enumerate(self.batches), IN_FLIGHT_MAX if self.is_begun else 1):
             if batch not in self.in_flight:
-                return batch if place == 0 or batch not in self.tried else None
+                return batch if place == 0 or not self.failed else None
         return None
 
     def drop(self, batch: ProducedBatch) -> None:
         """A batch has an outcome."""
         if batch in self.batches:
             self.batches.remove(batch)
+            self.failed.discard(batch)
 
 
 class ProducingClient:
@@ -297,6 +301,7 @@ class ProducingClient:
         """Take the result of a batch; without one it is repeated, as after an error that may heal."""
         if self._clients.is_going(batch.where):
             queue.batches.clear()
+            queue.failed.clear()
             return
         error = ErrorCode.REQUEST_TIMED_OUT if result is None else result.error
         if error == ErrorCode.NONE:
@@ -304,6 +309,7 @@ class ProducingClient:
             queue.drop(batch)
             return
         queue.last_error = error
+        queue.failed.add(batch)
         # One that was sent beside others may have been judged before them, if they went to another gateway, and is repeated behind them.
         if error not in RETRIED and (batch.is_next or error != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
             self._clients.judge.broken("producers have no gaps", f"producer {self._number}: {batch} was refused with {error}")

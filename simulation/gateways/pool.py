@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeVar
 
@@ -24,12 +25,16 @@ from simulation.network import Network, NeverArrived, Unanswered
 from simulation.process import PORT
 
 T = TypeVar("T")
+READ_S = 0.001
+"""The mean CPU time of a read at a node."""
 
 
 class NodeServers:
     """The dispatchers of all nodes, each made when its node is asked first."""
 
-    def __init__(self) -> None:
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._cpu_s = 0.0
         self._metrics = Metrics()
         self._dispatchers: dict[Node, Dispatcher] = {}
 
@@ -37,8 +42,13 @@ class NodeServers:
         """The dispatcher of a node; called on its loop."""
         found = self._dispatchers.get(node)
         if found is None:
-            found = self._dispatchers[node] = Dispatcher(node, self._metrics, Everything())
+            found = self._dispatchers[node] = Dispatcher(node, self._metrics, Everything(), cpu_s=self._later_cpu_s)
         return found
+
+    def _later_cpu_s(self) -> float:
+        """Draw the CPU time: what this process really uses would differ from run to run."""
+        self._cpu_s += self._rng.expovariate(1 / READ_S)
+        return self._cpu_s
 
 
 class SimulatedPool(ConnectionPool):

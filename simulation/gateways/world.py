@@ -67,7 +67,7 @@ class GatewayWorld:
             time=time,
             world=world,
             network=network,
-            servers=NodeServers(),
+            servers=NodeServers(rng_of("gateways reads")),
             numbers=numbers,
             open_store=self._open_store,
             story=story,

@@ -26,7 +26,7 @@ def with_gateways(seed: int) -> Scenario:
 def test_every_promise_is_kept_with_gateways(seed: int) -> None:
     outcome = simulate(with_gateways(seed))
     assert outcome.violation is None, f"seed {seed}: {outcome.violation}\n{outcome.story}"
-    assert outcome.acknowledged > 20
+    assert outcome.acknowledged > 10
 
 
 @pytest.mark.long
@@ -36,16 +36,21 @@ def test_every_promise_is_kept_with_gateways_over_hundreds_of_seeds() -> None:
     assert found == {}
 
 
-def test_a_life_with_gateways_is_the_same_whatever_the_hash_seed() -> None:
+def test_a_life_with_gateways_is_the_same_whatever_the_hash_seed_and_the_load_of_the_machine() -> None:
     program = (
+        "import itertools, time; spent = itertools.count(); time.thread_time = lambda: next(spent) * {step_s}; "
         "from simulation import run, scenario as s; "
         "print(run.simulate(s.Scenario.of_nodes(4, 5.0).with_gateways(s.SimulatedGateways.drawn(4))).trace_hash)"
     )
     hashes = [
         subprocess.run(
-            [sys.executable, "-c", program], env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True, text=True
+            [sys.executable, "-c", program.format(step_s=step_s)],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
         ).stdout
-        for seed in ("1", "2")
+        for seed, step_s in (("1", 0.0), ("2", 0.01))
     ]
     assert hashes[0] == hashes[1]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,13 +32,19 @@ def first_violation(name: str) -> RunOutcome | None:
     return None
 
 
+@cache
+def whole(scenario: str) -> RunOutcome:
+    """A life with all protections, which several of them share."""
+    return simulate(Scenario.from_json(scenario))
+
+
 @pytest.mark.parametrize("name", PROTECTIONS)
 def test_without_a_protection_a_promise_is_broken(name: str) -> None:
     protection = PROTECTIONS[name]
     outcome = first_violation(name)
     assert outcome is not None, f"{protection.seeds_max} seeds broke no rule though this was left out: {protection.rule}"
     # The same life with the protection is in order, so it was the protection that was missing.
-    with_it = simulate(protection.scenario(outcome.scenario.seed, DURATION_S))
+    with_it = whole(protection.scenario(outcome.scenario.seed, DURATION_S).to_json())
     assert with_it.violation is None, f"{with_it.violation}\n{with_it.story}"
 
 

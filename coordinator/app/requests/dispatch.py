@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from functools import partial
@@ -51,8 +52,9 @@ class Dispatcher(Handler):
         node_listener: str = "",
         *,
         poll_points_max: int = POINTS_MAX,
+        cpu_s: Callable[[], float] = time.thread_time,
     ) -> None:
-        """Polls wait for at most `poll_points_max` partitions together."""
+        """Polls wait for at most `poll_points_max` partitions together; `cpu_s` tells the CPU seconds that the loop's thread has used."""
         operations = tuple(operations)
         self._node = node
         self.access = Access(operations, rules, node_principals, node_listener)
@@ -63,7 +65,7 @@ class Dispatcher(Handler):
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._order = ConnectionOrder()
-        self._fair_reads = FairReads()
+        self._fair_reads = FairReads(cpu_s)
         reads = self._reads = Reads(
             node=node,
             metrics=metrics,

@@ -8,7 +8,6 @@ for everything else. The account of each connection is cleared every `FORGET_S`.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from heapq import heappop, heappush
 from itertools import count
@@ -27,7 +26,7 @@ Args = TypeVarTuple("Args")
 class FairReads:
     """The scheduler of one event loop. `cpu_s` tells the CPU seconds that the loop's thread has used."""
 
-    def __init__(self, cpu_s: Callable[[], float] = time.thread_time) -> None:
+    def __init__(self, cpu_s: Callable[[], float]) -> None:
         self._cpu_s = cpu_s
         self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
         self._numbers = count()
