@@ -76,6 +76,7 @@ def assigned(service: Service) -> list[int]:
     return sorted(found)
 
 
+@pytest.mark.long
 def test_one_broker_hangs_and_then_dies_under_load(kafka_cluster: KafkaFactory, make_service: ServiceFactory) -> None:
     kafka = kafka_cluster()
     service = make_service(kafka.bootstrap, partitions=COORDINATORS).start(2)
@@ -191,7 +192,8 @@ def is_led_by_others(found: set[int], lost: int | None) -> bool:
 
 
 # The run under every kind of fault (`test_fault_run`) freezes brokers, too.
-@pytest.mark.parametrize("how", ["kill", pytest.param("pause", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["kill", "pause"])
 def test_the_loss_of_one_of_three_brokers_ends_no_term(kafka_cluster: KafkaFactory, make_service: ServiceFactory, how: str) -> None:
     """The broker leads metadata partitions and coordinates the group; Kafka's own session time of 9 s freezes all commits."""
     kafka = kafka_cluster(nodes=3, session_timeout_ms=9_000, heartbeat_interval_ms=2_000)

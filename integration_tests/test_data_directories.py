@@ -198,6 +198,7 @@ def move(service: Service, node: CoordinatorProcess, partition: int, path: Path)
     assert alter_outcomes(asyncio.run(order())) == {partition: ErrorCode.NONE}
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_replicas_move_under_load_and_nodes_are_killed_at_every_step(kafka: Kafka, tmp_path: Path) -> None:
     with Service(kafka.bootstrap, tmp_path, partitions=PARTITIONS) as service:
@@ -242,6 +243,7 @@ def test_replicas_move_under_load_and_nodes_are_killed_at_every_step(kafka: Kafk
         assert not problems, f"{len(problems)} contradictions:\n" + "\n".join(problems[:20])
 
 
+@pytest.mark.long
 def test_directories_that_cannot_be_used_together_are_refused(service: Service, tmp_path: Path) -> None:
     a, b = tmp_path / "a", tmp_path / "b"
     node = service.add(1, data_dirs=f"{a},{b}")

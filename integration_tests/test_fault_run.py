@@ -28,7 +28,7 @@ from integration_tests.recording import read_recording
 
 SEED = 7
 RUN_TIMEOUT_S = 600
-pytestmark = pytest.mark.timeout(RUN_TIMEOUT_S + 60)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(RUN_TIMEOUT_S + 60)]
 REPOSITORY = Path(__file__).parent.parent
 
 

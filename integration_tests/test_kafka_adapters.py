@@ -466,6 +466,7 @@ async def test_a_reader_notices_that_the_log_lost_its_end_whatever_it_has_read_b
         assert all(b"others" not in (found.value or b"") for _, _, found in recorder.entries)
 
 
+@pytest.mark.long
 async def test_a_reader_notices_another_log_of_older_leader_epochs(kafka_cluster: Callable[..., KafkaCluster], tmp_path: Path) -> None:
     """The log comes back from another history, longer than what was read: librdkafka asks where its epoch ended, and is content."""
     kafka = await asyncio.to_thread(kafka_cluster)

@@ -79,6 +79,7 @@ def undisturbed(kafka: Kafka, data_folder: Path) -> Iterator[Service]:
         yield made
 
 
+@pytest.mark.long
 def test_a_third_node_joins_under_load_and_takes_its_share(undisturbed: Service) -> None:
     run = Run(undisturbed, 2)
     with run.load() as load:
@@ -191,6 +192,7 @@ def assert_zombie_was_silent(run: Run, final: FinalState, frozen: list[int], fro
         assert not lies, f"coordinator {coordinator_id} was led by node 2 from {successor} on, but node 1 acknowledged {lies[:3]}"
 
 
+@pytest.mark.long
 def test_without_its_database_or_directory_a_node_only_starts_slower(service: Service) -> None:
     run = Run(service, 2)
     node = run.node(1)

@@ -164,6 +164,7 @@ def _lose_objects(place: Place, name: str) -> None:
     cut.write_bytes(cut.read_bytes()[:-3])
 
 
+@pytest.mark.long
 def test_the_service_follows_the_start_of_the_classic_part(
     replicated: tuple[Place, KafkaCluster], unique_name: Callable[[str], str]
 ) -> None:

@@ -311,6 +311,7 @@ def _check_commands(monitor: MonitorProcess, hostile: Hostile) -> None:
 # ---- a log that is not there any more
 
 
+@pytest.mark.long
 def test_a_pruned_log_is_one_finding_per_partition_and_a_replaced_topic_ends_the_job(
     bootstrap: str, unique_name: Callable[[str], str], data_folder: Path
 ) -> None:

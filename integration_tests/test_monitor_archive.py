@@ -214,6 +214,7 @@ def test_killed_right_behind_a_commit_nothing_is_doubled_and_nothing_missing(arc
     archive.log.check(archive.table)
 
 
+@pytest.mark.long
 def test_stopped_it_ends_well_and_a_recreated_topic_is_refused(archive: Archive) -> None:
     archive.log.produce(60)
     process = archive.start("--trigger-interval", "0.2")

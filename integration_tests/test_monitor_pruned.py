@@ -98,6 +98,7 @@ def test_live_files_without_an_object_are_named(pruned: Service, tmp_path: Path)
     assert (kept["missing_files"], [one["object_key"] for one in kept["missing"]]) == (1, [lost])
 
 
+@pytest.mark.long
 def test_a_fresh_monitor_begins_with_snapshots_and_says_so(pruned: Service) -> None:
     before = log_starts(pruned.bootstrap, pruned.topic)
     with MonitorProcess(pruned.bootstrap, pruned.topic, pruned.folder) as monitor:
@@ -117,6 +118,7 @@ def test_a_fresh_monitor_begins_with_snapshots_and_says_so(pruned: Service) -> N
         assert "leader" not in json.dumps(status.outcome)
 
 
+@pytest.mark.long
 def test_an_archive_of_a_pruned_log_has_every_live_record_once(pruned: Service, tmp_path: Path) -> None:
     store, table = f"file://{pruned.folder / 'objects'}", tmp_path / "archive"
     where = ["--kafka-bootstrap-server", pruned.bootstrap, "--topic", pruned.topic, "--object-store-url", store]

@@ -200,6 +200,7 @@ def change_a_row(copy: Path) -> str:
     return str(key)
 
 
+@pytest.mark.long
 def test_one_flipped_bit_of_a_kept_answer_and_one_changed_row_in_copies_are_named(lived: Service, tmp_path: Path) -> None:
     kept, changed = copied(lived, 2, tmp_path), copied(lived, 1, tmp_path)
     kept_key, changed_key = flip_a_kept_answer(kept), change_a_row(changed)

@@ -209,6 +209,7 @@ def place_of(folder: Path) -> str:
         return ""
 
 
+@pytest.mark.long
 def test_a_scan_whose_node_is_killed_goes_on_where_it_was(kafka: Kafka, tmp_path: Path) -> None:
     disturbed = {name: value for name, value in PROPERTIES.items() if name not in UNDISTURBED}
     service = Service(kafka.bootstrap, tmp_path, partitions=1, properties=disturbed)

@@ -216,6 +216,7 @@ async def test_the_page_secures_a_service_as_it_is_written(page: Page, nodes: No
             await client.admin.nodes()
 
 
+@pytest.mark.long
 async def test_a_service_in_plain_text_is_secured_in_three_rounds(page: Page, nodes: Nodes) -> None:
     """After each restart a topic with partitions of all coordinators is created: the leader of the directory has to reach the others."""
     [(kind, text)] = page.parts["A service that runs in plain text"]

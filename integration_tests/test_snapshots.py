@@ -8,6 +8,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.kafka import Kafka
 from integration_tests.final_state import log_starts
@@ -98,6 +100,7 @@ def test_a_node_without_data_is_made_from_snapshots_of_another_when_the_object_s
         asyncio.run(go_on(service, history))
 
 
+@pytest.mark.long
 def test_a_replica_without_a_good_snapshot_is_made_when_one_is_back_and_ready_is_said_then(kafka: Kafka, data_folder: Path) -> None:
     with Service(kafka.bootstrap, data_folder, partitions=PARTITIONS, properties=OFTEN) as service:
         node = service.start(1).nodes[1]

@@ -120,6 +120,7 @@ class Deleter:
         return start
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 async def test_a_deletion_of_many_messages_is_seen_whole_though_leaders_are_killed(small_messages: Service) -> None:
     service = small_messages

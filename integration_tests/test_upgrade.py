@@ -157,6 +157,7 @@ def levels_in(logs: Logs) -> set[int]:
     return {level_of(message.value) for messages in logs.values() for message in messages}
 
 
+@pytest.mark.long
 def test_a_service_under_load_is_upgraded_node_by_node_and_its_level_rises_at_the_end(
     kafka: Kafka, versions: Versions, data_folder: Path
 ) -> None:

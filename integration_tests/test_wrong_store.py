@@ -48,6 +48,7 @@ async def test_a_client_with_another_store_is_refused_before_anything_is_written
         assert [record.value async for record in client.read(topic, 0)] == [b"lost"]
 
 
+@pytest.mark.long
 def test_commands_with_another_store_are_refused(one_node: Service, tmp_path: Path, unique_name: Callable[[str], str]) -> None:
     topic, other = unique_name("topic"), tmp_path / "other"
     other.mkdir()

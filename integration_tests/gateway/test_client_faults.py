@@ -51,6 +51,7 @@ def report_of(folder: Path, actions: tuple[str, ...], seed: int) -> dict[str, An
     return report
 
 
+@pytest.mark.long
 def test_the_last_gateway_of_a_zone_dies_and_its_clients_go_on_at_another(tmp_path: Path) -> None:
     report_of(tmp_path, ("zone_kill", "store_errors", "member_kill"), 1)
 

@@ -285,6 +285,7 @@ def test_retention_moves_the_classic_part_while_it_is_read(
     assert found == [*range(first, start + 5)]
 
 
+@pytest.mark.long
 def test_a_broker_dies_while_the_classic_part_is_read(
     world: World, place: Place, gateway: GatewayProcess, unique_name: NameFactory
 ) -> None:
@@ -353,6 +354,7 @@ def test_a_migration_that_was_cut_off_is_finished_or_taken_back(
     assert [one.offset for one in read(gateway.address, name, 2, 12)] == [*range(2, 12)]
 
 
+@pytest.mark.long
 def test_groups_and_producers_of_three_libraries_go_on(
     world: World, place: Place, gateway: GatewayProcess, unique_name: NameFactory
 ) -> None:
