@@ -233,7 +233,7 @@ def test_stopped_it_ends_well_and_a_recreated_topic_is_refused(archive: Archive)
     wait_until(is_made_anew, "the topic to be made anew")
     refused = archive.once()
     assert refused.returncode == Exit.NOT_FOUND, refused.stderr
-    assert "was it recreated?" in refused.stderr
+    assert "was the topic recreated?" in refused.stderr
     assert json.loads(DeltaTable(archive.table).metadata().description)["topic_id"] in refused.stderr
 
 

@@ -22,7 +22,7 @@ from spark_jobs.archive.columns import DDL, SCHEMA
 from spark_jobs.archive.entries import HeldMessage
 from spark_jobs.archive.rows import archive_function, split
 from spark_jobs.archive.snapshot_rows import snapshot_rows
-from spark_jobs.archive.table import ArchiveError, ArchiveTable
+from spark_jobs.archive.table import ArchiveTable
 from spark_jobs.batch_read import LogPlace, kafka_options
 from spark_jobs.find_start import LogIdentity, SnapshotSource, SnapshotStarts
 from spark_jobs.log_begin import LogPrunedError, check_begins
@@ -31,6 +31,7 @@ from spark_jobs.scan.head import Head
 from spark_jobs.session import Engine, RunningSpark, open_spark
 from spark_jobs.snapshots.content import SnapshotContent, read_start
 from spark_jobs.streaming import QueryFailedError, StopSignal, Stream, StreamRun
+from tables.errors import TableError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,6 +48,10 @@ REMEDY = (
     "entries; with --skip-pruned it goes on where the log begins now, and holds nothing of those before. Run it all the time, so that it "
     "reads entries before a snapshot replaces them"
 )
+
+
+class LongTransactionError(Exception):
+    """A transaction of the log has no end within what is held of it."""
 
 
 class TopicReplacedError(Exception):
@@ -76,8 +81,8 @@ class ArchiveOptions:
 def run_archive(options: ArchiveOptions, stopping: StopSignal, on_ready: Callable[[str], None]) -> None:
     """Append to the archive until `stopping` is set, or with `once` until everything that was in the log is in it.
 
-    Raises `TopicMissingError`, `KafkaUnavailableError`, `UntranslatableError`, `SparkStartError`, `ArchiveError`,
-    `TopicReplacedError`, `LogPrunedError`, `QueryFailedError`.
+    Raises `TopicMissingError`, `KafkaUnavailableError`, `UntranslatableError`, `SparkStartError`, `TableError`,
+    `LongTransactionError`, `TopicReplacedError`, `LogPrunedError`, `QueryFailedError`.
     """
     # A gap in the table would never be seen: Spark has to fail where entries are deleted before they are read.
     kafka = kafka_options(options.place) | {"failOnDataLoss": "true"}
@@ -122,11 +127,11 @@ class _Job:
         try:
             is_complete = query.run(stopping, lambda: on_ready(ready))
         except QueryFailedError as error:
-            if isinstance(error.cause, ArchiveError):
+            if isinstance(error.cause, TableError | LongTransactionError):
                 raise error.cause from error
             raise
         if is_complete and options.once and options.compact_every_s is not None:
-            LOG.info("compaction: %s", self._table.compact(self._options.vacuum_hours))
+            LOG.info("compaction: %s", self._table.sink.compact(self._options.vacuum_hours))
 
     def _place_to_begin(self) -> dict[int, int]:
         """Where to read on in each partition. Raises `LogPrunedError` when the entry that is due there is deleted."""
@@ -213,7 +218,7 @@ class _Job:
     def _compact_when_due(self) -> None:
         every_s = self._options.compact_every_s
         if every_s is not None and not self._options.once and time.monotonic() >= self._compact_due_s:
-            LOG.info("compaction: %s", self._table.compact(self._options.vacuum_hours))
+            LOG.info("compaction: %s", self._table.sink.compact(self._options.vacuum_hours))
             self._compact_due_s = time.monotonic() + every_s
 
     def _look(self) -> None:
@@ -238,7 +243,7 @@ def _check_held(held: Mapping[int, Sequence[HeldMessage]]) -> None:
     for kpart, entries in held.items():
         if sum(len(entry.value or b"") for entry in entries) > HELD_BYTES_MAX:
             began = entries[0].offset
-            raise ArchiveError(
+            raise LongTransactionError(
                 f"the transaction at offset {began} of partition {kpart} has no end within {HELD_BYTES_MAX >> 20} MiB, and no more of it "
                 f"is held; look at it with `diskless log dump --partition {kpart} --from {began}`"
             )

@@ -126,15 +126,15 @@ def archive(
 def _failures() -> Iterator[None]:
     """Turn what can go wrong with the table into `Failed`."""
     try:
-        from spark_jobs.archive.job import TopicReplacedError
-        from spark_jobs.archive.table import ArchiveError, OtherLogError
+        from spark_jobs.archive.job import LongTransactionError, TopicReplacedError
         from spark_jobs.log_begin import LogPrunedError
         from spark_jobs.streaming import QueryFailedError
+        from tables.errors import OtherContentError, TableError
     except ModuleNotFoundError as error:
         raise Failed(f"the archive needs {error.name}, which is not installed: pip install 'diskless-coordinator[spark]'") from error
     try:
         yield
-    except (OtherLogError, TopicReplacedError) as error:
+    except (OtherContentError, TopicReplacedError) as error:
         raise Failed(str(error), Exit.NOT_FOUND) from error
-    except (ArchiveError, LogPrunedError, QueryFailedError) as error:
+    except (TableError, LongTransactionError, LogPrunedError, QueryFailedError) as error:
         raise Failed(str(error)) from error
