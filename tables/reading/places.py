@@ -20,7 +20,7 @@ from coordinator.client.routing.retry import Deadline, RetryPolicy
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL
 from coordinator.protocol.find_batches import BatchLocation
-from tables.reading.span import BelowMigration, ReadCounts, ReadOptions, OffsetsDeleted, Span
+from tables.reading.span import BelowMigration, OffsetsDeleted, ReadCounts, ReadOptions, Span
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from records.compression import Compression
 from records.record_batch import Record, header_name
 from tables.reading.arrow import schema_of
 from tables.reading.reader import read_spans
-from tables.reading.span import COLUMNS, BelowMigration, Damage, ReadCounts, ReadOptions, OffsetsDeleted, Span
+from tables.reading.span import COLUMNS, BelowMigration, Damage, OffsetsDeleted, ReadCounts, ReadOptions, Span
 from tests.client.scripted import ScriptedCluster, ScriptedNode, Trouble, scripted
 from tests.objectstore.failing_store import FailingStore
 
