@@ -83,7 +83,7 @@ class ExactOffsets:
         raise AssertionError("a batch was asked for and none was read")
 
 
-def _first(one: ByTime, batch: BatchOf, data: bytes, log_start: int) -> Told:
+def _first(one: ByTime, batch: BatchOf, data: memoryview, log_start: int) -> Told:
     """The first record of a batch with a time, or with the greatest one. Raises WrongObject, CorruptBatch."""
     records = decode_records(data, check_batch(batch, data), base_offset=batch.location.base_offset)
     live = [record for record in records if record.offset >= log_start]
