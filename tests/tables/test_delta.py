@@ -47,7 +47,7 @@ def test_rows_and_position_move_in_one_commit_and_a_checkpoint_keeps_the_positio
 def test_a_writer_that_was_overtaken_is_refused(tmp_path: Path) -> None:
     first, second = open_sink(tmp_path), open_sink(tmp_path)
     first.append(rows(0, 2), {"at": 0}, {"at": 3})
-    with pytest.raises(RivalWriterError, match="another process writes .*: its at is 3, not 0; stop one of them"):
+    with pytest.raises(RivalWriterError, match=r"another process writes .*: its at is 3, not 0; stop one of them"):
         second.append(rows(0, 2), {"at": 0}, {"at": 3})
     assert offsets(tmp_path) == [0, 1, 2]
 
