@@ -28,10 +28,11 @@ from coordinator.protocol.list_offsets import decode_list_offsets
 from coordinator.protocol.messages import CommitFileRequest, CommitFileResponse, FindBatchesRequest, ListOffsetsRequest
 from coordinator.protocol.wire import MalformedMessage
 from records.codec import decode_entry, decode_key, encode_entry, encode_key
+from records.columns import decode_records
 from records.committed_files.codec import FileCommitted, files_of, read_files, read_files_at
 from records.errors import UnreadableEntry
 from records.history import levels, schema_of_header
-from records.record_batch import CorruptBatch, decode_records, encode_batch, parse_header, parse_headers
+from records.record_batch import CorruptBatch, encode_batch, parse_header, parse_headers
 from records.snapshot.errors import MalformedRecord, NewerFormat
 from records.snapshot.head import decode_head, encode_head
 from records.snapshot.rows import RowChunk, decode_rows, encode_rows
