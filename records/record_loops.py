@@ -59,7 +59,7 @@ def _scan_records(
     fields: memoryview[int],
 ) -> int:
     end = len(body)
-    if rows > 0 and end == 0:
+    if end == 0:
         return _fault(state, 0, 2, 0, 0)
     raw = cython.address(body[0]) if cython.compiled else body
     for row in range(rows):
