@@ -295,6 +295,25 @@ async def test_a_damaged_batch_is_named_or_left_out_and_counted(
     assert f"damaged batch left out: orders-0 offsets 1 to 1: {keys[1]}" in caplog.text
 
 
+async def test_of_an_object_that_is_cut_the_whole_batches_are_read(client: DisklessClient, store: CountingStore) -> None:
+    written = await client.write({("orders", 0): values(*"abcdef")}, max_batch_bytes=100)
+    data = await store.get(written.object_key)
+    await store.put(written.object_key, data[:-1])
+    counts = ReadCounts()
+    found = await rows(client, store, span(stop=6), on_damage=Damage.SKIP, counts=counts)
+    assert counts.damaged_batches == 1
+    assert [value for _, _, value in found] == [*"abcdef"][: len(found)]
+    assert 0 < len(found) < 6
+
+
+async def test_rows_of_many_pages_and_groups_keep_their_order(client: DisklessClient, store: CountingStore) -> None:
+    texts = [str(number) for number in range(300)]
+    await client.write({("orders", 1): values(*texts[:200])}, max_batch_bytes=100)
+    await client.write({("orders", 1): values(*texts[200:])}, max_batch_bytes=100, compression=Compression.ZSTD)
+    for limits in ({}, {"fetch_bytes": 1}, {"batch_rows": 7}, {"batch_bytes": 200, "fetch_bytes": 400}):
+        assert await rows(client, store, span(1, stop=300), **limits) == [(1, offset, text) for offset, text in enumerate(texts)]
+
+
 async def test_a_reader_that_is_closed_leaves_nothing_under_way(client: DisklessClient, store: CountingStore) -> None:
     for value in "abcdefghijkl":
         await client.write({("orders", 0): values(value)})
