@@ -28,6 +28,7 @@ from tables.reading.reader import read_spans
 from tables.reading.span import COLUMNS, BelowMigration, Damage, OffsetsDeleted, ReadCounts, ReadOptions, Span
 from tests.client.scripted import ScriptedCluster, ScriptedNode, Trouble, scripted
 from tests.objectstore.failing_store import FailingStore
+from tests.waiting import until
 
 TOPIC = bytes(range(16))
 OTHER = bytes(range(1, 17))
@@ -43,6 +44,8 @@ class CountingStore(FailingStore):
         self.read_keys: list[str] = []
         self.unavailable = 0
         self.under_way = self.most = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
 
     async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
         self.read_keys.append(key)
@@ -52,6 +55,7 @@ class CountingStore(FailingStore):
         self.under_way += 1
         self.most = max(self.most, self.under_way)
         try:
+            await self.gate.wait()
             await asyncio.sleep(0)
             return await super().get_ranges(key, ranges)
         finally:
@@ -304,6 +308,19 @@ async def test_of_an_object_that_is_cut_the_whole_batches_are_read(client: Diskl
     assert counts.damaged_batches == 1
     assert [value for _, _, value in found] == [*"abcdef"][: len(found)]
     assert 0 < len(found) < 6
+
+
+async def test_the_next_page_is_asked_for_while_objects_are_read(
+    cluster: ScriptedCluster, client: DisklessClient, store: CountingStore
+) -> None:
+    for value in "abcdef":
+        await client.write({("orders", 0): values(value)})
+    store.gate.clear()
+    reading = asyncio.ensure_future(rows(client, store, span(stop=6)))
+    await until(lambda: sum(node.count(ApiKey.FIND_BATCHES) for node in cluster.nodes.values()) == 2, "the second page")
+    assert store.under_way == 3
+    store.gate.set()
+    assert [offset for _, offset, _ in await reading] == [*range(6)]
 
 
 async def test_rows_of_many_pages_and_groups_keep_their_order(client: DisklessClient, store: CountingStore) -> None:
