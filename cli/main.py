@@ -16,6 +16,7 @@ COMMANDS = {
     "offsets": Lazy("cli.commands.data.offsets", "offsets", "Look up offsets of partitions by time."),
     "batches": Lazy("cli.commands.data.batches", "batches", "Find the batches of a partition in the object store."),
     "records": Lazy("cli.commands.data.records", "records", "Delete records from the beginning of partitions."),
+    "tables": Lazy("cli.commands.tables", "tables", "Copy diskless topics into Delta and Iceberg tables; look how far that is."),
     "migration": Lazy("cli.commands.migration.group", "migration", "Make classic topics diskless, and prove that nothing is lost."),
     "doctor": Lazy("cli.commands.doctor", "doctor", "Find out what is wrong with a service: each finding comes with its remedy."),
     "log": Lazy("cli.commands.log", "log", "Look into the metadata topic itself."),

@@ -180,6 +180,8 @@ class Export:
 
 async def _next_unless(stopping: asyncio.Event, reading: AsyncIterator[pa.RecordBatch]) -> pa.RecordBatch | None:
     """Return the next batch; None at the end, and when the export is to stop."""
+    if stopping.is_set():
+        return None
     following = asyncio.ensure_future(anext(reading, None))
     stopped = asyncio.ensure_future(stopping.wait())
     try:

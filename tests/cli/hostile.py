@@ -54,6 +54,8 @@ BASES: dict[Path_, tuple[str, ...]] = {
     ("offsets", "list"): ("orders", *NODE),
     ("batches", "find"): ("orders", "0", "--offset", "0", *NODE),
     ("records", "delete"): ("orders", "0", "--before-offset", "1", "--yes", *NODE),
+    ("tables", "export"): ("orders", "--to", "delta:table", "--once", "--object-store-url", "file://{here}/objects", *NODE),
+    ("tables", "status"): ("orders", "--to", "delta:table", *NODE),
     ("migration", "start"): ("orders", "--writers-stopped", "--still", "0.1", "--yes", *KAFKA, *NODE),
     ("migration", "abort"): ("orders", "--yes", *KAFKA, *NODE),
     ("migration", "verify"): ("orders", "--object-store-url", "file://{here}/objects", *KAFKA, *NODE),

@@ -20,12 +20,13 @@ SCHEMA = schema_of(READ)
 
 @dataclass(slots=True, kw_only=True)
 class FakeLog:
-    """`RecordSource` whose partitions are lists of values; a record's time is its offset in seconds after `FIRST`."""
+    """`RecordSource` whose partitions are lists of values; records are `seconds_apart`, the first one at `FIRST`."""
 
     name: str = "orders"
     partitions: list[list[bytes]] = field(default_factory=lambda: [[], []])
     starts: dict[int, int] = field(default_factory=dict)
     batch_rows: int = 3
+    seconds_apart: int = 1
     counts: ReadCounts = field(default_factory=ReadCounts)
     left: Mapping[int, float] = field(default_factory=dict)
     is_gone: bool = False
@@ -61,7 +62,7 @@ class FakeLog:
             "topic": self.name,
             "partition": partition,
             "offset": offset,
-            "timestamp": FIRST + timedelta(seconds=offset),
+            "timestamp": FIRST + timedelta(seconds=offset * self.seconds_apart),
             "timestampType": 0,
             "headers": None,
         }
