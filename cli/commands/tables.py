@@ -160,7 +160,12 @@ def export(
             is_maintaining=maintain,
             fail_on_data_loss=on_data_loss == "fail",
         )
-        reading = replace(READ, fail_on_data_loss=options.fail_on_data_loss, on_damage=Damage(on_damage))
+        reading = replace(
+            READ,
+            batch_bytes=min(READ.batch_bytes, options.commit_bytes),
+            fail_on_data_loss=options.fail_on_data_loss,
+            on_damage=Damage(on_damage),
+        )
         set_up_logging(log_level)
         is_done = run(_export(wanted, opened, options, reading, address, bootstrap_server, timeout_s))
     if once and not is_done:

@@ -2,7 +2,8 @@
 
 The property moves in the transaction that appends, since the summary of a snapshot is out of sight with the next foreign commit. PyIceberg
 repeats a commit that was refused, with rows that may be there already; the table property `commit.retry.num-retries=0` forbids it, so of
-two writers that commit on one snapshot the second is refused.
+two writers that commit on one snapshot the second is refused. PyIceberg writes lists that are null as empty ones: `headers` of records
+without headers.
 """
 
 from __future__ import annotations
