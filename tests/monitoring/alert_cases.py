@@ -9,6 +9,7 @@ Series = Mapping[str, str]
 
 ONE = 'job="diskless-coordinator", instance="one:9193"'
 TWO = 'job="diskless-coordinator", instance="two:9193"'
+EXPORT = 'job="diskless-export", instance="five:9295"'
 GATE = 'job="diskless-gateway", instance="four:9291"'
 WATCH = 'job="diskless-monitor", instance="three:9194"'
 COMMIT = f'{ONE}, api="COMMIT_FILE"'
@@ -32,6 +33,7 @@ class Case:
 SERVICE = {"job": "diskless-coordinator"}
 ON_ONE = {**SERVICE, "instance": "one:9193"}
 ON_TWO = {**SERVICE, "instance": "two:9193"}
+OF_EXPORTS = {"job": "diskless-export"}
 OF_MONITOR = {"job": "diskless-monitor"}
 OF_GATEWAYS = {"job": "diskless-gateway"}
 ON_GATEWAY = {**OF_GATEWAYS, "instance": "four:9291"}
@@ -58,6 +60,10 @@ def pair(metric: str, one: str, two: str, more: str = PARTITION) -> Series:
 
 def single(metric: str, values: str, more: str = "") -> Series:
     return {f"{PREFIX}{metric}{{{ONE}{more}}}": values}
+
+
+def export(metric: str, values: str) -> Series:
+    return {f'diskless_export_{metric}{{{EXPORT}, topic="orders"}}': values}
 
 
 def gateway(metric: str, values: str, more: str = "") -> Series:
@@ -672,5 +678,29 @@ CASES = (
         quiet=(gateway("certificate_seconds_left", "8640000x90", ', listener="SASL_SSL"'),),
         labels={**ON_GATEWAY, "listener": "SASL_SSL"},
         description="Listener SASL_SSL of four:9291: 10d 0h 0m 0s are left.",
+    ),
+    Case(
+        alert="DisklessExportDown",
+        at=8,
+        fires=({f"up{{{EXPORT}}}": "0x9"},),
+        quiet=({f"up{{{EXPORT}}}": "0x3 1x9"},),
+        labels={**OF_EXPORTS, "instance": "five:9295"},
+        description="five:9295 has not answered Prometheus for 5 minutes: its table gets no more records.",
+    ),
+    Case(
+        alert="DisklessExportBehind",
+        at=90,
+        fires=(export("last_caught_up_timestamp_seconds", "0x99"),),
+        quiet=(export("last_caught_up_timestamp_seconds", "0+60x99"), export("last_caught_up_timestamp_seconds", "0x70 4200x29")),
+        labels={**OF_EXPORTS, "instance": "five:9295", "topic": "orders"},
+        description="The table of topic `orders` last had all records 1h 30m 0s ago.",
+    ),
+    Case(
+        alert="DisklessExportRetentionNear",
+        at=15,
+        fires=(export("retention_seconds_left", "7200x20"),),
+        quiet=(export("retention_seconds_left", "90000x20"), export("retention_seconds_left", "7200x8 90000x20")),
+        labels={**OF_EXPORTS, "topic": "orders"},
+        description="Topic `orders`: a record that its table does not have is deleted in 2h 0m 0s.",
     ),
 )

@@ -9,6 +9,8 @@ from coordinator.adapters.metrics.table import PREFIX, TABLE, MetricKind
 from gateway.metrics import PREFIX as GATEWAY_PREFIX
 from gateway.metrics import TABLE as GATEWAY
 from spark_jobs.monitor.metrics import METRICS as MONITOR
+from tables.export.metrics import PREFIX as EXPORT_PREFIX
+from tables.export.metrics import TABLE as EXPORT
 
 PROCESS: Final = frozenset(
     {
@@ -30,6 +32,7 @@ _NAME = re.compile(r"(?<![\w:$\"])((?:diskless|process)_[a-zA-Z0-9_:]+|up|ALERTS
 def metric_names() -> frozenset[str]:
     """All names as PromQL writes them, a histogram's with their endings."""
     ours = {PREFIX + metric.name: metric.kind for metric in TABLE} | {GATEWAY_PREFIX + metric.name: metric.kind for metric in GATEWAY}
+    ours |= {EXPORT_PREFIX + metric.name: metric.kind for metric in EXPORT}
     histograms = {name for name, kind in ours.items() if kind is MetricKind.HISTOGRAM}
     histograms |= {name for name, metric in MONITOR.items() if metric.kind == "histogram"}
     plain = (set(ours) | set(MONITOR)) - histograms

@@ -18,6 +18,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard, Panel, RowPanel
 from grafana_foundation_sdk.models.prometheus import Dataquery
 
 import gateway.metrics
+import tables.export.metrics
 from cli.main import root
 from coordinator.adapters.metrics import PREFIX, TABLE
 from helm.generator.__main__ import main, stale
@@ -100,6 +101,7 @@ def test_every_metric_of_a_process_is_on_a_dashboard() -> None:
     remedy = "show it in helm/generator/*_board.py, then run `python -m helm.generator`"
     assert {PREFIX + metric.name for metric in TABLE} - shown == set(), remedy
     assert {gateway.metrics.PREFIX + metric.name for metric in gateway.metrics.TABLE} - shown == set(), remedy
+    assert {tables.export.metrics.PREFIX + metric.name for metric in tables.export.metrics.TABLE} - shown == set(), remedy
     assert set(METRICS) - shown == set(), remedy
 
 
@@ -226,4 +228,4 @@ def test_every_choice_is_used_and_every_used_choice_exists(made: tuple[Board, Da
 
 
 def test_addresses_of_dashboards_differ() -> None:
-    assert len({board.uid for board in BOARDS.values()}) == len(BOARDS) == 4
+    assert len({board.uid for board in BOARDS.values()}) == len(BOARDS) == 5

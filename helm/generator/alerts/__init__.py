@@ -10,6 +10,7 @@ from typing import Final
 
 from helm.generator.alerts.commits import COMMITS
 from helm.generator.alerts.directories import DIRECTORIES
+from helm.generator.alerts.exports import EXPORTS
 from helm.generator.alerts.files import FILES
 from helm.generator.alerts.gateways import GATEWAYS
 from helm.generator.alerts.kafka import KAFKA
@@ -30,5 +31,6 @@ GROUPS: Final = {
     "processes": PROCESSES,
     "monitor": MONITOR,
     "gateways": GATEWAYS,
+    "exports": EXPORTS,
 }
 ALERTS: Final = tuple(alert for group in GROUPS.values() for alert in group)

@@ -7,11 +7,13 @@ from typing import Final
 COORDINATOR_JOB: Final = ".*diskless-coordinator.*"
 MONITOR_JOB: Final = ".*diskless-monitor.*"
 GATEWAY_JOB: Final = ".*diskless-gateway.*"
+EXPORT_JOB: Final = ".*diskless-export.*"
 """How scrape jobs have to be named (as a part of the name): only a target that is down needs them, its own metrics being gone."""
 
 COORDINATOR_UP: Final = f'up{{job=~"{COORDINATOR_JOB}"}}'
 MONITOR_UP: Final = f'up{{job=~"{MONITOR_JOB}"}}'
 GATEWAY_UP: Final = f'up{{job=~"{GATEWAY_JOB}"}}'
+EXPORT_UP: Final = f'up{{job=~"{EXPORT_JOB}"}}'
 OURS: Final = "on (job, instance) (diskless_coordinator_ready or diskless_monitor_up or diskless_gateway_ready)"
 """Restricts metrics that any process has to ours."""
 
@@ -47,3 +49,6 @@ VERIFY: Final = f"diskless monitor verify --dir FOLDER {AT_BOTH}"
 MONITOR_RUN: Final = "diskless monitor run --config FILE --dir FOLDER"
 ACKNOWLEDGE: Final = "diskless monitor findings ack --rule offset-gap --reason WHY --dir FOLDER"
 MONITOR_FINDINGS: Final = "diskless monitor findings list --dir FOLDER"
+EXPORT_STATUS: Final = f"diskless tables status TOPIC --to delta:TABLE {AT_NODE}"
+EXPORT_RUN: Final = f"diskless tables export TOPIC --to delta:TABLE --config FILE {AT_NODE}"
+RETENTION_RAISE: Final = f"diskless topics alter TOPIC --config retention.ms=604800000 {AT_NODE}"
