@@ -43,7 +43,7 @@ class Coordinators(Protocol):
         """Find batches and the objects that hold them."""
 
 
-class FoundBatch(NamedTuple):
+class WantedBatch(NamedTuple):
     """Where a batch is, and the first offset that is wanted of it: the log may begin within it."""
 
     first_offset: int
@@ -60,7 +60,7 @@ class SpanPlace:
         """The first offset that was not read."""
         self.find_offset = span.from_offset
         """The first offset whose batch is not found."""
-        self.found: deque[FoundBatch] = deque()
+        self.found: deque[WantedBatch] = deque()
         self.page = 0
         """How many batches the last page had."""
         self.missing_at = -1
@@ -195,7 +195,7 @@ class SpanPlaces:
         if not answer.batches:
             return False
         wanted = (one for one in answer.batches if one.base_offset < place.span.to_offset)
-        place.found.extend(FoundBatch(max(one.base_offset, place.find_offset), one) for one in wanted)
+        place.found.extend(WantedBatch(max(one.base_offset, place.find_offset), one) for one in wanted)
         place.find_offset = answer.batches[-1].last_offset + 1
         return True
 
