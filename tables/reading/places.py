@@ -43,6 +43,13 @@ class Coordinators(Protocol):
         """Find batches and the objects that hold them."""
 
 
+class WantedBatch(NamedTuple):
+    """Where a batch is, and the first offset that is wanted of it: the log may begin within it."""
+
+    first_offset: int
+    location: BatchLocation
+
+
 class SpanPlace:
     """How far a span is read and found."""
 
@@ -53,7 +60,7 @@ class SpanPlace:
         """The first offset that was not read."""
         self.find_offset = span.from_offset
         """The first offset whose batch is not found."""
-        self.found: deque[BatchLocation] = deque()
+        self.found: deque[WantedBatch] = deque()
         self.page = 0
         """How many batches the last page had."""
         self.missing_at = -1
@@ -82,6 +89,7 @@ class PlacedBatch(NamedTuple):
 
     place: SpanPlace
     batch: BatchOf
+    first_offset: int
 
 
 class Stretch(NamedTuple):
@@ -111,15 +119,16 @@ class SpanPlaces:
         live = self._live = [one for one in self._live if one.found or not one.is_found]
         if not live or not all(one.found for one in live):
             return None
-        first = min(live, key=lambda one: (one.found[0].log_append_timestamp, one.found[0].object_key)).found[0]
+        heads = (one.found[0].location for one in live)
+        first = min(heads, key=lambda location: (location.log_append_timestamp, location.object_key))
         taken: list[PlacedBatch] = []
         size = 0
         for place in live:
-            while place.found and place.found[0].object_key == first.object_key:
-                if taken and size + place.found[0].byte_size > bytes_max:
+            while place.found and place.found[0].location.object_key == first.object_key:
+                if taken and size + place.found[0].location.byte_size > bytes_max:
                     return Stretch(taken, size)
-                location = place.found.popleft()
-                taken.append(PlacedBatch(place, BatchOf(place.span.topic, place.span.partition, location)))
+                first_offset, location = place.found.popleft()
+                taken.append(PlacedBatch(place, BatchOf(place.span.topic, place.span.partition, location), first_offset))
                 size += location.byte_size
         return Stretch(taken, size)
 
@@ -185,7 +194,8 @@ class SpanPlaces:
         place.page = len(answer.batches)
         if not answer.batches:
             return False
-        place.found.extend(one for one in answer.batches if one.base_offset < place.span.to_offset)
+        wanted = (one for one in answer.batches if one.base_offset < place.span.to_offset)
+        place.found.extend(WantedBatch(max(one.base_offset, place.find_offset), one) for one in wanted)
         place.find_offset = answer.batches[-1].last_offset + 1
         return True
 

@@ -259,6 +259,16 @@ async def test_deleted_records_are_an_error_or_are_left_out_and_counted(
             await reading
 
 
+async def test_a_log_that_begins_within_a_batch_gives_the_rows_that_exist(
+    cluster: ScriptedCluster, client: DisklessClient, store: CountingStore
+) -> None:
+    await client.write({("orders", 0): values(*"abcdef")})
+    counts = ReadCounts()
+    find_batches(cluster, answer(ErrorCode.OFFSET_OUT_OF_RANGE, 4, 6))
+    assert await rows(client, store, span(stop=6), fail_on_data_loss=False, counts=counts) == [(0, 4, "e"), (0, 5, "f")]
+    assert counts.deleted_offsets == 4
+
+
 async def test_a_log_that_ends_before_the_span_is_told(cluster: ScriptedCluster, client: DisklessClient, store: CountingStore) -> None:
     await client.write({("orders", 0): values("a")})
     with pytest.raises(OffsetsDeleted, match=r"offsets 5 to 9 \(exclusive\) are not there, the log has 0 to 1"):
