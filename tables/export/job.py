@@ -51,7 +51,7 @@ class ExportOptions:
 
 
 @dataclass(slots=True)
-class Chunk:
+class PendingRows:
     """Rows that are not committed yet, and the position before and after them."""
 
     before: dict[int, int | None]
@@ -82,9 +82,9 @@ class Chunk:
         is_large = self.bytes >= options.commit_bytes or len(self.dates) >= DATES_MAX
         return is_large or time.monotonic() - self.since_s >= options.every_s
 
-    def next(self) -> Chunk:
+    def next(self) -> PendingRows:
         """Return what follows this one."""
-        return Chunk(dict(self.after), dict(self.after))
+        return PendingRows(dict(self.after), dict(self.after))
 
 
 class Export:
@@ -128,7 +128,7 @@ class Export:
         begin = {one.partition: self._begin(one, known.get(one.partition)) for one in bounds}
         self._state.on_begin(begin, bounds)
         self._state.seconds_left = min((await self._source.seconds_left(begin, bounds)).values(), default=None)
-        chunk = Chunk({one.partition: known.get(one.partition) for one in bounds}, begin)
+        chunk = PendingRows({one.partition: known.get(one.partition) for one in bounds}, begin)
         async with aclosing(self._source.read(begin, bounds)) as reading:
             while (batch := await _next_unless(stopping, reading)) is not None:
                 chunk.add(await asyncio.to_thread(table_rows, batch, self._schema))
@@ -162,7 +162,7 @@ class Export:
         self._state.lost_records += start - due
         return start
 
-    async def _commit(self, chunk: Chunk) -> Chunk:
+    async def _commit(self, chunk: PendingRows) -> PendingRows:
         moves = chunk.moves
         before = {partition: offset for partition in moves if (offset := chunk.before[partition]) is not None}
         start_s = time.monotonic()

@@ -137,7 +137,7 @@ import sys
 print(*sorted(sys.modules))
 """
 
-# They ask Kafka or an object store as well, or know the log's schemas.
+# They ask Kafka or an object store as well, know the log's schemas, or open tables of a lake.
 NOT_ONLY_NODES = {
     ("init",),
     ("log", "dump"),
@@ -148,6 +148,8 @@ NOT_ONLY_NODES = {
     ("migration", "verify"),
     ("snapshots", "download"),
     ("restore", "report"),
+    ("tables", "export"),
+    ("tables", "status"),
 }
 ASKING = [[*path, *words] for path, words in BASES.items() if words[-len(NODE) :] == NODE and path not in NOT_ONLY_NODES]
 NODES = f"""

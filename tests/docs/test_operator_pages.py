@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from codegen.site import DOCS, ROOT
-from helm.generator.alerts.common import COORDINATOR_JOB, GATEWAY_JOB, MONITOR_JOB
+from helm.generator.alerts.common import COORDINATOR_JOB, EXPORT_JOB, GATEWAY_JOB, MONITOR_JOB
 from tests.monitoring.prometheus_tools import program
 
 
@@ -33,7 +33,7 @@ def test_prometheus_takes_the_scrape_configs_and_alerts_know_the_jobs(tmp_path: 
     checked = subprocess.run([program("promtool"), "check", "config", str(file)], capture_output=True, text=True, check=False, timeout=60)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     jobs = [one["job_name"] for one in yaml.safe_load(text)["scrape_configs"]]
-    patterns = (COORDINATOR_JOB, GATEWAY_JOB, MONITOR_JOB)
+    patterns = (COORDINATOR_JOB, GATEWAY_JOB, MONITOR_JOB, EXPORT_JOB)
     assert [job for pattern, job in zip(patterns, jobs, strict=True) if re.fullmatch(pattern, job) is None] == []
 
 
