@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -259,12 +259,14 @@ async def _export(
     import asyncio
 
     from cli.service import open_client
+    from coordinator.client.errors import NotAuthorized
     from tables.export.job import Export
     from tables.export.metrics import ExportState
     from tables.export.process import run_export
 
     async with open_client(bootstrap_server, timeout_s, object_store=store) as client:
-        await client.check_store()
+        with suppress(NotAuthorized):  # who may only read topics learns of another store by the objects that it does not have
+            await client.check_store()
         source, topic = await _source(wanted, client, store, reading)
         begin = {one.partition: one.start for one in await source.bounds()}
         target = await asyncio.to_thread(wanted.open, topic, begin)

@@ -71,6 +71,11 @@ class DisklessAdmin(ServiceUser):
         with self._service.ending():
             return await self._service.discovery.nodes(self._service.deadline(timeout_ms))
 
+    async def cluster_id(self, *, timeout_ms: int | None = None) -> str | None:
+        """The id of the service's Kafka cluster; None while the node that answers does not know it. Raises Unavailable."""
+        await self.nodes(timeout_ms=timeout_ms)
+        return self._service.discovery.cluster_id
+
     async def find_coordinators(self, keys: Sequence[str], *, timeout_ms: int | None = None) -> list[ServiceNode | Refusal]:
         """The leaders for keys, each a coordinator id or `<topicId>:<partition>`, asked anew in one request. Raises Unavailable."""
         with self._service.ending():

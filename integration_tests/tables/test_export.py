@@ -10,10 +10,11 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -56,11 +57,11 @@ class Topic:
     def create(self, **settings: str) -> None:
         self.asked(lambda client: client.admin.create_topic(self.name, PARTITIONS, settings=settings))
 
-    def asked(self, question: Callable[[DisklessClient], object]) -> object:
-        async def ask() -> object:
+    def asked(self, question: Callable[[DisklessClient], Awaitable[Any]]) -> Any:
+        async def ask() -> Any:
             options = {key.removeprefix("object.store.option."): value for key, value in self.service.properties.items() if "option" in key}
             async with DisklessClient(self.service.addresses, object_store=open_store(self.store_url, options)) as client:
-                return await question(client)  # type: ignore[misc]
+                return await question(client)
 
         return asyncio.run(ask())
 

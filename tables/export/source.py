@@ -102,7 +102,7 @@ class TopicSource:
 
 async def exported_topic(client: DisklessClient, topic: TopicDescription, value_type: ValueType) -> ExportedTopic:
     """Return the topic as tables know it. Raises Unavailable while no node knows the cluster, `ServiceError`."""
-    cluster_id = (await client.admin.describe_coordinators()).cluster_id
+    cluster_id = await client.admin.cluster_id()
     if cluster_id is None:
         raise Unavailable(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the node does not know the id of its Kafka cluster yet; retry")
     return ExportedTopic(name=topic.name, topic_id=topic_id_text(topic.topic_id), cluster_id=cluster_id, value_type=value_type)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pyarrow as pa
 
@@ -54,7 +55,7 @@ class FakeLog:
     async def seconds_left(self, position: Position, bounds: Sequence[PartitionBounds]) -> Mapping[int, float]:
         return self.left
 
-    def row(self, partition: int, offset: int) -> dict[str, object]:
+    def row(self, partition: int, offset: int) -> dict[str, Any]:
         """A record as a row."""
         return {
             "key": b"k",

@@ -13,8 +13,9 @@ from coordinator.adapters.objectstore import open_store
 from coordinator.client.client import DisklessClient
 from coordinator.client.routing.retry import RetryPolicy
 from records.record_batch import Record
-from tables.export.columns import READ
-from tables.export.source import PartitionBounds, RecordSource, TopicGoneError, TopicSource
+from tables.export.columns import READ, ValueType
+from tables.export.source import PartitionBounds, RecordSource, TopicGoneError, TopicSource, exported_topic
+from tables.export.target import ExportedTopic
 from tables.reading.span import ReadCounts
 from tests.client.scripted import ScriptedCluster, scripted
 from tests.tables.fake_log import FIRST, SCHEMA, FakeLog
@@ -112,3 +113,10 @@ async def test_a_topic_that_is_made_anew_is_told_by_its_id() -> None:
         cluster.add_topic(bytes(16 * [7]), "orders", 2)
         with pytest.raises(TopicGoneError, match=r"made anew: its id was AAECAwQFBgcICQoLDA0ODw and is \w+; export the new"):
             await source.bounds()
+
+
+async def test_the_topic_is_known_by_its_id_and_its_cluster() -> None:
+    async with scripted() as cluster, DisklessClient(cluster.addresses) as client:
+        cluster.add_topic(TOPIC, "orders", 2)
+        found = await exported_topic(client, await client.describe_topic("orders"), ValueType.UTF8)
+    assert found == ExportedTopic(name="orders", topic_id="AAECAwQFBgcICQoLDA0ODw", cluster_id="c", value_type=ValueType.UTF8)

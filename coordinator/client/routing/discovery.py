@@ -101,6 +101,8 @@ class Discovery:
         # In the order in which they are asked: one that failed, or misled us, goes to the end.
         self._addresses = list(bootstrap)
         self._nodes: dict[int, ServiceNode] = {}
+        self.cluster_id: str | None = None
+        """The service's Kafka cluster, as the node said that told of the nodes last."""
         self._nodes_are_stale = True
         self._is_service_known = False
         """Whether one of the addresses was a node: none is suspected to be another server then."""
@@ -175,8 +177,9 @@ class Discovery:
 
         request = metadata_v12.MetadataRequest(topics=(), allow_auto_topic_creation=False, include_topic_authorized_operations=False)
         response = await self.ask(cast(Message, request), deadline)
-        brokers = cast(metadata_v12.MetadataResponse, response).brokers
-        self._nodes = {int(b.node_id): ServiceNode(int(b.node_id), b.host, int(b.port), b.rack) for b in brokers}
+        told = cast(metadata_v12.MetadataResponse, response)
+        self.cluster_id = told.cluster_id
+        self._nodes = {int(b.node_id): ServiceNode(int(b.node_id), b.host, int(b.port), b.rack) for b in told.brokers}
         self._nodes_are_stale = False
         known = {*self._bootstrap, *(node.address for node in self._nodes.values())}
         kept = [address for address in self._addresses if address in known]
