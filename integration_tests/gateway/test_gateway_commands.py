@@ -97,7 +97,8 @@ def test_what_clients_write_and_read_is_in_the_metrics(world: World, token_file:
     consumer.close()
     described = rows(world, "describe", "--token-file", str(token_file))
     for one in described:
-        assert one["memory"]["paused"] is False
+        assert (one["memory"]["paused"], one["memory"]["relay_paused"]) == (False, False)
+        assert one["memory"]["relayed_bytes_limit"] > 0
         assert 0 <= one["catalogue_age_seconds"] < 60
         assert one["diskless_topics"] >= 1
     writing = [one["written"] for one in described if one["written"]["batches"]]  # one or both: they are in different zones
