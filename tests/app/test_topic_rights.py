@@ -10,18 +10,25 @@ import kio.schema.metadata.v12 as metadata
 import pytest
 from kio.static.primitive import i8
 
+from cli.dev.ports import lease_ports
 from coordinator.adapters.server.contract import Peer
+from coordinator.adapters.server.server import Server
 from coordinator.app.requests.dispatch import Dispatcher
+from coordinator.client.client import DisklessClient
+from coordinator.client.errors import NotAuthorized
+from coordinator.client.model import FetchFrom, PartitionId
 from coordinator.core.commands import WantedTopic
 from coordinator.kafka.acls import AclOperation, TopicPattern
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import ZERO_TOPIC_ID, topic_id_text
 from coordinator.kafka.timestamps import LATEST
 from coordinator.operations.discovery import COORDINATOR_KEY_TYPE
+from coordinator.operations.table import ApiTable
 from coordinator.protocol import messages as m
 from coordinator.protocol.entity import blank
 from coordinator.security.acls import AclTable, Binding
 from coordinator.security.principal import Principal
+from records.model import Endpoint
 from tests.app.test_long_polls import Poll, Writer
 from tests.app.topics import NOWHERE, ONE, SPREAD, ask, dispatching
 from tests.runtime.nodes import TIMEOUT_MS
@@ -170,12 +177,41 @@ async def test_a_right_that_is_taken_away_ends_the_polls_that_it_allowed() -> No
         await until(lambda: dispatcher.polls_waiting == 1, "the poll to wait")
         await Writer(started).write(0, topic_id=ONE)
         assert await poll.answer() == [(OK, [0])]
-        waiting = Poll(dispatcher, (ONE, [(0, 1)]), principal=READER)
+        waiting = Poll(dispatcher, (ONE, [(0, 1)]), max_wait_ms=250_000, principal=READER)
         await stays(lambda: not waiting.is_answered, "the poll without an answer", 0.1)
         dispatcher.replace_rules(rules_of(Binding("User:reader", READ, topics=TopicPattern("other"))))
         assert await waiting.answer() == [(OK, [])]
         assert await Poll(dispatcher, (ONE, [(0, 1)]), principal=READER).answer() == [(NO_RIGHT, [])]
         assert dispatcher.polls_waiting == 0
+
+
+async def test_the_client_reads_what_it_may_and_is_told_at_once_what_it_may_not() -> None:
+    [lease] = lease_ports(1)
+    endpoints = [Endpoint(listener="test", host="127.0.0.1", port=lease.port)]
+    rules = rules_of(Binding("User:ANONYMOUS", READ, topics=TopicPattern("one")))
+    async with dispatching(rules=rules, endpoints=endpoints) as (started, dispatcher):
+        await Writer(started).write(0, topic_id=ONE)
+        server = Server(dispatcher, ApiTable(), listener="test")
+        lease.close()
+        await server.start("127.0.0.1", endpoints[0].port)
+        # Its timeout is longer than the test may take.
+        async with DisklessClient(f"127.0.0.1:{endpoints[0].port}", api_timeout_ms=600_000) as client:
+            assert [one.name for one in await client.describe_topics()] == ["one"]
+            assert [one.name for one in await client.admin.list_topics()] == ["one"]
+            mine, other = PartitionId(ONE, 0), PartitionId(SPREAD, 0)
+            [end] = await client.list_offsets([(mine, LATEST)])
+            assert end.offset == 1
+            for topic in ("spread", SPREAD, "not-there", NOWHERE):
+                with pytest.raises(NotAuthorized, match="needs DESCRIBE on it"):
+                    await client.describe_topic(topic)
+            listed = await client.list_offsets([(mine, LATEST), (other, LATEST)])
+            found = await client.find_batches([FetchFrom(mine, 0), FetchFrom(other, 0)])
+            assert [one.error for one in (*listed, *found)] == [OK, NO_RIGHT, OK, NO_RIGHT]
+            assert len(found[0].batches) == 1
+            dispatcher.replace_rules(rules_of(Binding("User:ANONYMOUS", READ, topics=TopicPattern("other"))))
+            [refused] = await client.find_batches([FetchFrom(mine, 0)])
+            assert "this client may not find its batches, which needs" in refused.message
+        await server.stop(0)
 
 
 async def test_who_may_not_is_told_what_it_needs_and_operators_how_to_allow_it(caplog: pytest.LogCaptureFixture) -> None:

@@ -40,9 +40,9 @@ async def ask(dispatcher: Dispatcher, request: Message, peer: Peer) -> Any:
 
 
 @asynccontextmanager
-async def dispatching(*, partitions: int = 2, rules: Rules | None = None) -> AsyncIterator[tuple[Running, Dispatcher]]:
-    """A node that leads so many coordinators, with the topics `ONE` and `SPREAD`."""
-    async with running(in_memory(partitions=partitions), MemoryStateStores()) as started:
+async def dispatching(*, partitions: int = 2, rules: Rules | None = None, **config: Any) -> AsyncIterator[tuple[Running, Dispatcher]]:
+    """A node that leads so many coordinators, with the topics `ONE` and `SPREAD`; `config` is of the node's."""
+    async with running(in_memory(partitions=partitions), MemoryStateStores(), **config) as started:
         await started.leads()
         topics = tuple(
             CreatablePartitions(topic_id=topic_id, name=name, num_partitions=count)
