@@ -56,9 +56,10 @@ def read(properties: dict[str, str], topic: str, count: int) -> list[int] | Kafk
 
 def deleted(properties: dict[str, str], topic: str, before: int) -> int:
     """Delete the records before an offset; returns the log start, or the code of the error."""
+    admin = AdminClient({**properties, **QUIET})  # it must outlive the question
     try:
-        done = AdminClient({**properties, **QUIET}).delete_records([TopicPartition(topic, 0, before)])
-        return int(next(iter(done.values())).result(WAIT_S).low_watermark)
+        [done] = admin.delete_records([TopicPartition(topic, 0, before)]).values()
+        return int(done.result(WAIT_S).low_watermark)
     except KafkaException as error:
         return int(error.args[0].code())
 
