@@ -47,7 +47,7 @@ class CountingStore(FailingStore):
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
+    async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes | memoryview]:
         self.read_keys.append(key)
         if self.unavailable:
             self.unavailable -= 1
