@@ -24,6 +24,7 @@ from pyiceberg.catalog import load_catalog
 
 from cli.dev.kafka import Kafka
 from cli.outcome import Exit
+from cli.spark.session import find_engine
 from coordinator.adapters.objectstore import open_store
 from coordinator.client.client import DisklessClient
 from coordinator.client.model import PartitionId
@@ -32,6 +33,7 @@ from integration_tests.s3 import RealS3
 from integration_tests.service import Service
 from integration_tests.waiting import wait_until
 from records.record_batch import Record
+from spark_jobs.session import open_spark
 
 HERE = Path(__file__).parents[2]
 PARTITIONS = 3
@@ -282,6 +284,23 @@ def test_iceberg_holds_the_same_and_duckdb_reads_both(topic: Topic, tmp_path: Pa
     topic.check()
     status = json.loads(iceberg.run("status", "-o", "json").stdout)
     assert [one["next_offset"] for one in status] == [10] * PARTITIONS
+
+
+@pytest.mark.long
+def test_spark_reads_the_files_of_the_table(topic: Topic, tmp_path: Path) -> None:
+    """By its own Parquet reader: the jars of the Delta format are not among those of this repository."""
+    topic.create()
+    topic.write(random.Random(12), 5)
+    topic.once()
+    (tmp_path / "spark").mkdir()
+    with open_spark("exported", find_engine(tmp_path / "spark")) as spark:
+        frame = spark.session.read.option("basePath", topic.to.removeprefix("delta:")).parquet(*topic.table().file_uris())
+        assert frame.schema.simpleString() == (
+            "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int,"
+            "headers:array<struct<key:string,value:binary>>,date:date>"
+        )
+        found = [tuple(row) for row in frame.select("partition", "offset", "value").orderBy("partition", "offset").collect()]
+    assert found == [(partition, offset, value) for partition, values in enumerate(topic.values) for offset, value in enumerate(values)]
 
 
 def test_records_and_table_on_s3_with_credentials_of_the_environment(
