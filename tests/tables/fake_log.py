@@ -30,6 +30,8 @@ class FakeLog:
     seconds_apart: int = 1
     counts: ReadCounts = field(default_factory=ReadCounts)
     left: Mapping[int, float] = field(default_factory=dict)
+    damaged: set[tuple[int, int]] = field(default_factory=set)
+    """Partitions and offsets that reads leave out."""
     is_gone: bool = False
     trouble: list[Exception] = field(default_factory=list)
     """Raised by the next reads, each after its first batch."""
@@ -46,7 +48,9 @@ class FakeLog:
         while left := [one for one in bounds if at[one.partition] < one.end]:
             for one in left:
                 stop = min(one.end, at[one.partition] + self.batch_rows)
-                yield pa.RecordBatch.from_pylist([self.row(one.partition, offset) for offset in range(at[one.partition], stop)], SCHEMA)
+                wanted = [offset for offset in range(at[one.partition], stop) if (one.partition, offset) not in self.damaged]
+                rows = [self.row(one.partition, offset) for offset in wanted]
+                yield pa.RecordBatch.from_pylist(rows, SCHEMA)
                 at[one.partition] = stop
                 self.on_batch()
                 if trouble is not None:

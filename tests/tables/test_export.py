@@ -235,6 +235,14 @@ async def test_all_that_was_deleted_moves_the_position_without_rows(exporting: E
     await exporting.once()
 
 
+async def test_what_reads_leave_out_is_behind_the_position_too(exporting: Exporting) -> None:
+    exporting.log.add(0, 12)
+    exporting.log.damaged = {(0, offset) for offset in (4, 9, 10, 11)}
+    await exporting.once()
+    assert [offset for _, offset, _ in exporting.rows()] == [0, 1, 2, 3, 5, 6, 7, 8]
+    assert exporting.target().position([0]) == {0: 12}
+
+
 async def test_a_log_that_lost_its_end_is_refused(exporting: Exporting) -> None:
     exporting.log.add(0, 10)
     await exporting.once()
