@@ -33,6 +33,7 @@ COPY gateway gateway
 COPY migration migration
 COPY records records
 COPY spark_jobs spark_jobs
+COPY tables tables
 ARG COMMIT=""
 # A build without compiled loops goes on and is slow: here it has to fail.
 RUN SOURCE_COMMIT=$COMMIT /tools/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation -w /wheels . \

@@ -8,12 +8,14 @@ delete is unknown, and repeating it is safe.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from coordinator.errors import DisklessError
+
+R = TypeVar("R", bound=tuple[int, int])
 
 KEY_BYTES_MAX = 1024
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -77,8 +79,11 @@ class ObjectStore(Protocol):
     async def get(self, key: str) -> bytes:
         """Read a whole object."""
 
-    async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
-        """Read ranges, each a start and a size, with as few requests as is sensible; raises `StoreError` when the object ends before."""
+    async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes | memoryview]:
+        """Read ranges, each a start and a size, with as few requests as is sensible; raises `StoreError` when the object ends before.
+
+        Views may be of larger buffers, which they keep in memory.
+        """
 
     async def get_up_to(self, key: str, start: int, size_bytes: int) -> bytes:
         """Read `size_bytes` from `start`, or what there is of them; raises `StoreError` when the object ends at `start` or before."""
@@ -100,6 +105,20 @@ class ObjectStore(Protocol):
 
     async def ping(self) -> None:
         """Find out quickly, without retries, whether the store can be used."""
+
+
+def grouped_ranges(ranges: Iterable[R], gap_bytes: int, bytes_max: int) -> list[list[R]]:
+    """Group sorted ranges (start, stop) that are read as one: gaps have at most `gap_bytes`, groups of several at most `bytes_max`."""
+    groups: list[list[R]] = []
+    start = stop = 0
+    for one in ranges:
+        if groups and one[0] <= stop + gap_bytes and one[1] - start <= bytes_max:
+            groups[-1].append(one)
+            stop = max(stop, one[1])
+        else:
+            groups.append([one])
+            start, stop = one
+    return groups
 
 
 def is_key(key: str) -> bool:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 from coordinator.errors import DisklessError
-from coordinator.object_store import ObjectStore
+from coordinator.object_store import ObjectStore, grouped_ranges
 from gateway.fetch.cache import Extent, ExtentCache, read_extent
 from gateway.fetch.limits import FetchLimits, FetchStats, Places
 
@@ -85,7 +85,8 @@ class BlockReader:
                 continue
             flight = self._launch(object_key, Range(block * size, (block + 1) * size), is_block=True, is_old=is_old)
             yield from ((flight, one) for one in ranges)
-        for whole, parts in self._merged(sorted(single)).items():
+        for parts in grouped_ranges(sorted(single), self._limits.range_gap_bytes, size):
+            whole = Range(parts[0].start, max(one.stop for one in parts))
             flight = self._launch(object_key, whole, is_block=False, is_old=is_old)
             yield from ((flight, one) for one in parts)
 
@@ -114,22 +115,6 @@ class BlockReader:
             self._asked.popitem(last=False)
         return False
 
-    def _merged(self, ranges: Sequence[Range]) -> Mapping[Range, Sequence[Range]]:
-        """Neighbouring ranges become one, as long as it is no larger than a block."""
-        merged: dict[Range, list[Range]] = {}
-        whole: Range | None = None
-        parts: list[Range]
-        for one in ranges:
-            is_near = whole is not None and one.start <= whole.stop + self._limits.range_gap_bytes
-            if whole is not None and is_near and one.stop - whole.start <= self._limits.block_bytes:
-                parts = merged.pop(whole)
-                whole = Range(whole.start, max(whole.stop, one.stop))
-            else:
-                whole = one
-                parts = []
-            merged[whole] = [*parts, one]
-        return merged
-
     def _launch(self, object_key: str, wanted: Range, *, is_block: bool, is_old: bool) -> Flight:
         flight = asyncio.get_running_loop().create_task(self._read(object_key, wanted, is_block=is_block, is_old=is_old))
         flights = self._flights.setdefault(object_key, {})
@@ -155,7 +140,8 @@ class BlockReader:
             if is_block:
                 data = await self._store.get_up_to(object_key, wanted.start, size)
             else:
-                [data] = await self._store.get_ranges(object_key, [(wanted.start, size)])
+                [view] = await self._store.get_ranges(object_key, [(wanted.start, size)])
+                data = bytes(view)  # the cache counts what it keeps
         except DisklessError as error:
             stats.store_read_failures += 1
             if now_s() >= self._tell_s:

@@ -8,16 +8,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from coordinator.object_store import ObjectMissing, ObjectStore, StoreError
+from coordinator.kafka.batches import LOG_APPEND_TIME
+from coordinator.object_store import ObjectMissing, ObjectStore, StoreError, grouped_ranges
 from coordinator.protocol.find_batches import BatchLocation
-from records.record_batch import BatchHeader, CorruptBatch, StoredRecord, TimestampType, decode_records, parse_header
+from records.columns import decode_records
+from records.record_batch import BatchHeader, CorruptBatch, StoredRecord, parse_header
 
 OBJECTS_AT_ONCE: Final = 8
 """How many objects one read fetches from at the same time."""
+RANGE_GAP_BYTES: Final = 256 * 1024
+"""So many bytes between two ranges are read with them: a request costs as much time."""
+RANGE_BYTES_MAX: Final = 64 * 1024 * 1024
+"""A range is no longer, unless one batch is: ranges of one object are requested at the same time."""
 
 
 class WrongObject(StoreError):
@@ -54,31 +59,44 @@ async def upload(store: ObjectStore, key: str, data: bytes | Path, size_bytes: i
     return False
 
 
-async def read_ranges(store: ObjectStore, batches: Sequence[BatchOf]) -> AsyncGenerator[tuple[BatchOf, bytes]]:
+async def read_object(store: ObjectStore, batches: Sequence[BatchOf]) -> list[memoryview]:
+    """Read batches of one object, in order, unchecked; ranges that lie close together are one request.
+
+    Raises `StoreError` and its kinds, which name partition and offsets.
+    """
+    spans = [(one.location.byte_offset, one.location.byte_offset + one.location.byte_size) for one in batches]
+    groups = grouped_ranges(sorted(set(spans)), RANGE_GAP_BYTES, RANGE_BYTES_MAX)
+    wholes = [(group[0][0], max(stop for _, stop in group) - group[0][0]) for group in groups]
+    try:
+        read = await store.get_ranges(batches[0].location.object_key, wholes)
+    except StoreError as error:
+        remedy = "; is this the store that the file was uploaded to?" if isinstance(error, ObjectMissing) else ""
+        raise type(error)(f"{batches[0]}: {error}{remedy}") from error
+    found: dict[tuple[int, int], memoryview] = {}
+    for group, (first, _), data in zip(groups, wholes, read, strict=True):
+        found.update({(start, stop): memoryview(data)[start - first : stop - first] for start, stop in group})
+    return [found[span] for span in spans]
+
+
+async def read_ranges(store: ObjectStore, batches: Sequence[BatchOf]) -> AsyncGenerator[tuple[BatchOf, memoryview]]:
     """Yield batches, in order, with their bytes as the objects hold them, unchecked.
 
-    All ranges of one object are fetched together, and objects at the same time. Raises `StoreError` and its kinds, which name partition and
-    offsets, once the batches before it were yielded.
+    All ranges of one object are fetched together, and objects at the same time. Raises as `read_object`, once the batches before were
+    yielded.
     """
     places: dict[str, list[int]] = {}
     for place, batch in enumerate(batches):
         places.setdefault(batch.location.object_key, []).append(place)
     slots = asyncio.Semaphore(OBJECTS_AT_ONCE)
 
-    async def fetch(key: str) -> dict[int, bytes]:
-        ranges = [(batches[place].location.byte_offset, batches[place].location.byte_size) for place in places[key]]
+    async def fetch(key: str) -> dict[int, memoryview]:
         async with slots:
-            return dict(zip(places[key], await store.get_ranges(key, ranges), strict=True))
+            return dict(zip(places[key], await read_object(store, [batches[place] for place in places[key]]), strict=True))
 
     tasks = {key: asyncio.create_task(fetch(key)) for key in places}
     try:
         for place, batch in enumerate(batches):
-            try:
-                data = (await tasks[batch.location.object_key])[place]
-            except StoreError as error:
-                remedy = "; is this the store that the file was uploaded to?" if isinstance(error, ObjectMissing) else ""
-                raise type(error)(f"{batch}: {error}{remedy}") from error
-            yield batch, data
+            yield batch, (await tasks[batch.location.object_key])[place]
     finally:
         for task in tasks.values():
             task.cancel()
@@ -95,7 +113,7 @@ async def read_batches(store: ObjectStore, batches: Sequence[BatchOf]) -> AsyncG
             yield batch, _records(batch, data)
 
 
-def check_batch(batch: BatchOf, data: bytes) -> BatchHeader:
+def check_batch(batch: BatchOf, data: bytes | memoryview) -> BatchHeader:
     """Return the header of a batch that is whole and what the coordinator says. Raises `WrongObject`."""
     location = batch.location
     try:
@@ -110,13 +128,15 @@ def check_batch(batch: BatchOf, data: bytes) -> BatchHeader:
     return header
 
 
-def _records(batch: BatchOf, data: bytes) -> list[StoredRecord]:
-    location = batch.location
+def append_ms_of(location: BatchLocation) -> int | None:
+    """The time that all records of a batch have, in a topic of LogAppendTime."""
+    return location.log_append_timestamp if location.timestamp_type == LOG_APPEND_TIME else None
+
+
+def _records(batch: BatchOf, data: memoryview) -> list[StoredRecord]:
     header = check_batch(batch, data)
+    base_offset, append_ms = batch.location.base_offset, append_ms_of(batch.location)
     try:
-        records = decode_records(data, header, base_offset=location.base_offset, partition=batch.partition)
+        return decode_records(data, header, base_offset=base_offset, append_ms=append_ms, partition=batch.partition)
     except CorruptBatch as error:
         raise WrongObject(f"{batch}: {error}") from error
-    if location.timestamp_type == TimestampType.LOG_APPEND_TIME:
-        return [replace(record, timestamp_ms=location.log_append_timestamp) for record in records]
-    return records
