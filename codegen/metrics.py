@@ -15,8 +15,8 @@ TARGET = Path("docs/metrics.md")
 _HEAD = """# Metrics
 
 Made by `python -m codegen` from `coordinator/adapters/metrics/table.py`, `gateway/metrics.py` and `tables/export/metrics.py`; do not edit.
-All are at `/metrics` of the HTTP port, beside those of the process (`process_cpu_seconds_total`, `process_resident_memory_bytes`, `process_open_fds` and others).
-How Prometheus reads them: [prometheus](prometheus.md).
+All are at `/metrics` of the HTTP port, beside those of the process (`process_cpu_seconds_total`, `process_resident_memory_bytes`,
+`process_open_fds` and others). How Prometheus reads them: [prometheus](prometheus.md).
 """
 
 _NODES = (

@@ -24,8 +24,8 @@ EXPORTS: Final = (
             means="The process is gone. Nothing is lost until retention deletes the next record; a new one goes on where the table ends.",
             look=(
                 "How long that leaves: `hours_left` of the status.",
-                "The last line of its log. It ends by itself when another export writes the table, when the topic was deleted or made anew,"
-                " when records were deleted before they were exported, and at a damaged batch.",
+                "The last line of its log. An export ends when another one writes the table, or its topic was deleted or made anew.",
+                "Whether it ended at records that were deleted before they were exported, or at a damaged batch: the log names both.",
             ),
             commands=(EXPORT_STATUS, EXPORT_RUN),
             harmless="While the process is replaced.",
