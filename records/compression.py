@@ -27,6 +27,9 @@ _SNAPPY_BLOCK = 32 * 1024
 _LZ4_HEADER = bytes.fromhex("04224d18") + b"\x60\x40\x82"
 _LZ4_BLOCK = 64 * 1024
 _LZ4_UNCOMPRESSED = 0x80000000
+_ROOM_BYTES_MIN = 64 * 1024
+_ROOM_RATIO = 16
+"""Room is made for so many times the compressed bytes; batches that need more are decompressed twice."""
 _UNTOUCHED = bytes.fromhex("b6d2a5e913f04c7788e1905b3a6cf72d")
 """Stands at the end of the room for a batch: once it is gone, all of the room was written to."""
 
@@ -61,8 +64,9 @@ def compress(data: bytes, codec: Compression, *, zstd_level: int = ZSTD_LEVEL) -
             return bytes(cramjam.zstd.compress(data, level=zstd_level))
 
 
-def decompress(data: bytes, codec: Compression, *, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
+def decompress(packed: bytes | memoryview, codec: Compression, *, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> memoryview:
     """Undo `compress`, for any writer of Kafka batches. Raises `CorruptCompression`, also for more than `bytes_max`."""
+    data = memoryview(packed)
     try:
         match codec:
             case Compression.NONE:
@@ -79,29 +83,45 @@ def decompress(data: bytes, codec: Compression, *, bytes_max: int = DECOMPRESSED
         raise CorruptCompression(f"{codec.name.lower()}: {error}") from error
 
 
-def _bounded(codec: Compression, decompress_into: Callable[..., int], data: bytes, bytes_max: int) -> bytes:
-    # Memory that is not written to is not taken, so room for the most there may be costs nothing.
-    room = np.empty(bytes_max, np.uint8)
+def _bounded(codec: Compression, decompress_into: Callable[..., int], data: memoryview, bytes_max: int) -> memoryview:
+    guess = min(bytes_max, max(_ROOM_BYTES_MIN, _ROOM_RATIO * len(data)))
+    try:
+        return _into_room(decompress_into, data, guess)
+    except _RoomFull:
+        pass
+    try:
+        # Memory that is not written to is not taken, so room for the most there may be costs little.
+        return _into_room(decompress_into, data, bytes_max)
+    except _RoomFull as error:
+        raise _too_large(codec, bytes_max) from error
+
+
+class _RoomFull(Exception):
+    """There is more data than room for it, or the data is damaged there."""
+
+
+def _into_room(decompress_into: Callable[..., int], data: memoryview, size_bytes: int) -> memoryview:
+    room = np.empty(size_bytes, np.uint8)
     end = room[-len(_UNTOUCHED) :]
     end[:] = np.frombuffer(_UNTOUCHED, np.uint8)
     try:
-        return room[: decompress_into(data, room)].tobytes()
+        return memoryview(room)[: decompress_into(data, room)]
     except cramjam.DecompressionError as error:
         if end.tobytes() == _UNTOUCHED:
             raise
-        raise _too_large(codec, bytes_max) from error
+        raise _RoomFull from error
 
 
 def _too_large(codec: Compression, bytes_max: int) -> CorruptCompression:
     return CorruptCompression(f"{codec.name.lower()}: more than {bytes_max} bytes of records in one batch")
 
 
-def _decompress_snappy(data: bytes, bytes_max: int) -> bytes:
-    blocks = list(_xerial_blocks(data)) if data.startswith(_XERIAL[:8]) else [data]
+def _decompress_snappy(data: memoryview, bytes_max: int) -> memoryview:
+    blocks = list(_xerial_blocks(data)) if data[:8] == _XERIAL[:8] else [data]
     # A block begins with its size, for which the library makes room before it looks at the rest.
     if sum(map(cramjam.snappy.decompress_raw_len, blocks)) > bytes_max:
         raise _too_large(Compression.SNAPPY, bytes_max)
-    return b"".join(bytes(cramjam.snappy.decompress_raw(block)) for block in blocks)
+    return memoryview(b"".join(cramjam.snappy.decompress_raw(block) for block in blocks))
 
 
 def _parts(data: bytes, size: int) -> Iterator[bytes]:
@@ -115,7 +135,7 @@ def _lz4_block(part: bytes) -> bytes:
     return struct.pack("<I", len(part) | _LZ4_UNCOMPRESSED) + part
 
 
-def _xerial_blocks(data: bytes) -> Iterator[bytes]:
+def _xerial_blocks(data: memoryview) -> Iterator[memoryview]:
     position = len(_XERIAL)
     while position < len(data):
         (size,) = struct.unpack_from(">i", data, position)

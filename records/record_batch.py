@@ -1,7 +1,7 @@
-"""Kafka record batches, format version 2: encode, parse headers with their checksum, decode records.
+"""Kafka record batches, format version 2: encode, parse headers with their checksum.
 
-Owns the bytes of one batch and nothing around it. Invariant: `decode_records(encode_batch(records))` gives the records
-back, and a `BatchHeader` only exists for bytes whose CRC32C was right (unless the caller waived the check).
+Owns the bytes of one batch and nothing around it; `records.columns` decodes its records. Invariant: a `BatchHeader` only exists for bytes
+whose CRC32C was right (unless the caller waived the check).
 
     base offset 8 | length 4 | leader epoch 4 | magic 1 | crc 4 | attributes 2 | last offset delta 4 | base timestamp 8
     | max timestamp 8 | producer id 8 | producer epoch 2 | base sequence 4 | record count 4 | records
@@ -21,7 +21,7 @@ from enum import IntEnum
 
 from crc32c import crc32c
 
-from records.compression import DECOMPRESSED_BYTES_MAX, ZSTD_LEVEL, Compression, CorruptCompression, compress, decompress
+from records.compression import ZSTD_LEVEL, Compression, compress
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES = _HEADER.size
@@ -253,37 +253,6 @@ def parse_headers(buffer: bytes | memoryview, *, verify: bool = True) -> list[Ba
     return headers
 
 
-def decode_records(
-    buffer: bytes | memoryview,
-    header: BatchHeader,
-    *,
-    base_offset: int | None = None,
-    bytes_max: int = DECOMPRESSED_BYTES_MAX,
-    partition: int = -1,
-) -> list[StoredRecord]:
-    """Decode the records of a batch of `partition`, with the offsets the coordinator assigned where `base_offset` is given.
-
-    With log append time every record has the batch's maximum timestamp. Raises `CorruptBatch`, also when compressed records have
-    more than `bytes_max`.
-    """
-    start = header.byte_offset
-    payload = bytes(memoryview(buffer)[start + HEADER_BYTES : start + header.size_bytes])
-    first = header.base_offset if base_offset is None else base_offset
-    try:
-        body = decompress(payload, header.compression, bytes_max=bytes_max)
-        records, end = [], 0
-        for _ in range(header.record_count):
-            record, end = _read_record(body, end, header, first, partition)
-            records.append(record)
-    except CorruptCompression as error:
-        raise CorruptBatch(start, str(error)) from error
-    except (IndexError, _BadRecord) as error:
-        raise CorruptBatch(start, f"record {len(records)}: {error}") from error
-    if end != len(body):
-        raise CorruptBatch(start, f"{len(body) - end} bytes after the last of {header.record_count} records")
-    return records
-
-
 def _check_fields(header: BatchHeader) -> None:
     if header.attributes & _COMPRESSION_BITS > Compression.ZSTD:
         raise CorruptBatch(header.byte_offset, f"compression {header.attributes & _COMPRESSION_BITS} is unknown")
@@ -291,10 +260,6 @@ def _check_fields(header: BatchHeader) -> None:
         raise CorruptBatch(
             header.byte_offset, f"{header.record_count} records cannot have a last offset delta of {header.last_offset_delta}"
         )
-
-
-class _BadRecord(ValueError):
-    """A record contradicts itself."""
 
 
 def _write_record(out: bytearray, record: Record, timestamp_delta: int, offset_delta: int) -> None:
@@ -311,40 +276,6 @@ def _write_record(out: bytearray, record: Record, timestamp_delta: int, offset_d
     out += body
 
 
-def _read_record(body: bytes, position: int, header: BatchHeader, first_offset: int, partition: int) -> tuple[StoredRecord, int]:
-    size, position = _read_varint(body, position)
-    end = position + size
-    if size < 0 or end > len(body):
-        raise _BadRecord(f"size {size} with {len(body) - position} bytes left")
-    timestamp_delta, position = _read_varint(body, position + 1)  # after the record's attributes, which are unused
-    offset_delta, position = _read_varint(body, position)
-    key, position = _read_bytes(body, position)
-    value, position = _read_bytes(body, position)
-    count, position = _read_varint(body, position)
-    if count < 0:
-        raise _BadRecord(f"{count} headers")
-    headers = []
-    for _ in range(count):
-        name, position = _read_bytes(body, position)
-        if name is None:
-            raise _BadRecord("a header has no name")
-        header_value, position = _read_bytes(body, position)
-        headers.append((name.decode("utf-8", "surrogateescape"), header_value))
-    if position != end:
-        raise _BadRecord(f"ends at byte {position}, its size says {end}")
-    create_time = header.base_timestamp_ms + timestamp_delta
-    is_create_time = header.timestamp_type is TimestampType.CREATE_TIME
-    record = StoredRecord(
-        offset=first_offset + offset_delta,
-        timestamp_ms=create_time if is_create_time else header.max_timestamp_ms,
-        key=key,
-        value=value,
-        headers=tuple(headers),
-        partition=partition,
-    )
-    return record, end
-
-
 def _write_varint(out: bytearray, value: int) -> None:
     """Zigzag, then seven bits a byte, lowest first."""
     rest = value << 1 if value >= 0 else (-value << 1) - 1
@@ -354,31 +285,9 @@ def _write_varint(out: bytearray, value: int) -> None:
     out.append(rest)
 
 
-def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    rest = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        rest |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return rest >> 1 ^ -(rest & 1), position
-        shift += 7
-        if shift > 63:
-            raise _BadRecord("a varint is longer than ten bytes")
-
-
 def _write_bytes(out: bytearray, value: bytes | None) -> None:
     if value is None:
         _write_varint(out, -1)
         return
     _write_varint(out, len(value))
     out += value
-
-
-def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
-    size, position = _read_varint(data, position)
-    if size == -1:
-        return None, position
-    if not 0 <= size <= len(data) - position:
-        raise _BadRecord(f"a field of {size} bytes with {len(data) - position} left")
-    return data[position : position + size], position + size

@@ -49,7 +49,7 @@ TESTS = (
     "tests/sqlite/test_joining.py",
     "tests/fuzz",
 )
-FUZZED = ("request", "commit_file", "entry", "entries", "fetch", "fetched_batch", "produce", "produce_batch")
+FUZZED = ("request", "commit_file", "entry", "entries", "fetch", "fetched_batch", "produce", "produce_batch", "record_batches")
 """Targets whose bytes get to compiled loops."""
 
 

@@ -19,7 +19,9 @@ from coordinator.kafka.names import topic_id_text
 from coordinator.kafka.timestamps import MAX_TIMESTAMP
 from coordinator.object_store import ObjectStore, StoreError
 from gateway.offsets.wire import LEADER_EPOCH, Told
-from records.record_batch import CorruptBatch, decode_records
+from records.columns import record_columns
+from records.record_batch import CorruptBatch
+from records.record_loops import OFFSET, TIMESTAMP_MS
 
 AT_ONCE: Final = 4
 """Batches that are read and looked through at the same time: each may have some megabytes."""
@@ -85,12 +87,13 @@ class ExactOffsets:
 
 def _first(one: ByTime, batch: BatchOf, data: memoryview, log_start: int) -> Told:
     """The first record of a batch with a time, or with the greatest one. Raises WrongObject, CorruptBatch."""
-    records = decode_records(data, check_batch(batch, data), base_offset=batch.location.base_offset)
-    live = [record for record in records if record.offset >= log_start]
+    [columns] = record_columns(data, check_batch(batch, data), base_offset=batch.location.base_offset)
+    offsets, times = columns.fields[OFFSET], columns.fields[TIMESTAMP_MS]
     if one.asked == MAX_TIMESTAMP:
-        found = max(live, key=lambda record: record.timestamp_ms, default=None)  # the first of those that are equal
+        wanted = times == times[offsets >= log_start].max(initial=-(1 << 63))
     else:
-        found = next((record for record in live if record.timestamp_ms >= one.asked), None)
-    if found is None:
+        wanted = times >= one.asked
+    found = (wanted & (offsets >= log_start)).nonzero()[0][:1]
+    if not found.size:
         return Told(ErrorCode.NONE, one.timestamp_ms, one.offset, LEADER_EPOCH)
-    return Told(ErrorCode.NONE, found.timestamp_ms, found.offset, LEADER_EPOCH)
+    return Told(ErrorCode.NONE, int(times[found[0]]), int(offsets[found[0]]), LEADER_EPOCH)

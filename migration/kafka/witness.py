@@ -14,7 +14,8 @@ from typing import Final
 from coordinator.adapters.kafka.partition_log import LogPiece
 from migration.classic import MigrationRefused
 from migration.kafka.topic import KafkaClassicTopic
-from records.record_batch import StoredRecord, decode_records
+from records.columns import decode_records
+from records.record_batch import StoredRecord
 
 _CONTROL_KEY: Final = struct.Struct(">hh")
 _ABORT: Final = 0

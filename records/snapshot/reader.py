@@ -11,7 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple
 
-from records.record_batch import CorruptBatch, decode_records, parse_header
+from records.columns import decode_records
+from records.record_batch import CorruptBatch, parse_header
 from records.snapshot.control import FOOTER, FOOTER_KEY, HEADER_KEY, decode_header
 from records.snapshot.errors import BadSnapshot, MalformedRecord, NewerFormat
 from records.snapshot.head import HEAD_KEY, SnapshotHead, decode_head

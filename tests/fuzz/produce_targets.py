@@ -15,8 +15,9 @@ from gateway.produce import checks_loops, wire_loops
 from gateway.produce.faults import BatchFault as BatchFault
 from gateway.produce.faults import PartitionRefusal, refusal_of
 from gateway.produce.request import PendingProduce, ProduceRequest
+from records.columns import decode_records
 from records.compression import Compression
-from records.record_batch import HEADER_BYTES, CorruptBatch, ProducerSequence, Record, decode_records, encode_batch, parse_header
+from records.record_batch import HEADER_BYTES, CorruptBatch, ProducerSequence, Record, encode_batch, parse_header
 from tests.compiled import plain
 from tests.fuzz.engine import Target
 from tests.gateway.produce.kio_produce import ID_VERSIONS, VERSIONS, decode_answer, encode_request

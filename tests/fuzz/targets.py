@@ -27,11 +27,13 @@ from coordinator.protocol.framing import FrameReader, read_correlation_id, read_
 from coordinator.protocol.list_offsets import decode_list_offsets
 from coordinator.protocol.messages import CommitFileRequest, CommitFileResponse, FindBatchesRequest, ListOffsetsRequest
 from coordinator.protocol.wire import MalformedMessage
+from records import record_loops
 from records.codec import decode_entry, decode_key, encode_entry, encode_key
+from records.columns import RecordColumns, decode_records, record_columns
 from records.committed_files.codec import FileCommitted, files_of, read_files, read_files_at
 from records.errors import UnreadableEntry
 from records.history import levels, schema_of_header
-from records.record_batch import CorruptBatch, decode_records, encode_batch, parse_header, parse_headers
+from records.record_batch import CorruptBatch, encode_batch, parse_header, parse_headers
 from records.snapshot.errors import MalformedRecord, NewerFormat
 from records.snapshot.head import decode_head, encode_head
 from records.snapshot.rows import RowChunk, decode_rows, encode_rows
@@ -295,11 +297,24 @@ _DECOMPRESSED_BYTES_MAX: Final = 1 << 20
 def _record_batches(data: bytes) -> None:
     """Without their checksums, or no damage would get past them; the small limit makes what is above it cheap."""
     for header in parse_headers(data, verify=False):
-        records = decode_records(data, header, bytes_max=_DECOMPRESSED_BYTES_MAX)
+        records = decode_records(data, header, base_offset=0, bytes_max=_DECOMPRESSED_BYTES_MAX)
         assert len(records) == header.record_count
-        assert all(record.timestamp_ms is not None for record in records)
+        parts = list(record_columns(data, header, base_offset=0, rows_max=3, bytes_max=_DECOMPRESSED_BYTES_MAX))
+        offsets = [offset for part in parts for offset in part.fields[record_loops.OFFSET].tolist()]
+        assert offsets == sorted(set(offsets)) == [record.offset for record in records]
+        assert b"".join(map(_values, parts)) == b"".join(record.value or b"" for record in records)
     checked = _result(CorruptBatch, lambda: parse_headers(data))
     assert checked is None or checked == parse_headers(data, verify=False)
+
+
+def _values(part: RecordColumns) -> bytes:
+    """The values, one after the other, as a column has them."""
+    at, sizes = part.fields[record_loops.VALUE_AT], part.fields[record_loops.VALUE_SIZE]
+    out = memoryview(bytearray(int(np.maximum(sizes, 0).sum())))
+    ends, bits = np.zeros(len(sizes), np.int32), bytearray(len(sizes) // 8 + 1)
+    end = record_loops.gather(part.body, at.data, sizes.data, 0, len(sizes), out, 0, ends.data, memoryview(bits), 0)
+    assert end == len(out)
+    return bytes(out)
 
 
 def _manifest(data: bytes) -> None:

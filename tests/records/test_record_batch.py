@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.records.readers import read_batch
 
+from records.columns import decode_records
 from records.compression import Compression, CorruptCompression, compress, decompress
 from records.record_batch import (
     BatchHeader,
@@ -21,7 +22,6 @@ from records.record_batch import (
     Record,
     StoredRecord,
     TimestampType,
-    decode_records,
     encode_batch,
     header_name,
     header_name_bytes,

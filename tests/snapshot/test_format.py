@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from records.columns import decode_records
 from records.compression import Compression
-from records.record_batch import Record, decode_records, encode_batch, parse_header, parse_headers
+from records.record_batch import Record, encode_batch, parse_header, parse_headers
 from records.snapshot import BadSnapshot, NewerFormat, SnapshotHead, SnapshotReader, TableRows, check_identity
 from records.snapshot.control import FOOTER, FOOTER_KEY, HEADER_KEY, encode_header
 from records.snapshot.errors import MalformedRecord

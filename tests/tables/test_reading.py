@@ -177,7 +177,7 @@ async def test_batches_of_rows_are_bounded(client: DisklessClient, store: Counti
     await client.write({("orders", 0): values("x" * 50, "y" * 9, "z" * 9)})
     found = await batches(client, store, span(stop=100), batch_rows=30)
     assert [one.num_rows for one in found] == [30, 30, 30, 10]
-    found = await batches(client, store, span(first=100, stop=103), batch_bytes=20)
+    found = await batches(client, store, span(first=100, stop=103), batch_bytes=40)
     assert [one.column("offset").to_pylist() for one in found] == [[100], [101, 102]]
 
 

@@ -26,17 +26,9 @@ from coordinator.client.records.wal_manifest import (
     encode_manifest,
     manifest_path,
 )
+from records.columns import decode_records
 from records.compression import Compression
-from records.record_batch import (
-    ProducerSequence,
-    Record,
-    StoredRecord,
-    TimestampType,
-    decode_records,
-    encode_batch,
-    header_name,
-    parse_headers,
-)
+from records.record_batch import ProducerSequence, Record, StoredRecord, TimestampType, encode_batch, header_name, parse_headers
 
 NOW_MS = 1_700_000_000_000
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from coordinator.kafka.batches import LOG_APPEND_TIME
 from coordinator.object_store import ObjectMissing, ObjectStore, StoreError, grouped_ranges
 from coordinator.protocol.find_batches import BatchLocation
-from records.record_batch import BatchHeader, CorruptBatch, StoredRecord, TimestampType, decode_records, parse_header
+from records.columns import decode_records
+from records.record_batch import BatchHeader, CorruptBatch, StoredRecord, parse_header
 
 OBJECTS_AT_ONCE: Final = 8
 """How many objects one read fetches from at the same time."""
@@ -127,13 +128,15 @@ def check_batch(batch: BatchOf, data: bytes | memoryview) -> BatchHeader:
     return header
 
 
+def append_ms_of(location: BatchLocation) -> int | None:
+    """The time that all records of a batch have, in a topic of LogAppendTime."""
+    return location.log_append_timestamp if location.timestamp_type == LOG_APPEND_TIME else None
+
+
 def _records(batch: BatchOf, data: memoryview) -> list[StoredRecord]:
-    location = batch.location
     header = check_batch(batch, data)
+    base_offset, append_ms = batch.location.base_offset, append_ms_of(batch.location)
     try:
-        records = decode_records(data, header, base_offset=location.base_offset, partition=batch.partition)
+        return decode_records(data, header, base_offset=base_offset, append_ms=append_ms, partition=batch.partition)
     except CorruptBatch as error:
         raise WrongObject(f"{batch}: {error}") from error
-    if location.timestamp_type == TimestampType.LOG_APPEND_TIME:
-        return [replace(record, timestamp_ms=location.log_append_timestamp) for record in records]
-    return records

@@ -13,8 +13,9 @@ from coordinator.client.records.wal_objects import BatchOf, WrongObject, check_b
 from coordinator.protocol.find_batches import BatchLocation
 from gateway.fetch import batch_loops
 from gateway.fetch.batch_loops import MARK_BYTES
+from records.columns import decode_records
 from records.compression import Compression
-from records.record_batch import Record, TimestampType, decode_records, encode_batch, parse_headers
+from records.record_batch import Record, TimestampType, encode_batch, parse_headers
 from tests.compiled import plain
 
 PLAIN = plain(batch_loops)

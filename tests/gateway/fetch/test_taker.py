@@ -12,8 +12,9 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.wire import MalformedMessage
 from gateway.fetch.wire import VERSIONS
 from gateway.ports import UpstreamLost
+from records.columns import decode_records
 from records.compression import Compression
-from records.record_batch import decode_records, parse_headers
+from records.record_batch import parse_headers
 from tests.gateway.fetch.kio_fetch import read_answer
 from tests.gateway.fetch.world import LOG_APPEND, NOW_MS, OneSession, World, batch_of, fetch_request, incoming, unavailable
 from tests.virtual_loop import VirtualLoop

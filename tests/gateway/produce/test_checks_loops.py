@@ -19,8 +19,9 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.commit_file import BATCH
 from gateway.produce import checks_loops, faults
 from gateway.produce.faults import BatchFault, refusal_of
+from records.columns import decode_records
 from records.compression import Compression
-from records.record_batch import CorruptBatch, ProducerSequence, Record, TimestampType, decode_records, encode_batch, parse_header
+from records.record_batch import CorruptBatch, ProducerSequence, Record, TimestampType, encode_batch, parse_header
 from tests.compiled import plain
 
 PLAIN = plain(checks_loops)
