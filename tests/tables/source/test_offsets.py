@@ -31,7 +31,9 @@ def test_positions_are_read_back_and_give_the_same_text(one: Positions) -> None:
     text = json.dumps(one.as_json())
     assert parse_positions(text) == one
     assert json.dumps(read_positions(json.loads(text)).as_json()) == text
-    shuffled = Positions(offsets=dict(reversed(one.offsets.items())), topic_ids=one.topic_ids, begins=dict(reversed(one.begins.items())))
+    shuffled = Positions(
+        offsets=dict(reversed(list(one.offsets.items()))), topic_ids=one.topic_ids, begins=dict(reversed(list(one.begins.items())))
+    )
     assert json.dumps(shuffled.as_json()) == text
 
 

@@ -1,0 +1,1 @@
+"""Topics as tables on a real Kafka, with a real Spark."""
