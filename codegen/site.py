@@ -86,6 +86,7 @@ NAV: Mapping[str, tuple[str, ...]] = {
         "design/long-polls.md",
         "design/client.md",
         "design/migration.md",
+        "design/tables.md",
         "design/failures.md",
         "design/proof.md",
     ),

@@ -38,7 +38,7 @@ class RecordColumns(NamedTuple):
     def headers(self, first: int, stop: int) -> npt.NDArray[np.int64]:
         """The places and sizes of the headers of records, a line of numbers for each (`record_loops.NAME_AT` and so on)."""
         spans = np.empty((4, int(self.fields[loops.HEADER_COUNT, first:stop].sum())), np.int64)
-        loops.scan_headers(self.body, self.fields, first, stop, spans)  # type: ignore[arg-type]
+        loops.scan_headers(self.body, self.fields.data, first, stop, spans.data)
         return spans
 
 
@@ -81,7 +81,7 @@ def _scan(body: memoryview, header: BatchHeader, base_offset: int, append_ms: in
         rows = min(rows_max, count - done)
         fields = np.empty((8, rows), np.int64)
         times = (header.base_timestamp_ms, append_ms or 0, append_ms is not None)
-        found = loops.scan_records(body, state, rows, header.last_offset_delta, base_offset, *times, fields)  # type: ignore[arg-type]
+        found = loops.scan_records(body, state.data, rows, header.last_offset_delta, base_offset, *times, fields.data)
         if found < rows:
             reason = _FAULTS[int(state[loops.FAULT])].format(state[loops.FOUND], state[loops.LIMIT])
             raise CorruptBatch(header.byte_offset, f"record {done + found}: {reason}")
@@ -105,8 +105,8 @@ def decode_records(
     """Decode the records of a batch of `partition` as `record_columns` does. Raises `CorruptBatch`."""
     [columns] = record_columns(buffer, header, base_offset=base_offset, append_ms=append_ms, bytes_max=bytes_max)
     body, fields = columns
-    keys = loops.cut(body, fields[loops.KEY_AT], fields[loops.KEY_SIZE])  # type: ignore[arg-type]
-    values = loops.cut(body, fields[loops.VALUE_AT], fields[loops.VALUE_SIZE])  # type: ignore[arg-type]
+    keys = loops.cut(body, fields[loops.KEY_AT].data, fields[loops.KEY_SIZE].data)
+    values = loops.cut(body, fields[loops.VALUE_AT].data, fields[loops.VALUE_SIZE].data)
     offsets, times, counts = (fields[line].tolist() for line in (loops.OFFSET, loops.TIMESTAMP_MS, loops.HEADER_COUNT))
     headers = _headers(columns) if any(counts) else iter(())
     return [
@@ -124,6 +124,6 @@ def decode_records(
 
 def _headers(columns: RecordColumns) -> Iterator[tuple[str, bytes | None]]:
     spans = columns.headers(0, columns.fields.shape[1])
-    names = loops.cut(columns.body, spans[loops.NAME_AT], spans[loops.NAME_SIZE])  # type: ignore[arg-type]
-    data = loops.cut(columns.body, spans[loops.DATA_AT], spans[loops.DATA_SIZE])  # type: ignore[arg-type]
+    names = loops.cut(columns.body, spans[loops.NAME_AT].data, spans[loops.NAME_SIZE].data)
+    data = loops.cut(columns.body, spans[loops.DATA_AT].data, spans[loops.DATA_SIZE].data)
     return ((header_name(name or b""), value) for name, value in zip(names, data, strict=True))

@@ -105,7 +105,7 @@ def _into_room(decompress_into: Callable[..., int], data: memoryview, size_bytes
     end = room[-len(_UNTOUCHED) :]
     end[:] = np.frombuffer(_UNTOUCHED, np.uint8)
     try:
-        return memoryview(room)[: decompress_into(data, room)]
+        return room[: decompress_into(data, room)].data
     except cramjam.DecompressionError as error:
         if end.tobytes() == _UNTOUCHED:
             raise

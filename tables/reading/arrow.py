@@ -79,8 +79,12 @@ def _parts(one: FetchedBatch, options: ReadOptions, counts: ReadCounts) -> Itera
             return
         assigned = (location.base_offset, append_ms_of(location))
         found = record_columns(one.data, header, base_offset=assigned[0], append_ms=assigned[1], rows_max=options.batch_rows)
+        is_whole = one.span.from_offset <= location.base_offset and location.last_offset < one.span.to_offset
         for columns in found:
-            first, stop = np.searchsorted(columns.fields[loops.OFFSET], (one.span.from_offset, one.span.to_offset)).tolist()
+            first, stop = 0, columns.fields.shape[1]
+            if not is_whole:
+                bounds = (one.span.from_offset, one.span.to_offset)
+                first, stop = np.searchsorted(columns.fields[loops.OFFSET], bounds).tolist()
             if first < stop:
                 yield from _cut(one, columns, first, stop, options.batch_bytes)
     except (WrongObject, CorruptBatch) as error:
@@ -91,12 +95,12 @@ def _parts(one: FetchedBatch, options: ReadOptions, counts: ReadCounts) -> Itera
 
 
 def _cut(one: FetchedBatch, columns: RecordColumns, first: int, stop: int, bytes_max: int) -> Iterator[_Part]:
+    if len(columns.body) <= bytes_max:
+        yield _Part(one, columns, first, stop, len(columns.body) * (stop - first) // columns.fields.shape[1])
+        return
     # What lies between a key and the end of a later value is copied, but for a few bytes of each record.
     begin = columns.fields[loops.KEY_AT, first:stop]
     end = columns.fields[loops.VALUE_AT, first:stop] + np.maximum(columns.fields[loops.VALUE_SIZE, first:stop], 0)
-    if end[-1] - begin[0] <= bytes_max:
-        yield _Part(one, columns, first, stop, int(end[-1] - begin[0]))
-        return
     place = 0
     while place < stop - first:
         after = max(place + 1, int(np.searchsorted(end, begin[place] + bytes_max, "right")))
@@ -133,14 +137,14 @@ def _fixed(name: str, numbers: npt.NDArray[np.int64] | npt.NDArray[np.int32]) ->
 
 def _bytes(stretches: Sequence[tuple[RecordColumns, npt.NDArray[np.int64], npt.NDArray[np.int64]]], rows: int) -> pa.Array:
     """A binary column of stretches of bodies: places and sizes; the size -1 is null."""
-    size_bytes = sum(int(np.maximum(sizes, 0).sum()) for _, _, sizes in stretches)
+    size_bytes = int(np.maximum(np.concatenate([sizes for _, _, sizes in stretches]), 0).sum())
     if size_bytes > 2 * BYTES_MAX - 1:
         raise ValueError(f"a column of {size_bytes} bytes; an Arrow column of this type has at most {2 * BYTES_MAX - 1}")
     data, ends, valid = pa.allocate_buffer(size_bytes), np.zeros(rows + 1, np.int32), np.zeros((rows + 7) // 8, np.uint8)
     out = memoryview(data).cast("B")
     at = row = 0
     for columns, places, sizes in stretches:
-        at = loops.gather(columns.body, places, sizes, 0, len(places), out, at, ends[1:], valid, row)  # type: ignore[arg-type]
+        at = loops.gather(columns.body, places.data, sizes.data, 0, len(places), out, at, ends[1:].data, valid.data, row)
         row += len(places)
     return pa.Array.from_buffers(pa.binary(), rows, [pa.py_buffer(valid), pa.py_buffer(ends), data])
 

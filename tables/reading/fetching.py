@@ -121,5 +121,5 @@ class Fetcher:
 
 def skip(error: StoreError, counts: ReadCounts) -> None:
     """Count and log a batch that is left out."""
-    counts.damaged_batches += 1
+    counts.add(damaged_batches=1)
     log.warning("damaged batch left out: %s", error)

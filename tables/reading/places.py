@@ -68,7 +68,7 @@ class SpanPlace:
 
     def move_to(self, offset: int, read_from: int, counts: ReadCounts) -> None:
         """Note that the records from `read_from` to before `offset` are read; what was deleted before them is counted."""
-        counts.deleted_offsets += max(0, min(read_from, self.deleted_to) - self.next_offset)
+        counts.add(deleted_offsets=max(0, min(read_from, self.deleted_to) - self.next_offset))
         self.next_offset = offset
 
     def rewind(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
 from typing import Final
@@ -34,37 +34,39 @@ async def read_spans(
     damaged batch, NotFound for a topic that is deleted, Unavailable and other `ServiceError`s, StoreError.
     """
     counts = ReadCounts() if counts is None else counts
-    places = SpanPlaces(client, spans, options, counts)
+    fetcher = Fetcher(SpanPlaces(client, spans, options, counts), store, options, counts)
     decoding: deque[_Decoding] = deque()
-    group: list[FetchedBatch] = []
     pool = ThreadPoolExecutor(THREADS, thread_name_prefix="decode")
     try:
-        async with aclosing(Fetcher(places, store, options, counts).batches()) as fetching:
-            async for fetched in fetching:
-                for full in _groups(group, fetched, options):
-                    decoding.append(_Decoding(pool, record_batches(full, options, counts)))
-                    while len(decoding) > THREADS:
-                        async with aclosing(decoding.popleft().batches()) as batches:
-                            async for one in batches:
-                                yield one
-        if group:
-            decoding.append(_Decoding(pool, record_batches(group, options, counts)))
-        while decoding:
-            async with aclosing(decoding.popleft().batches()) as batches:
-                async for one in batches:
-                    yield one
+        async with aclosing(_groups(fetcher, options)) as groups:
+            async for group in groups:
+                if group:
+                    decoding.append(_Decoding(pool, record_batches(group, options, counts)))
+                while len(decoding) > (THREADS if group else 0):
+                    if (one := await decoding[0].take()) is None:
+                        decoding.popleft()
+                    else:
+                        yield one
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _groups(group: list[FetchedBatch], fetched: Iterable[FetchedBatch], options: ReadOptions) -> Iterator[list[FetchedBatch]]:
-    """Add batches to a group; yield it, and begin anew, whenever it has about as much as one `RecordBatch` holds."""
-    for one in fetched:
-        group.append(one)
-        rows = sum(each.batch.location.last_offset - each.batch.location.base_offset + 1 for each in group)
-        if rows >= options.batch_rows or sum(len(each.data) for each in group) >= options.batch_bytes:
-            yield group.copy()
-            group.clear()
+async def _groups(fetcher: Fetcher, options: ReadOptions) -> AsyncGenerator[list[FetchedBatch]]:
+    """Yield batches in groups that make about one `RecordBatch` each, and at last an empty group."""
+    group: list[FetchedBatch] = []
+    rows = size = 0
+    async with aclosing(fetcher.batches()) as fetching:
+        async for fetched in fetching:
+            for one in fetched:
+                group.append(one)
+                rows += one.batch.location.last_offset - one.batch.location.base_offset + 1
+                size += len(one.data)
+                if rows >= options.batch_rows or size >= options.batch_bytes:
+                    yield group
+                    group, rows, size = [], 0, 0
+    if group:
+        yield group
+    yield []
 
 
 class _Decoding:
@@ -75,8 +77,9 @@ class _Decoding:
         self._steps = steps
         self._step: Future[pa.RecordBatch | None] = pool.submit(next, steps, None)
 
-    async def batches(self) -> AsyncGenerator[pa.RecordBatch]:
-        """Yield what the threads have decoded."""
-        while (batch := await asyncio.wrap_future(self._step)) is not None:
+    async def take(self) -> pa.RecordBatch | None:
+        """Return what the thread has decoded next; None at the end."""
+        batch = await asyncio.wrap_future(self._step)
+        if batch is not None:
             self._step = self._pool.submit(next, self._steps, None)
-            yield batch
+        return batch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from threading import Lock
 from typing import Final
 
 from coordinator.errors import DisklessError
@@ -81,9 +82,16 @@ class ReadOptions:
         return (*self.columns, HEADERS) if self.include_headers and HEADERS not in self.columns else self.columns
 
 
-@dataclass(slots=True)
 class ReadCounts:
-    """What a read left out, by its options: damaged batches, and offsets that were deleted."""
+    """What a read left out, as its options allow it: damaged batches, and offsets that were deleted. Used from several threads."""
 
-    damaged_batches: int = 0
-    deleted_offsets: int = 0
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self.damaged_batches = 0
+        self.deleted_offsets = 0
+
+    def add(self, *, damaged_batches: int = 0, deleted_offsets: int = 0) -> None:
+        """Count more."""
+        with self._lock:
+            self.damaged_batches += damaged_batches
+            self.deleted_offsets += deleted_offsets

@@ -9,11 +9,12 @@ import pytest
 
 from coordinator.adapters.objectstore import open_store
 from coordinator.client.records import wal_objects
-from coordinator.client.records.wal_objects import BatchOf, WrongObject, read_ranges, upload
-from coordinator.object_store import ObjectMissing, ObjectStore, StoreError
+from coordinator.client.records.wal_objects import RANGE_GAP_BYTES, BatchOf, WrongObject, read_object, read_ranges, upload
+from coordinator.object_store import ObjectMissing, ObjectStore, StoreError, grouped_ranges
 from coordinator.protocol.find_batches import BatchLocation
 from records.compression import Compression
 from records.record_batch import Record, StoredRecord, TimestampType, encode_batch, parse_headers
+from tests.objectstore.failing_store import FailingStore
 
 LOG_APPEND_MS = 77_000
 
@@ -129,6 +130,49 @@ async def test_an_object_that_is_missing_or_cut_is_named(store: ObjectStore) -> 
     await store.put("wal/1", data[:-1])
     with pytest.raises(StoreError, match="orders-3 offsets 0 to 0: wal/1 "):
         await read_batches(store, "orders-3", located("wal/1", data))
+
+
+class RangesStore(FailingStore):
+    """Notes the ranges that are read."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        super().__init__(store)
+        self.ranges: list[tuple[int, int]] = []
+
+    async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
+        self.ranges += ranges
+        return await super().get_ranges(key, ranges)
+
+
+async def test_batches_that_lie_close_together_are_one_range(store: ObjectStore) -> None:
+    one, large = batch(b"a"), batch(bytes(RANGE_GAP_BYTES))
+    data = one + one + large + one + one
+    places = located("wal/1", data)
+    await store.put("wal/1", data)
+    counting, size = RangesStore(store), len(one)
+    near = named("orders-3", [places[1], places[0], places[1]])
+    assert await read_object(counting, near) == [one, one, one]
+    assert counting.ranges == [(0, 2 * size)]
+    counting.ranges.clear()
+    far = named("orders-3", [places[4], places[0], places[3]])
+    assert await read_object(counting, far) == [one, one, one]
+    assert counting.ranges == [(0, size), (2 * size + len(large), 2 * size)]
+
+
+@pytest.mark.parametrize(
+    ("ranges", "groups"),
+    [
+        ([], []),
+        ([(0, 5), (5, 9)], [[(0, 5), (5, 9)]]),
+        ([(0, 5), (8, 9)], [[(0, 5), (8, 9)]]),
+        ([(0, 5), (9, 10)], [[(0, 5)], [(9, 10)]]),
+        ([(0, 15), (2, 4), (16, 19)], [[(0, 15), (2, 4), (16, 19)]]),
+        ([(0, 15), (15, 21)], [[(0, 15)], [(15, 21)]]),
+        ([(0, 99), (99, 100)], [[(0, 99)], [(99, 100)]]),
+    ],
+)
+def test_ranges_are_grouped_by_gaps_and_size(ranges: list[tuple[int, int]], groups: list[list[tuple[int, int]]]) -> None:
+    assert grouped_ranges(ranges, 3, 20) == groups
 
 
 async def test_ranges_are_read_as_they_are_and_below_all_checks(store: ObjectStore) -> None:

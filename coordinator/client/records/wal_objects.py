@@ -73,8 +73,8 @@ async def read_object(store: ObjectStore, batches: Sequence[BatchOf]) -> list[me
         remedy = "; is this the store that the file was uploaded to?" if isinstance(error, ObjectMissing) else ""
         raise type(error)(f"{batches[0]}: {error}{remedy}") from error
     found: dict[tuple[int, int], memoryview] = {}
-    for group, (first, _), data in zip(groups, wholes, map(memoryview, read), strict=True):
-        found.update({(start, stop): data[start - first : stop - first] for start, stop in group})
+    for group, (first, _), data in zip(groups, wholes, read, strict=True):
+        found.update({(start, stop): memoryview(data)[start - first : stop - first] for start, stop in group})
     return [found[span] for span in spans]
 
 
