@@ -99,19 +99,32 @@ class BothTopics:
         chosen = {} if options.keys() & {"assign", "subscribePattern"} else {"subscribe": topic}
         return {**chosen, **{name: value.replace("TOPIC", topic) for name, value in options.items()}}
 
-    def by_kafka(self, reader: DataFrameReader | DataStreamReader, **options: str) -> DataFrame:
-        """The classic topic by Spark's Kafka source, read from the broker."""
+    def kafka(self, **options: str) -> DataFrame:
+        """The classic topic by Spark's Kafka source, read from the broker, in a batch query."""
+        return self._by_kafka(self.sides.spark.read, options)
+
+    def ours(self, **options: str) -> DataFrame:
+        """The diskless topic by our source, read from the object store, in a batch query."""
+        return self._by_ours(self.sides.spark.read, options)
+
+    def kafka_stream(self, **options: str) -> DataFrame:
+        """The classic topic by Spark's Kafka source as a stream."""
+        return self._by_kafka(self.sides.spark.readStream, options)
+
+    def ours_stream(self, **options: str) -> DataFrame:
+        """The diskless topic by our source as a stream."""
+        return self._by_ours(self.sides.spark.readStream, options)
+
+    def _by_kafka(self, reader: DataFrameReader | DataStreamReader, options: Mapping[str, str]) -> DataFrame:
         made = reader.format("kafka").option("kafka.bootstrap.servers", self.sides.world.kafka.bootstrap)
         return made.options(**self._options(self.classic, options)).load()
 
-    def by_ours(self, reader: DataFrameReader | DataStreamReader, **options: str) -> DataFrame:
-        """The diskless topic by our source, read from the object store."""
+    def _by_ours(self, reader: DataFrameReader | DataStreamReader, options: Mapping[str, str]) -> DataFrame:
         return reader.format("diskless").options(**self.sides.access, **self._options(self.diskless, options)).load()
 
     def assert_equal(self, *, own: Mapping[str, str] | None = None, where: str = "true", has_times: bool = True, **options: str) -> int:
         """Compare what a batch query gives on both sides, schema and rows; `own` are options of our source alone. Returns how many rows."""
-        read = self.sides.spark.read
-        frames = self.by_kafka(read, **options), self.by_ours(read, **options, **(own or {}))
+        frames = self.kafka(**options), self.ours(**options, **(own or {}))
         assert frames[0].schema == frames[1].schema
         expected, found = (
             rows_of(frame.where(where.replace("TOPIC", topic)), has_times)

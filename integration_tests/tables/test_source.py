@@ -44,9 +44,7 @@ def test_a_stream_gives_equal_rows_and_batches_and_goes_on_from_its_checkpoint(
 ) -> None:
     both = sides.make(unique_name("stream"), 2)
     sinks = [Streamed(sides.spark, tmp_path / name) for name in ("kafka", "ours")]
-    frames = [
-        source(sides.spark.readStream, startingOffsets="earliest", maxOffsetsPerTrigger="250") for source in (both.by_kafka, both.by_ours)
-    ]
+    frames = [source(startingOffsets="earliest", maxOffsetsPerTrigger="250") for source in (both.kafka_stream, both.ours_stream)]
     for turn in range(3):
         if turn == 2:
             both.add_partitions(3)
@@ -68,7 +66,7 @@ def test_the_first_batch_is_the_same_after_a_failure(sides: Sides, unique_name: 
     both = sides.make(unique_name("failing"), 1)
     both.write(sample(100, partitions=1))
     sink = Streamed(sides.spark, tmp_path)
-    frame = both.by_ours(sides.spark.readStream, startingOffsets="latest")
+    frame = both.ours_stream(startingOffsets="latest")
     query = sink.writer(frame.where("assert_true(offset < 0) is null")).start()
     try:
         both.write(sample(50, partitions=1, begin=100))
@@ -86,7 +84,7 @@ def test_a_deleted_head_ends_a_query_or_is_left_out(sides: Sides, unique_name: C
     both = sides.make(unique_name("deleted"), 1)
     both.write(sample(100, partitions=1))
     sink = Streamed(sides.spark, tmp_path)
-    frame = both.by_ours(sides.spark.readStream, startingOffsets="earliest", failOnDataLoss=fails)
+    frame = both.ours_stream(startingOffsets="earliest", failOnDataLoss=fails)
     sink.run(frame)
     both.write(sample(100, partitions=1, begin=100))
     both.delete_before({0: 150})
@@ -96,7 +94,7 @@ def test_a_deleted_head_ends_a_query_or_is_left_out(sides: Sides, unique_name: C
         with pytest.raises(Exception, match=lost):
             sink.run(frame)
         with pytest.raises(Exception, match=lost):
-            both.by_ours(sides.spark.read, **bounds).collect()
+            both.ours(**bounds).collect()
     else:
         assert [one["numInputRows"] for one in sink.run(frame)] == [50]
         assert [row[1] for row in sink.rows()] == [*range(100), *range(150, 200)]
@@ -121,7 +119,7 @@ def test_filters_narrow_what_is_read(sides: Sides, unique_name: Callable[[str], 
     finally:
         sides.spark.conf.unset("spark.sql.python.filterPushdown.enabled")
     with pytest.raises(Exception, match=r"spark\.sql\.python\.filterPushdown\.enabled"):
-        both.by_ours(sides.spark.read, pushdown="true").collect()
+        both.ours(pushdown="true").collect()
 
 
 def test_an_empty_topic_has_no_rows(sides: Sides, unique_name: Callable[[str], str]) -> None:
@@ -134,7 +132,7 @@ def test_offsets_are_committed_for_tools_that_show_lags(sides: Sides, unique_nam
     both.write(sample(30, partitions=1))
     own = {"groupId": group, "diskless.kafka.bootstrap.servers": sides.gateway.address}
     sink = Streamed(sides.spark, tmp_path)
-    sink.run(both.by_ours(sides.spark.readStream, startingOffsets="earliest", **own))
+    sink.run(both.ours_stream(startingOffsets="earliest", **own))
     asking = Consumer({"bootstrap.servers": sides.gateway.address, "group.id": group})
     [found] = asking.committed([TopicPartition(both.diskless, 0)], 30)
     asking.close()

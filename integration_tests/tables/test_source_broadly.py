@@ -64,22 +64,20 @@ def test_each_option_of_a_batch_query(filled: BothTopics, options: dict[str, str
 
 
 def test_tasks_are_as_many_as_in_sparks_kafka_source(filled: BothTopics) -> None:
-    read = filled.sides.spark.read
     for options in (
         {},
         {"minPartitions": "10"},
         {"maxRecordsPerPartition": "37"},
         {"minPartitions": "40", "maxRecordsPerPartition": "100"},
     ):
-        theirs, ours = filled.by_kafka(read, **options), filled.by_ours(read, **options, splitBy="partition")
+        theirs, ours = filled.kafka(**options), filled.ours(**options, splitBy="partition")
         assert ours.rdd.getNumPartitions() == theirs.rdd.getNumPartitions()
 
 
 def test_a_column_alone(filled: BothTopics) -> None:
-    read = filled.sides.spark.read
-    frame = filled.by_ours(read, columns="timestamp,offset")
+    frame = filled.ours(columns="timestamp,offset")
     assert frame.columns == ["timestamp", "offset"]
-    wanted = filled.by_kafka(read).select("timestamp", "offset")
+    wanted = filled.kafka().select("timestamp", "offset")
     assert sorted(map(tuple, frame.collect())) == sorted(map(tuple, wanted.collect()))
 
 
@@ -94,8 +92,8 @@ def test_times_of_the_log(sides: Sides, unique_name: Callable[[str], str]) -> No
     both = sides.make(unique_name("appended"), 1, message_timestamp_type="LogAppendTime")
     both.write(sample(50, partitions=1))
     assert both.assert_equal(has_times=False) == 50
-    [(kind, years)] = both.by_ours(sides.spark.read).selectExpr("max(timestampType)", "max(year(timestamp))").collect()
-    assert (kind, years) == (1, both.by_kafka(sides.spark.read).selectExpr("max(year(timestamp))").collect()[0][0])
+    [(kind, years)] = both.ours().selectExpr("max(timestampType)", "max(year(timestamp))").collect()
+    assert (kind, years) == (1, both.kafka().selectExpr("max(year(timestamp))").collect()[0][0])
 
 
 STREAM = [
@@ -113,9 +111,8 @@ STREAM = [
 
 @pytest.mark.parametrize("options", STREAM, ids=lambda one: ",".join(one))
 def test_each_option_of_a_stream(filled: BothTopics, tmp_path: Path, options: dict[str, str]) -> None:
-    stream = filled.sides.spark.readStream
     counts, rows = [], []
-    for name, frame in (("kafka", filled.by_kafka(stream, **options)), ("ours", filled.by_ours(stream, **options))):
+    for name, frame in (("kafka", filled.kafka_stream(**options)), ("ours", filled.ours_stream(**options))):
         sink = Streamed(filled.sides.spark, tmp_path / name)
         counts.append([one["numInputRows"] for one in sink.run(frame)])
         rows.append(sink.rows())
@@ -129,7 +126,7 @@ def test_a_running_stream_takes_new_topics_and_waits_for_enough(sides: Sides, un
     first = sides.make(f"{name}-1", 1)
     sink = Streamed(sides.spark, tmp_path)
     options = {"subscribePattern": f"{name}.*-diskless", "minOffsetsPerTrigger": "50", "maxTriggerDelay": "1h"}
-    query = sink.writer(first.by_ours(sides.spark.readStream, startingOffsets="earliest", **options)).start()
+    query = sink.writer(first.ours_stream(startingOffsets="earliest", **options)).start()
     try:
         wait_until(lambda: query.lastProgress is not None, "the first trigger", 60)
         first.write(sample(40, partitions=1))
@@ -147,7 +144,7 @@ def test_a_topic_that_was_created_anew_is_noticed(sides: Sides, unique_name: Cal
     both = sides.make(name, 1)
     both.write(sample(100, partitions=1))
     sink = Streamed(sides.spark, tmp_path)
-    frame = both.by_ours(sides.spark.readStream, startingOffsets="earliest")
+    frame = both.ours_stream(startingOffsets="earliest")
     sink.run(frame)
     admin = sides.world.admin(sides.gateway)
     for done in admin.delete_topics([both.classic, both.diskless]).values():
@@ -162,7 +159,7 @@ def test_a_topic_that_was_created_anew_is_noticed(sides: Sides, unique_name: Cal
     again.write(sample(150, partitions=1, begin=500))
     with pytest.raises(Exception, match="was deleted and created anew"):
         sink.run(frame)
-    tolerant = both.by_ours(sides.spark.readStream, startingOffsets="earliest", failOnDataLoss="false")
+    tolerant = both.ours_stream(startingOffsets="earliest", failOnDataLoss="false")
     assert [one["numInputRows"] for one in sink.run(tolerant)] == [150]
 
 
@@ -171,7 +168,7 @@ def test_a_killed_node_beside_a_query_loses_and_doubles_no_row(sides: Sides, uni
     both = sides.make(unique_name("killed"), 4)
     both.write([Written(number % 4, None, b"v" * 20_000, BEGIN_MS) for number in range(4000)])
     node = sides.world.service.nodes[1]
-    frame = both.by_ours(sides.spark.read, minPartitions="40", splitBy="partition", fetchBytes="1m").select("partition", "offset")
+    frame = both.ours(minPartitions="40", splitBy="partition", fetchBytes="1m").select("partition", "offset")
     found: list[list[tuple[int, int]]] = []
     reading = threading.Thread(target=lambda: found.append(sorted(map(tuple, frame.collect()))))
     frame.limit(1).collect()  # planned, and workers run
@@ -185,12 +182,12 @@ def test_a_killed_node_beside_a_query_loses_and_doubles_no_row(sides: Sides, uni
 def test_rows_of_a_retained_log_are_those_that_are_there(sides: Sides, unique_name: Callable[[str], str]) -> None:
     both = sides.make(unique_name("moving"), 1)
     both.write(sample(400, partitions=1))
-    frame = both.by_ours(sides.spark.read, failOnDataLoss="false", maxRecordsPerPartition="50")
+    frame = both.ours(failOnDataLoss="false", maxRecordsPerPartition="50")
     plan_first = frame.rdd  # offsets are fixed here
     both.delete_before({0: 230})
     assert sorted(row.offset for row in plan_first.collect()) == list(range(230, 400))
-    strict = both.by_ours(sides.spark.read, maxRecordsPerPartition="50").rdd
+    strict = both.ours(maxRecordsPerPartition="50").rdd
     both.delete_before({0: 300})
     with pytest.raises(Exception, match="offsets 230 to"):
         strict.collect()
-    assert len(rows_of(both.by_ours(sides.spark.read))) == 100
+    assert len(rows_of(both.ours())) == 100
