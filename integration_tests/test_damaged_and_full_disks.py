@@ -6,6 +6,8 @@ import asyncio
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.kafka import Kafka
 from coordinator.client.routing.connection import ConnectionLost
@@ -62,6 +64,7 @@ async def commit_until_the_end(node: CoordinatorProcess, history: History) -> No
     assert "Remove something from it or enlarge it" in told
 
 
+@pytest.mark.long
 def test_a_node_with_a_damaged_database_on_a_full_disk_starts_or_says_what_to_do(kafka: Kafka, tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", DISK_BYTES) as disk, Service(kafka.bootstrap, tmp_path, partitions=3) as service:
         node = service.add(1, data_dirs=str(disk / "data"))

@@ -58,9 +58,10 @@ class Fetcher:
                     await self._find_anew(stretch, error)
                     continue
                 for place, batch in stretch.batches:
-                    place.move_to(batch.location.last_offset + 1, batch.location.base_offset, self._counts)
+                    first_offset = max(batch.location.base_offset, place.wanted_of(batch.location).from_offset)
+                    place.move_to(batch.location.last_offset + 1, first_offset, self._counts)
                 yield [
-                    FetchedBatch(place.span, batch, data)
+                    FetchedBatch(place.wanted_of(batch.location), batch, data)
                     for (place, batch), data in zip(stretch.batches, found, strict=True)
                     if data is not None
                 ]

@@ -11,6 +11,7 @@ import logging
 import random
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
 
 from coordinator.client.errors import Unavailable, error_of
@@ -65,6 +66,12 @@ class SpanPlace:
     def is_found(self) -> bool:
         """Whether the batches up to the end are found."""
         return self.find_offset >= self.span.to_offset
+
+    def wanted_of(self, batch: BatchLocation) -> Span:
+        """Return the span whose records are wanted of a batch: without those that were deleted, where deletion ends within it."""
+        if batch.base_offset < self.deleted_to <= batch.last_offset:
+            return replace(self.span, from_offset=max(self.span.from_offset, self.deleted_to))
+        return self.span
 
     def move_to(self, offset: int, read_from: int, counts: ReadCounts) -> None:
         """Note that the records from `read_from` to before `offset` are read; what was deleted before them is counted."""

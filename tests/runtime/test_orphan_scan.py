@@ -675,6 +675,7 @@ class Most(MadeCoordinators):
         return [FileStanding.FENCED if key.endswith("00") else FileStanding.LIVE for key in keys]
 
 
+@pytest.mark.long
 async def test_a_million_objects_take_no_more_memory_than_a_page() -> None:
     store = Endless()
     record = await World(store=store, coordinators=Most(2)).run_new()

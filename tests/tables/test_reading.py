@@ -28,6 +28,7 @@ from tables.reading.reader import read_spans
 from tables.reading.span import COLUMNS, BelowMigration, Damage, OffsetsDeleted, ReadCounts, ReadOptions, Span
 from tests.client.scripted import ScriptedCluster, ScriptedNode, Trouble, scripted
 from tests.objectstore.failing_store import FailingStore
+from tests.waiting import until
 
 TOPIC = bytes(range(16))
 OTHER = bytes(range(1, 17))
@@ -43,6 +44,8 @@ class CountingStore(FailingStore):
         self.read_keys: list[str] = []
         self.unavailable = 0
         self.under_way = self.most = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
 
     async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
         self.read_keys.append(key)
@@ -52,6 +55,7 @@ class CountingStore(FailingStore):
         self.under_way += 1
         self.most = max(self.most, self.under_way)
         try:
+            await self.gate.wait()
             await asyncio.sleep(0)
             return await super().get_ranges(key, ranges)
         finally:
@@ -255,6 +259,17 @@ async def test_deleted_records_are_an_error_or_are_left_out_and_counted(
             await reading
 
 
+async def test_deletion_that_ends_within_a_batch_leaves_the_rest_of_it(
+    cluster: ScriptedCluster, client: DisklessClient, store: CountingStore
+) -> None:
+    await client.write({("orders", 0): values("a", "b", "c")})
+    await client.write({("orders", 0): values("d", "e", "f")})
+    find_batches(cluster, answer(ErrorCode.OFFSET_OUT_OF_RANGE, 4, 6))
+    counts = ReadCounts()
+    assert await rows(client, store, span(first=1, stop=6), fail_on_data_loss=False, counts=counts) == [(0, 4, "e"), (0, 5, "f")]
+    assert counts.deleted_offsets == 3
+
+
 async def test_a_log_that_ends_before_the_span_is_told(cluster: ScriptedCluster, client: DisklessClient, store: CountingStore) -> None:
     await client.write({("orders", 0): values("a")})
     with pytest.raises(OffsetsDeleted, match=r"offsets 5 to 9 \(exclusive\) are not there, the log has 0 to 1"):
@@ -293,6 +308,38 @@ async def test_a_damaged_batch_is_named_or_left_out_and_counted(
         assert await rows(client, store, span(stop=3), on_damage=Damage.SKIP, counts=counts) == [(0, 0, "a"), (0, 2, "c")]
     assert counts.damaged_batches == 1
     assert f"damaged batch left out: orders-0 offsets 1 to 1: {keys[1]}" in caplog.text
+
+
+async def test_of_an_object_that_is_cut_the_whole_batches_are_read(client: DisklessClient, store: CountingStore) -> None:
+    written = await client.write({("orders", 0): values(*"abcdef")}, max_batch_bytes=100)
+    data = await store.get(written.object_key)
+    await store.put(written.object_key, data[:-1])
+    counts = ReadCounts()
+    found = await rows(client, store, span(stop=6), on_damage=Damage.SKIP, counts=counts)
+    assert counts.damaged_batches == 1
+    assert [value for _, _, value in found] == [*"abcdef"][: len(found)]
+    assert 0 < len(found) < 6
+
+
+async def test_the_next_page_is_asked_for_while_objects_are_read(
+    cluster: ScriptedCluster, client: DisklessClient, store: CountingStore
+) -> None:
+    for value in "abcdef":
+        await client.write({("orders", 0): values(value)})
+    store.gate.clear()
+    reading = asyncio.ensure_future(rows(client, store, span(stop=6)))
+    await until(lambda: sum(node.count(ApiKey.FIND_BATCHES) for node in cluster.nodes.values()) == 2, "the second page")
+    assert store.under_way == 3
+    store.gate.set()
+    assert [offset for _, offset, _ in await reading] == [*range(6)]
+
+
+async def test_rows_of_many_pages_and_groups_keep_their_order(client: DisklessClient, store: CountingStore) -> None:
+    texts = [str(number) for number in range(300)]
+    await client.write({("orders", 1): values(*texts[:200])}, max_batch_bytes=100)
+    await client.write({("orders", 1): values(*texts[200:])}, max_batch_bytes=100, compression=Compression.ZSTD)
+    for limits in ({}, {"fetch_bytes": 1}, {"batch_rows": 7}, {"batch_bytes": 200, "fetch_bytes": 400}):
+        assert await rows(client, store, span(1, stop=300), **limits) == [(1, offset, text) for offset, text in enumerate(texts)]
 
 
 async def test_a_reader_that_is_closed_leaves_nothing_under_way(client: DisklessClient, store: CountingStore) -> None:
