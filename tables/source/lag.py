@@ -27,13 +27,17 @@ class GroupOffsets:
     def __init__(self, options: SourceOptions) -> None:
         """Raises `SourceOptionError` for properties that librdkafka does not take."""
         self._group_id = options.group_id
+        self._committed: Mapping[TopicPlace, int] = {}
         try:
             self._admin = AdminClient({**properties_of(options.access), "bootstrap.servers": options.kafka_servers}, logger=LOG)
         except (KafkaException, ValueError) as error:
             raise SourceOptionError(f"groupId: connections to {KAFKA}: {error}") from error
 
     def commit(self, offsets: Mapping[TopicPlace, int]) -> None:
-        """Commit offsets; what Kafka says against it is logged."""
+        """Commit offsets, unless they are those of the last time; what Kafka says against it is logged."""
+        if offsets == self._committed:
+            return
+        self._committed = offsets
         wanted = [TopicPartition(place.topic, place.partition, offset) for place, offset in offsets.items()]
         try:
             asked = self._admin.alter_consumer_group_offsets(

@@ -45,9 +45,13 @@ class DisklessStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMinRows(self._options.min_per_trigger) if self._options.min_per_trigger else ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Return where the next batch ends."""
+        """Return where the next batch ends. Its start is the end of the last batch, which is done."""
+        done = read_positions(start)
+        if self._options.group_id:
+            # Spark's own call for that, `commit`, comes when the next batch begins, and never for the last one of `availableNow`.
+            self._on_driver.group.commit(done.offsets)
         is_limited = not isinstance(limit, ReadAllAvailable)
-        return self._run(self._progress.end_of_batch(read_positions(start), is_limited=is_limited)).as_json()
+        return self._run(self._progress.end_of_batch(done, is_limited=is_limited)).as_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Return the ends of the logs when a batch was last planned."""
@@ -65,11 +69,6 @@ class DisklessStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Read a task."""
         return read_task(self._options, partition.value or ())
-
-    def commit(self, end: dict[str, Any]) -> None:
-        """Commit the end of a batch that is done, for tools that show lags."""
-        if self._options.group_id:
-            self._on_driver.group.commit(read_positions(end).offsets)
 
     def stop(self) -> None:
         """Close connections."""
