@@ -52,7 +52,10 @@ class StreamProgress:
         self._fixed = await self._ends()
 
     async def end_of_batch(self, start: Positions, *, is_limited: bool) -> Positions:
-        """Choose where the next batch ends; where it begins when there is nothing, or not yet enough. Raises DataLoss, ServiceError."""
+        """Choose where the next batch ends; where it begins when there is nothing, or not yet enough. Raises DataLoss, ServiceError.
+
+        The first batch of a query always is another text: Spark makes one even when there is nothing, and may repeat it.
+        """
         latest = self.latest = self._fixed or await self._ends()
         self._check_topics(start, latest)
         begins = await self._begins(start, latest)
@@ -61,11 +64,10 @@ class StreamProgress:
         ends: Mapping[TopicPlace, int] = latest.offsets
         if is_limited and self._options.max_per_trigger:
             ends = limited(begins, ends, self._options.max_per_trigger)
+        if start == self._initial:
+            return Positions(offsets=ends, topic_ids=latest.topic_ids, begins=begins)
         chosen = Positions(offsets=ends, topic_ids=latest.topic_ids)
-        if chosen.as_json() == Positions(offsets=start.offsets, topic_ids=start.topic_ids).as_json():
-            return start
-        is_first = self._initial is not None and start.as_json() == self._initial.as_json()
-        return Positions(offsets=ends, topic_ids=latest.topic_ids, begins=begins if is_first else {})
+        return start if chosen == Positions(offsets=start.offsets, topic_ids=start.topic_ids) else chosen
 
     async def tasks(self, start: Positions, end: Positions) -> list[Task]:
         """Plan the tasks of a batch. Raises DataLoss, ServiceError."""
