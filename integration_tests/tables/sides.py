@@ -53,8 +53,8 @@ class Sides:
         }
 
     def make(self, name: str, partitions: int, **config: str) -> BothTopics:
-        """Create the two topics; names of settings have underscores for dots."""
-        settings = {key.replace("_", "."): value for key, value in config.items()}
+        """Create the two topics, whose records stay however old they are; names of settings have underscores for dots."""
+        settings = {"retention.ms": "-1", **{key.replace("_", "."): value for key, value in config.items()}}
         both = BothTopics(self, name)
         for topic, more in ((both.classic, {}), (both.diskless, {"diskless.enable": "true"})):
             admin = self.world.admin(self.gateway)  # kept until the answer is there
