@@ -186,7 +186,7 @@ def test_rows_of_a_retained_log_are_those_that_are_there(sides: Sides, unique_na
     assert sorted(row.offset for row in plan_first.collect()) == list(range(230, 400))
     strict = both.ours(maxRecordsPerPartition="50").rdd
     both.delete_before({0: 300})
-    with pytest.raises(Exception, match=r"to 300 \(exclusive\) are not there"):
+    with pytest.raises(Exception, match=r"to \d+ \(exclusive\) are not there"):
         strict.collect()
     assert len(rows_of(both.ours())) == 100
 
