@@ -36,7 +36,7 @@ def fetched(value_bytes: int, codec: Compression) -> Sequence[FetchedBatch]:
         records = [Record(timestamp_ms=1_760_000_000_000 + n, key=b"key%05d" % n, value=value) for n, value in enumerate(values)]
         data = encode_batch(records, compression=codec)
         location = BatchLocation(1, "wal/1", 2, 0, len(data), base, base + count - 1, 0, 0, 0)
-        found.append(FetchedBatch(SPAN, BatchOf("orders", 0, location), memoryview(data)))
+        found.append(FetchedBatch(SPAN, BatchOf("orders", 0, location), memoryview(data), base))
         base += count
     return found
 

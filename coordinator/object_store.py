@@ -79,8 +79,11 @@ class ObjectStore(Protocol):
     async def get(self, key: str) -> bytes:
         """Read a whole object."""
 
-    async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
-        """Read ranges, each a start and a size, with as few requests as is sensible; raises `StoreError` when the object ends before."""
+    async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes | memoryview]:
+        """Read ranges, each a start and a size, with as few requests as is sensible; raises `StoreError` when the object ends before.
+
+        Views may be of larger buffers, which they keep in memory.
+        """
 
     async def get_up_to(self, key: str, start: int, size_bytes: int) -> bytes:
         """Read `size_bytes` from `start`, or what there is of them; raises `StoreError` when the object ends at `start` or before."""

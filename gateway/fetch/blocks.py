@@ -140,7 +140,8 @@ class BlockReader:
             if is_block:
                 data = await self._store.get_up_to(object_key, wanted.start, size)
             else:
-                [data] = await self._store.get_ranges(object_key, [(wanted.start, size)])
+                [view] = await self._store.get_ranges(object_key, [(wanted.start, size)])
+                data = bytes(view)  # the cache counts what it keeps
         except DisklessError as error:
             stats.store_read_failures += 1
             if now_s() >= self._tell_s:

@@ -79,11 +79,11 @@ def _parts(one: FetchedBatch, options: ReadOptions, counts: ReadCounts) -> Itera
             return
         assigned = (location.base_offset, append_ms_of(location))
         found = record_columns(one.data, header, base_offset=assigned[0], append_ms=assigned[1], rows_max=options.batch_rows)
-        is_whole = one.span.from_offset <= location.base_offset and location.last_offset < one.span.to_offset
+        is_whole = one.first_offset <= location.base_offset and location.last_offset < one.span.to_offset
         for columns in found:
             first, stop = 0, columns.fields.shape[1]
             if not is_whole:
-                bounds = (one.span.from_offset, one.span.to_offset)
+                bounds = (one.first_offset, one.span.to_offset)
                 first, stop = np.searchsorted(columns.fields[loops.OFFSET], bounds).tolist()
             if first < stop:
                 yield from _cut(one, columns, first, stop, options.batch_bytes)

@@ -24,11 +24,12 @@ Flight = asyncio.Task[list[memoryview | None]]
 
 
 class FetchedBatch(NamedTuple):
-    """The bytes of a batch, unchecked, and the span whose records are wanted of it."""
+    """The bytes of a batch, unchecked, and the span whose records are wanted of it, from an offset on."""
 
     span: Span
     batch: BatchOf
     data: memoryview
+    first_offset: int
 
 
 class Fetcher:
@@ -57,12 +58,11 @@ class Fetcher:
                 except ObjectMissing as error:
                     await self._find_anew(stretch, error)
                     continue
-                for place, batch in stretch.batches:
-                    first_offset = max(batch.location.base_offset, place.wanted_of(batch.location).from_offset)
+                for place, batch, first_offset in stretch.batches:
                     place.move_to(batch.location.last_offset + 1, first_offset, self._counts)
                 yield [
-                    FetchedBatch(place.wanted_of(batch.location), batch, data)
-                    for (place, batch), data in zip(stretch.batches, found, strict=True)
+                    FetchedBatch(place.span, batch, data, first_offset)
+                    for (place, batch, first_offset), data in zip(stretch.batches, found, strict=True)
                     if data is not None
                 ]
         finally:

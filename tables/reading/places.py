@@ -11,7 +11,6 @@ import logging
 import random
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
 
 from coordinator.client.errors import Unavailable, error_of
@@ -44,6 +43,13 @@ class Coordinators(Protocol):
         """Find batches and the objects that hold them."""
 
 
+class WantedBatch(NamedTuple):
+    """Where a batch is, and the first offset that is wanted of it: the log may begin within it."""
+
+    first_offset: int
+    location: BatchLocation
+
+
 class SpanPlace:
     """How far a span is read and found."""
 
@@ -54,7 +60,7 @@ class SpanPlace:
         """The first offset that was not read."""
         self.find_offset = span.from_offset
         """The first offset whose batch is not found."""
-        self.found: deque[BatchLocation] = deque()
+        self.found: deque[WantedBatch] = deque()
         self.page = 0
         """How many batches the last page had."""
         self.missing_at = -1
@@ -66,12 +72,6 @@ class SpanPlace:
     def is_found(self) -> bool:
         """Whether the batches up to the end are found."""
         return self.find_offset >= self.span.to_offset
-
-    def wanted_of(self, batch: BatchLocation) -> Span:
-        """Return the span whose records are wanted of a batch: without those that were deleted, where deletion ends within it."""
-        if batch.base_offset < self.deleted_to <= batch.last_offset:
-            return replace(self.span, from_offset=max(self.span.from_offset, self.deleted_to))
-        return self.span
 
     def move_to(self, offset: int, read_from: int, counts: ReadCounts) -> None:
         """Note that the records from `read_from` to before `offset` are read; what was deleted before them is counted."""
@@ -89,6 +89,7 @@ class PlacedBatch(NamedTuple):
 
     place: SpanPlace
     batch: BatchOf
+    first_offset: int
 
 
 class Stretch(NamedTuple):
@@ -118,15 +119,16 @@ class SpanPlaces:
         live = self._live = [one for one in self._live if one.found or not one.is_found]
         if not live or not all(one.found for one in live):
             return None
-        first = min(live, key=lambda one: (one.found[0].log_append_timestamp, one.found[0].object_key)).found[0]
+        heads = (one.found[0].location for one in live)
+        first = min(heads, key=lambda location: (location.log_append_timestamp, location.object_key))
         taken: list[PlacedBatch] = []
         size = 0
         for place in live:
-            while place.found and place.found[0].object_key == first.object_key:
-                if taken and size + place.found[0].byte_size > bytes_max:
+            while place.found and place.found[0].location.object_key == first.object_key:
+                if taken and size + place.found[0].location.byte_size > bytes_max:
                     return Stretch(taken, size)
-                location = place.found.popleft()
-                taken.append(PlacedBatch(place, BatchOf(place.span.topic, place.span.partition, location)))
+                first_offset, location = place.found.popleft()
+                taken.append(PlacedBatch(place, BatchOf(place.span.topic, place.span.partition, location), first_offset))
                 size += location.byte_size
         return Stretch(taken, size)
 
@@ -192,7 +194,8 @@ class SpanPlaces:
         place.page = len(answer.batches)
         if not answer.batches:
             return False
-        place.found.extend(one for one in answer.batches if one.base_offset < place.span.to_offset)
+        wanted = (one for one in answer.batches if one.base_offset < place.span.to_offset)
+        place.found.extend(WantedBatch(max(one.base_offset, place.find_offset), one) for one in wanted)
         place.find_offset = answer.batches[-1].last_offset + 1
         return True
 

@@ -247,7 +247,7 @@ class _Unreachable(FailingStore):
         super().__init__(store)
         self.left = count
 
-    async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
+    async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes | memoryview]:
         if self.left:
             self.left -= 1
             raise StoreUnavailable(f"get {key}: no answer")

@@ -139,7 +139,7 @@ class RangesStore(FailingStore):
         super().__init__(store)
         self.ranges: list[tuple[int, int]] = []
 
-    async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
+    async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes | memoryview]:
         self.ranges += ranges
         return await super().get_ranges(key, ranges)
 

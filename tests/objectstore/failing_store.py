@@ -96,7 +96,7 @@ class FailingStore:
     async def get(self, key: str) -> bytes:
         return await self._store.get(key)
 
-    async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
+    async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes | memoryview]:
         return await self._store.get_ranges(key, ranges)
 
     async def get_up_to(self, key: str, start: int, size_bytes: int) -> bytes:

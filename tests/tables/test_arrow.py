@@ -37,7 +37,7 @@ def fetched(data: bytes, base: int = 0, *, count: int = 1, span: tuple[int, int]
     """A batch of `count` offsets as the store gives it."""
     place = BatchLocation(1, "wal/1", 2, 0, len(data), base, base + count - 1, 0, 0, 0)._replace(**location)
     wanted = Span(topic="orders", topic_id=bytes(16), partition=3, from_offset=span[0], to_offset=span[1])
-    return FetchedBatch(wanted, BatchOf("orders", 3, place), memoryview(data))
+    return FetchedBatch(wanted, BatchOf("orders", 3, place), memoryview(data), max(base, span[0]))
 
 
 def decoded(*batches: FetchedBatch, counts: ReadCounts | None = None, **options: Any) -> list[pa.RecordBatch]:

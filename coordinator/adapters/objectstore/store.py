@@ -78,7 +78,7 @@ class ObstoreStore:
                 answer = await obstore.get_async(self._raw, self._base + key)
                 return bytes(await answer.buffer_async())
 
-    async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
+    async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[memoryview]:
         for start, size_bytes in ranges:
             _check_range(key, start, size_bytes)
         starts, sizes = [start for start, _ in ranges], [size_bytes for _, size_bytes in ranges]
@@ -87,7 +87,9 @@ class ObstoreStore:
         what = f"get {check_key(key)} [{starts[0]}, +{sizes[0]})" + (f" and {len(ranges) - 1} ranges more" if len(ranges) > 1 else "")
         with self._errors(what):
             async with asyncio.timeout(self._timeout_s):
-                found = [bytes(one) for one in await obstore.get_ranges_async(self._raw, self._base + key, starts=starts, lengths=sizes)]
+                found = [
+                    memoryview(one) for one in await obstore.get_ranges_async(self._raw, self._base + key, starts=starts, lengths=sizes)
+                ]
         for (start, size_bytes), one in zip(ranges, found, strict=True):
             if len(one) != size_bytes:
                 raise StoreError(f"{self._location}: {key} ends at {start + len(one)}, before {start + size_bytes}")

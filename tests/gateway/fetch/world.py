@@ -174,7 +174,7 @@ class CountingStore(FakeObjectStore):
         self.is_open.set()
         self.faults: dict[str, StoreError] = {}
 
-    async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
+    async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes | memoryview]:
         for start, size_bytes in ranges:
             await self._note(key, start, size_bytes)
         return await super().get_ranges(key, ranges)
