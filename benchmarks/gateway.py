@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.bed import broker, say, service, table
@@ -46,6 +46,9 @@ PACED_S: Final = 10.0
 PACE_HZ: Final = 50.0
 IDLE_CONSUMERS: Final = 1_000
 IDLE_S: Final = 10.0
+CONNECTING: Final = 50
+"""Consumers that begin side by side."""
+CONNECT_TIMEOUT_S: Final = 60.0
 TOOL_TIMEOUT_S: Final = 600
 
 
@@ -166,10 +169,16 @@ def idle(bed: Bed) -> float:
     topic = bed.topic(is_diskless=True, partitions=20)
     consumers = []
     for number in range(IDLE_CONSUMERS):
-        one = Consumer({"bootstrap.servers": bed.gateway.address, "group.id": "idle", "enable.auto.commit": False})
+        one = Consumer(
+            {"bootstrap.servers": bed.gateway.address, "group.id": "idle", "enable.auto.commit": False, "enable.partition.eof": True}
+        )
         one.assign([TopicPartition(topic, number % 20, 0)])
         consumers.append(one)
-    time.sleep(IDLE_S)  # all of them have asked by then
+        for waiting in consumers[-CONNECTING:] if len(consumers) % CONNECTING == 0 else ():
+            end = waiting.poll(CONNECT_TIMEOUT_S)
+            if end is None or end.error() is None or end.error().code() != KafkaError._PARTITION_EOF:
+                raise RuntimeError(f"a consumer did not reach the end of its partition in {CONNECT_TIMEOUT_S:g} s")
+    time.sleep(IDLE_S)
     before_s, begun_s = cpu_seconds(bed.gateway.pid), time.perf_counter()
     time.sleep(IDLE_S)
     share = (cpu_seconds(bed.gateway.pid) - before_s) / (time.perf_counter() - begun_s)

@@ -15,7 +15,8 @@ Made by `python -m codegen` from `coordinator/operations`; do not edit. An opera
 and the one 10000 higher, because Kafka 4.4 gave 93 and 94 to others. Requests of one connection are
 answered in order; those of one lane may be under way together, except `alone`. *Large*: a server works on few of these at a time.
 *Internal*: sent by nodes only. The schemas are in `coordinator/protocol/schemas`. *Needs*: where an authorizer is set, the principal
-needs this ACL on the cluster, or one of these; DESCRIBE in brackets is enough for a request that changes nothing.
+needs this ACL on the cluster, or one of these; DESCRIBE in brackets is enough for a request that changes nothing. What a principal needs
+*on a topic* is enough for that topic: others in the same request are refused, or left out of lists.
 
 | operation | numbers | versions | answered by | lane | needs | |
 |---|---|---|---|---|---|---|
@@ -30,6 +31,8 @@ def _row(one: Operation) -> str:
     needs = " or ".join(sorted(acl.name for acl in one.acl)) or "nothing"
     if one.only_looks is not None:
         needs += " (DESCRIBE)"
+    if one.by_topic is not None:
+        needs += f"; {one.by_topic.acl.name} on a topic"
     lane = "none" if one.lane is Lane.UNORDERED else one.lane.value
     return f"| {request} | {numbers} | {versions} | {one.answered_by.value} | {lane} | {needs} | {', '.join(notes)} |\n"
 

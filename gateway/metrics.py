@@ -49,6 +49,10 @@ FRONT: Final = (
     gauge("certificate_seconds_left", "Time until the certificate of a listener expires; negative afterwards", "listener"),
     counter("topic_lookups_total", "Metadata answers that had to wait for a look at topics that were not known"),
     counter("group_generations_total", "Generations of the group of gateways that this one was in"),
+    gauge("relay_memory_bytes", "Bytes of requests on relay ports that are held: what has come of them, until their brokers answer"),
+    gauge("relay_memory_limit_bytes", "As many may be held before Produce requests on relay ports are not read"),
+    gauge("relay_paused", "1 while Produce requests on relay ports are not read since memory is used up"),
+    counter("relay_pauses_total", "Times that they were not read since memory was used up"),
 )
 
 

@@ -150,10 +150,6 @@ class Rooms:
             "produce_commits_repeated_total": made.commits_repeated,
             "produce_duplicates_total": made.duplicates,
             "produce_timed_out_total": made.timed_out,
-            "produce_memory_bytes": self.memory.bytes_held,
-            "produce_memory_limit_bytes": self.memory.bytes_max,
-            "produce_paused": self.memory.is_short,
-            "produce_pauses_total": self.memory.shortages,
             "produce_files_open": self._produce.files_open,
             "fetch_requests_total": self._fetch.requests,
             "fetch_bytes_total": read.bytes_out,
@@ -173,6 +169,11 @@ class Rooms:
             "fetch_classic_bytes_total": self._classic.bytes_read,
             "fetch_classic_failures_total": self._classic.failures,
         }
+        for use, memory in (("produce", self.memory), ("relay", self.relay_memory)):
+            values[f"{use}_memory_bytes"] = memory.bytes_held
+            values[f"{use}_memory_limit_bytes"] = memory.bytes_max
+            values[f"{use}_paused"] = memory.is_short
+            values[f"{use}_pauses_total"] = memory.shortages
         yield from (Sample(name, (), value) for name, value in values.items())
         waiting = {"tail": read.tail_waiting, "old": read.old_waiting, "answer": read.answers_waiting}
         yield from (Sample("fetch_places_waited_for", (place,), count) for place, count in waiting.items())

@@ -122,6 +122,6 @@ async def test_whoever_is_not_let_in_gets_one_clear_line_on_both_sides(service: 
     assert "reason='login failed' detail=\"user 'broker' by SCRAM-SHA-512: wrong password\"" in password
     for line in (authority, expired):
         assert "the client hung up in its handshake, as clients do that do not accept this listener's certificate" in line
-    assert "not authorized principal=User:nobody operation=CREATE_PARTITIONS needs='CLUSTER_ACTION'" in acl
+    assert "not authorized principal=User:nobody operation=CREATE_PARTITIONS needs='CLUSTER_ACTION on the cluster'" in acl
     assert all("\n" not in line for line in said)
     assert not any("the secret of" in node.log_text() for node in service.nodes.values())

@@ -44,6 +44,7 @@ SLEEPS: Allowed = {
     "tests/gateway/produce/world.py": (2, "virtual time"),
     "tests/server/test_repeats.py": (2, "a time in which nothing may be answered"),
     "tests/gateway/front/test_port.py": (1, "a broker that is not read: nothing happens"),
+    "tests/migration/test_finishing.py": (2, "virtual time"),
     "tests/server/test_request_memory.py": (4, "virtual time"),
     "tests/server/test_secure_listeners.py": (2, "a session's end, for which only the server has a clock"),
     "integration_tests/faults/process_faults.py": (3, "the rhythm of a fault"),

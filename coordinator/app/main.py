@@ -45,7 +45,6 @@ from coordinator.app.process.compiled import warn_of_interpreted_loops
 from coordinator.app.process.garbage import GarbageCollection, settle_garbage_collector
 from coordinator.app.process.interpreter import SwitchInterval
 from coordinator.app.readiness import readiness
-from coordinator.app.requests.access import Access
 from coordinator.app.requests.dispatch import Dispatcher
 from coordinator.app.requests.quotas import quota_gate
 from coordinator.app.security.authorization import KafkaRules, rules_of, rules_of_kafka
@@ -129,7 +128,7 @@ class Process:
         node = self._make_node(endpoints, kafka, peers, objects)
         dispatcher = self._dispatch(node)
         self._metrics.read_from(partial(certificate_samples, security))
-        kafka_rules = self._kafka_rules(dispatcher.access)
+        kafka_rules = self._kafka_rules(dispatcher)
         http, http_address = await self._serve_http(node, http_security)
         node.start()
         announced = ",".join(f"{e.listener}://{e.host}:{e.port}" for e in endpoints)
@@ -241,14 +240,14 @@ class Process:
         settings = self._settings
         return AgreedSecret(group_id=settings.group_id, topic=settings.metadata_topic, **connection_arguments(self._settings))
 
-    def _kafka_rules(self, access: Access) -> KafkaRules | None:
+    def _kafka_rules(self, dispatcher: Dispatcher) -> KafkaRules | None:
         """Return the rules of authorizer=kafka, which this process follows; None with another authorizer."""
         settings = self._settings
         if settings.authorizer != "kafka":
             return None
         rules = KafkaRules(
             read=KafkaAcls(**connection_arguments(self._settings)).read,
-            changed=lambda bindings: access.replace(rules_of_kafka(settings, bindings)),
+            changed=lambda bindings: dispatcher.replace_rules(rules_of_kafka(settings, bindings)),
             interval_ms=settings.authorizer_cache_ms,
         )
         self._metrics.read_from(partial(acl_samples, rules))

@@ -124,9 +124,10 @@ class DisklessClient(ServiceUser):
         """Read records of a partition, of several, or of all (None), to the ends that they have now, or following them for ever.
 
         `offset` is where to begin, by partition when several are read; without it at the log start. Records of one partition come in order
-        and say their `partition`. At the end a follower waits at a node until more comes. Raises TypeError, NotFound, OffsetOutOfRange,
-        InvalidRequest for a migrated partition that is read from its beginning (`migration.hybrid.HybridReader` reads it), Unavailable, and
-        StoreError, of which `WrongObject` names partition, offsets, object and range of a batch that is damaged.
+        and say their `partition`. At the end a follower waits at a node until more comes. Raises TypeError, NotFound, NotAuthorized without
+        the right READ on the topic, OffsetOutOfRange, InvalidRequest for a migrated partition that is read from its beginning
+        (`migration.hybrid.HybridReader` reads it), Unavailable, and StoreError, of which `WrongObject` names partition, offsets, object and
+        range of a batch that is damaged.
         """
         from coordinator.client.records.reading import read_from, read_records
 

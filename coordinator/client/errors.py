@@ -97,6 +97,7 @@ _CLASSES: dict[ErrorCode, type[ServiceError]] = {
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: SequenceRejected,
     ErrorCode.INVALID_PRODUCER_EPOCH: SequenceRejected,
     ErrorCode.FENCED_LEADER_EPOCH: Fenced,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: NotAuthorized,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: NotAuthorized,
     ErrorCode.REQUEST_TIMED_OUT: TimedOut,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: Unavailable,
@@ -105,6 +106,10 @@ _CLASSES: dict[ErrorCode, type[ServiceError]] = {
     ErrorCode.NOT_COORDINATOR: Unavailable,
     ErrorCode.OFFSET_NOT_AVAILABLE: Unavailable,
 }
+
+
+NOT_ALLOWED = frozenset(code for code, raised in _CLASSES.items() if raised is NotAuthorized)
+"""What a node tells of a client without the right: certain at any node, and not healed by asking again."""
 
 
 def error_of(code: ErrorCode, message: str) -> ServiceError:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self, TypedDict, TypeVar, Unpack, cast
 from weakref import WeakSet
 
-from coordinator.client.errors import SERVED, ClientClosed, NotFound, Refusal, ServiceError, Unavailable, refusal_of
+from coordinator.client.errors import NOT_ALLOWED, SERVED, ClientClosed, NotFound, Refusal, ServiceError, Unavailable, refusal_of
 from coordinator.client.model import ClusterDescription, PartitionDescription, RecordedDirectory, ServiceNode, TopicDescription
 from coordinator.client.routing.addresses import parse_servers
 from coordinator.client.routing.discovery import Discovery
@@ -175,7 +175,9 @@ class Service:
         return found
 
     async def describe_topics(self, topics: Sequence[str | bytes], deadline: Deadline) -> list[TopicDescription]:
-        """Describe topics by name or 16-byte id, in order; none named means all. Raises NotFound, Unavailable, ClientClosed."""
+        """Describe topics by name or 16-byte id, in order; none named means all. Raises NotFound, NotAuthorized, Unavailable,
+        ClientClosed.
+        """
         asked = [
             DescribeTopicsTopic(topic_id=one, name=None)
             if isinstance(one, bytes)
@@ -192,7 +194,7 @@ class Service:
                     raise NotFound(refusal.code, f"topic {name} does not exist; list the topics to see which do")
             return results, next((refusal for refusal in refusals if refusal.code is not ErrorCode.NONE), SERVED)
 
-        results, refusal = await self.until_served(ask, deadline, _ANY_ERROR)
+        results, refusal = await self.until_served(ask, deadline, _MAY_HEAL)
         refusal.raise_for_error()
         return [_topic(one) for one in results]
 
@@ -219,7 +221,7 @@ class Service:
         return owners, {key: one for key, one in found.items() if isinstance(one, Refusal)}
 
 
-_ANY_ERROR = frozenset(ErrorCode) - {ErrorCode.NONE}
+_MAY_HEAL = frozenset(ErrorCode) - NOT_ALLOWED - {ErrorCode.NONE}
 
 
 class ServiceUser:
@@ -240,11 +242,11 @@ class ServiceUser:
         await self._service.close()
 
     async def describe_topics(self, topics: Sequence[str | bytes] = (), *, timeout_ms: int | None = None) -> list[TopicDescription]:
-        """Topics by name or 16-byte id, in order; none named means all, by name. Raises NotFound, Unavailable."""
+        """Topics by name or 16-byte id, in order; none named means all, by name. Raises NotFound, NotAuthorized, Unavailable."""
         return await self._service.describe_topics(topics, self._service.deadline(timeout_ms))
 
     async def describe_topic(self, topic: str | bytes, *, timeout_ms: int | None = None) -> TopicDescription:
-        """One topic by name or 16-byte id. Raises NotFound, Unavailable."""
+        """One topic by name or 16-byte id. Raises NotFound, NotAuthorized, Unavailable."""
         return (await self.describe_topics([topic], timeout_ms=timeout_ms))[0]
 
 

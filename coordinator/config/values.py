@@ -8,12 +8,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self, TypeVar
+from typing import Final, Self, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from coordinator.kafka.acls import AclOperation
+from coordinator.kafka.acls import EVERY_TOPIC, AclOperation, TopicPattern
+from coordinator.kafka.names import illegal_topic_name
 
 T = TypeVar("T")
+
+
+TOPIC_OPERATIONS: Final = frozenset({AclOperation.READ, AclOperation.DESCRIBE})
+"""The operations that count on topics."""
 
 
 class OutOfBounds(ValueError):
@@ -53,25 +58,42 @@ def principal_name(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AclEntry:
-    """The operations on the cluster that a principal is allowed, as an entry of `acls`."""
+    """The operations that a principal is allowed, on the cluster (`topics` None) or on topics, as an entry of `acls`."""
 
     principal: str
     operations: tuple[AclOperation, ...]
+    topics: TopicPattern | None = None
 
     @classmethod
     def parse(cls, value: str) -> Self:
-        """Read `User:name:OPERATION,OPERATION`. The name may have colons. Raises `OutOfBounds`."""
-        principal, _, names = value.rpartition(":")
+        """Read `User:name:OPERATION,OPERATION`, `...@topic` or `...@prefix*`. The name may have colons. Raises `OutOfBounds`."""
+        principal, _, rights = value.rpartition(":")
+        names, at, topics = rights.partition("@")
         try:
             operations = tuple(AclOperation[name.strip().upper()] for name in names.split(","))
         except KeyError:
             raise OutOfBounds(
                 f"entries of the form User:name:OPERATION,OPERATION with operations of {', '.join(one.name for one in AclOperation)}"
             ) from None
-        return cls(principal_name(principal.strip()), operations)
+        if at and not TOPIC_OPERATIONS.issuperset(operations):
+            allowed = " and ".join(one.name for one in sorted(TOPIC_OPERATIONS))
+            raise OutOfBounds(f"on topics (after @) the operations {allowed} alone; others are of the cluster")
+        return cls(principal_name(principal.strip()), operations, _topic_pattern(topics) if at else None)
 
     def __str__(self) -> str:
-        return f"{self.principal}:{','.join(one.name for one in self.operations)}"
+        on_topics = "" if self.topics is None else f"@{self.topics}"
+        return f"{self.principal}:{','.join(one.name for one in self.operations)}{on_topics}"
+
+
+def _topic_pattern(text: str) -> TopicPattern:
+    """Read the name of a topic, the beginning of names with `*` after it, or `*` for all topics. Raises `OutOfBounds`."""
+    name = text.strip()
+    if name == EVERY_TOPIC:
+        return TopicPattern(name)
+    prefix = name.removesuffix("*")
+    if (complaint := illegal_topic_name(prefix)) is not None:
+        raise OutOfBounds(f"after @ a topic, the beginning of names followed by *, or * for all topics ({complaint})")
+    return TopicPattern(prefix, is_prefix=prefix != name)
 
 
 class GroupProtocol(StrEnum):

@@ -1,14 +1,14 @@
-"""Operations of ACLs on the resource Cluster: names, numbers and what implies what are Kafka's."""
+"""Operations of ACLs, and the topics that ACLs name: names, numbers, patterns and what implies what are Kafka's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 
 class AclOperation(IntEnum):
-    """The operations that an ACL may allow a principal on the cluster; Kafka's numbers."""
+    """The operations that an ACL may allow a principal on the cluster or on topics; Kafka's numbers."""
 
     ALL = 2
     READ = 3
@@ -24,6 +24,7 @@ class AclOperation(IntEnum):
 
 
 EVERYTHING: Final = frozenset(AclOperation)
+EVERY_TOPIC: Final = "*"
 _IMPLIED: Final = {
     AclOperation.ALL: EVERYTHING,
     AclOperation.READ: frozenset({AclOperation.DESCRIBE}),
@@ -32,6 +33,20 @@ _IMPLIED: Final = {
     AclOperation.ALTER: frozenset({AclOperation.DESCRIBE}),
     AclOperation.ALTER_CONFIGS: frozenset({AclOperation.DESCRIBE_CONFIGS}),
 }
+
+
+class TopicPattern(NamedTuple):
+    """The topics of an ACL: the one of this name, those whose names begin with it (`is_prefix`), or with the name `*` all of them."""
+
+    name: str
+    is_prefix: bool = False
+
+    def matches(self, topic: str) -> bool:
+        """Tell whether the ACL is one of a topic."""
+        return topic.startswith(self.name) if self.is_prefix else self.name in (EVERY_TOPIC, topic)
+
+    def __str__(self) -> str:
+        return f"{self.name}*" if self.is_prefix else self.name
 
 
 def effective(allowed: Iterable[AclOperation], denied: Iterable[AclOperation] = ()) -> frozenset[AclOperation]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from coordinator.core.commands import Command, Outcome
 from coordinator.kafka.acls import AclOperation
@@ -39,6 +39,32 @@ RefuseBody = Callable[[bytes, int, Outcome], bytes]
 Q = TypeVar("Q")
 E = TypeVar("E")
 A = TypeVar("A")
+
+
+class TopicScope(Protocol):
+    """The topics of which a principal is served, when it has none of an operation's rights on the cluster."""
+
+    def allows(self, topic_id: bytes, name: str | None) -> bool:
+        """Tell whether it is served of a topic, given by its id or, when that is zero, by its name.
+
+        An id that is not known is judged as a topic that no ACL names, so that only who may see all topics learns that there is none.
+        """
+
+    def refusal(self, topic_id: bytes, name: str | None) -> Outcome:
+        """Return why it is not served of a topic; names nothing but what the request names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByTopic:
+    """How an operation is served to a principal that has rights on topics alone."""
+
+    acl: AclOperation
+    """The operation that the principal needs on a topic."""
+    whole: Callable[[Any], Message] = lambda request: request
+    """Makes the request such that its answer can be narrowed."""
+    narrow: Callable[[int, Any, Any, TopicScope], Message] | None = None
+    """Takes the version, the request and the answer; returns the answer with refusals, or nothing, in place of topics outside of the scope.
+    None for operations with codecs of their own."""
 
 
 class Lane(Enum):
@@ -115,6 +141,14 @@ class Operation:
     refuse_body: RefuseBody | None = None
     only_looks: Callable[[Any], bool] | None = None
     """Holds for a request that changes nothing; `DESCRIBE` is enough for it whatever `acl` says."""
+    by_topic: ByTopic | None = None
+    """None when it is only served to principals with rights on the cluster."""
+
+    @property
+    def needs(self) -> str:
+        """The rights of which a principal needs one, as text."""
+        on_cluster = " or ".join(sorted(one.name for one in self.acl))
+        return f"{on_cluster} on the cluster" + ("" if self.by_topic is None else f", or {self.by_topic.acl.name} on the topic")
 
     @property
     def is_write(self) -> bool:
@@ -157,6 +191,7 @@ def declare(
     refuse: Refuse | None = None,
     refuse_body: RefuseBody | None = None,
     only_looks: Callable[[Any], bool] | None = None,
+    by_topic: ByTopic | None = None,
 ) -> Operation:
     """Return an operation of the KIP or of this service; name and numbers are those of its request class."""
     number = int(request.__api_key__)
@@ -175,6 +210,7 @@ def declare(
         refuse=refuse,
         refuse_body=refuse_body,
         only_looks=only_looks,
+        by_topic=by_topic,
     )
 
 

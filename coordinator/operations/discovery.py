@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from types import ModuleType
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from kio.schema.errors import ErrorCode as KioError
 
 from coordinator.core.commands import Outcome
 from coordinator.core.endpoints import endpoint_of
+from coordinator.kafka.acls import AclOperation
 from coordinator.kafka.errors import ErrorCode
-from coordinator.kafka.names import parse_topic_id
-from coordinator.operations.declaration import DISCOVERY, EVERYBODY
+from coordinator.kafka.names import ZERO_TOPIC_ID, parse_topic_id
+from coordinator.operations.declaration import DISCOVERY, EVERYBODY, ByTopic, TopicScope
 from coordinator.operations.kafka_versions import kafka_operation, schema_module
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import Message
@@ -152,6 +154,61 @@ def _refuse_metadata(version: int, request: Message, outcome: Outcome) -> Messag
     return metadata_response(version, [], None, -1, refused)
 
 
-METADATA: Final = kafka_operation(ApiKey.METADATA, 9, 12, acl=DISCOVERY, refuse=_refuse_metadata, is_unbounded=True)
-FIND_COORDINATOR: Final = kafka_operation(ApiKey.FIND_COORDINATOR, 4, 6, acl=DISCOVERY, refuse=_refuse_find_coordinator)
+def _narrow_find_coordinator(_: int, request: Message, answer: Any, scope: TopicScope) -> Message:
+    """Refuse keys of partitions; coordinators by their numbers name no topic."""
+    found = tuple(
+        one if (topic_id := _topic_of_key(key)) is None or scope.allows(topic_id, None) else _withheld(one, scope.refusal(topic_id, None))
+        for key, one in zip(coordinator_keys(request)[1], answer.coordinators, strict=True)
+    )
+    return cast(Message, replace(answer, coordinators=found))
+
+
+def _topic_of_key(text: str) -> bytes | None:
+    """Return the topic id in a key, if it has one."""
+    try:
+        key = parse_coordinator_key(text)
+    except ValueError:
+        return None
+    return key.topic_id if key.coordinator_id is None else None
+
+
+def _withheld(one: Any, outcome: Outcome) -> object:
+    return replace(one, node_id=-1, host="", port=-1, error_code=KioError(int(outcome.error)), error_message=outcome.message)
+
+
+def _narrow_metadata(version: int, request: Message, answer: Any, scope: TopicScope) -> Message:
+    """As in Kafka nodes are told to everybody who may ask, and a list of all topics has those that the principal may describe."""
+    wanted = wanted_topics(request)
+    if wanted is None:
+        topics = tuple(one for one in answer.topics if scope.allows(ZERO_TOPIC_ID, one.name))
+    else:
+        module = schema_module("metadata", version, "response")
+        topics = tuple(
+            one if scope.allows(topic_id, name) else _metadata_topic(module, version, _withheld_topic(topic_id, name, scope))
+            for (topic_id, name), one in zip(wanted, answer.topics, strict=True)
+        )
+    return cast(Message, replace(answer, topics=topics))
+
+
+def _withheld_topic(topic_id: bytes, name: str | None, scope: TopicScope) -> TopicLeaders:
+    return TopicLeaders(scope.refusal(topic_id, name).error, topic_id, name, [])
+
+
+METADATA: Final = kafka_operation(
+    ApiKey.METADATA,
+    9,
+    12,
+    acl=DISCOVERY,
+    refuse=_refuse_metadata,
+    is_unbounded=True,
+    by_topic=ByTopic(acl=AclOperation.DESCRIBE, narrow=_narrow_metadata),
+)
+FIND_COORDINATOR: Final = kafka_operation(
+    ApiKey.FIND_COORDINATOR,
+    4,
+    6,
+    acl=DISCOVERY,
+    refuse=_refuse_find_coordinator,
+    by_topic=ByTopic(acl=AclOperation.DESCRIBE, narrow=_narrow_find_coordinator),
+)
 API_VERSIONS: Final = kafka_operation(ApiKey.API_VERSIONS, 0, 4, acl=EVERYBODY, refuse=None)

@@ -11,7 +11,7 @@ from functools import cache
 from importlib import import_module
 from types import ModuleType
 
-from coordinator.operations.declaration import Acl, AnsweredBy, ApiVersion, Lane, Operation, Refuse, version_of
+from coordinator.operations.declaration import Acl, AnsweredBy, ApiVersion, ByTopic, Lane, Operation, Refuse, version_of
 from coordinator.protocol.api_keys import ApiKey
 
 
@@ -66,6 +66,7 @@ def kafka_operation(
     lane: Lane = Lane.READ,
     is_internal: bool = False,
     is_unbounded: bool = False,
+    by_topic: ByTopic | None = None,
 ) -> Operation:
     """Return one of Kafka's own operations in the versions `first` to `last`."""
     return Operation(
@@ -79,6 +80,7 @@ def kafka_operation(
         is_internal=is_internal,
         is_unbounded=is_unbounded,
         refuse=refuse,
+        by_topic=by_topic,
     )
 
 

@@ -18,8 +18,9 @@ from coordinator.core.commands import (
     OffsetQuery,
     Outcome,
 )
+from coordinator.kafka.acls import AclOperation
 from coordinator.kafka.errors import ErrorCode
-from coordinator.operations.declaration import CLUSTER_ACTION, AnsweredBy, Lane, Operation, Translation, bad_timeout, declare
+from coordinator.operations.declaration import CLUSTER_ACTION, AnsweredBy, ByTopic, Lane, Operation, Translation, bad_timeout, declare
 from coordinator.operations.nesting import each_partition, partition_results
 from coordinator.protocol.find_batches import FindBatchesBody, FoundPartition, decode_find_batches, encode_find_batches_response
 from coordinator.protocol.list_offsets import ListOffsetsBody, decode_list_offsets, encode_list_offsets_response
@@ -104,6 +105,8 @@ def _refuse_find_batches(data: bytes, body_offset: int, outcome: Outcome) -> byt
     return find_batches_body(request, [FoundBatches(outcome=outcome, batches=[])] * len(find_batches_points(request).points))
 
 
+READ_OF_TOPIC: Final = ByTopic(acl=AclOperation.READ)
+
 LIST_OFFSETS: Final[Operation] = declare(
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -111,6 +114,7 @@ LIST_OFFSETS: Final[Operation] = declare(
     acl=CLUSTER_ACTION,
     has_own_codec=True,
     refuse_body=_refuse_list_offsets,
+    by_topic=READ_OF_TOPIC,
 )
 
 FIND_BATCHES: Final[Operation] = declare(
@@ -121,6 +125,7 @@ FIND_BATCHES: Final[Operation] = declare(
     is_unbounded=True,
     has_own_codec=True,
     refuse_body=_refuse_find_batches,
+    by_topic=READ_OF_TOPIC,
 )
 
 DELETE_RECORDS: Final[Operation] = declare(

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from coordinator.core.commands import Outcome, PlacePartitions, RemoveTopics, TopicRemoval, TopicShare, WantedTopic
+from coordinator.kafka.acls import AclOperation
 from coordinator.kafka.names import ZERO_TOPIC_ID
 from coordinator.operations.declaration import (
     CLUSTER_ACTION,
     DISCOVERY,
     AnsweredBy,
+    ByTopic,
     Lane,
     Operation,
+    TopicScope,
     Translation,
     declare,
     itself,
@@ -125,12 +129,26 @@ REMOVE_TOPICS: Final[Operation] = declare(
 def _refuse_describe(_: int, request: DescribeTopicsRequest, outcome: Outcome) -> Message:
     """Refuse each topic; the refusal of a request for all names one topic without a name."""
     wanted = [(topic.topic_id, topic.name) for topic in request.topics] or [(ZERO_TOPIC_ID, None)]
+    return DescribeTopicsResponse(topics=tuple(_refused_topic(topic_id, name, outcome) for topic_id, name in wanted))
+
+
+def _refused_topic(topic_id: bytes, name: str | None, outcome: Outcome) -> DescribeTopicsTopicResult:
+    return blank(DescribeTopicsTopicResult, error_code=outcome.error, error_message=outcome.message, topic_id=topic_id, name=name)
+
+
+def _narrow_description(_: int, request: DescribeTopicsRequest, answer: DescribeTopicsResponse, scope: TopicScope) -> Message:
+    if not request.topics:
+        return DescribeTopicsResponse(topics=tuple(one for one in answer.topics if scope.allows(ZERO_TOPIC_ID, one.name)))
     return DescribeTopicsResponse(
         topics=tuple(
-            blank(DescribeTopicsTopicResult, error_code=outcome.error, error_message=outcome.message, topic_id=topic_id, name=name)
-            for topic_id, name in wanted
+            found if scope.allows(one.topic_id, one.name) else _refused_topic(one.topic_id, one.name, scope.refusal(one.topic_id, one.name))
+            for one, found in zip(request.topics, answer.topics, strict=True)
         )
     )
+
+
+def _narrow_list(_: int, __: ListTopicsRequest, answer: ListTopicsResponse, scope: TopicScope) -> Message:
+    return replace(answer, topics=tuple(one for one in answer.topics if scope.allows(ZERO_TOPIC_ID, one.name)))
 
 
 DESCRIBE_TOPICS: Final[Operation] = declare(
@@ -140,6 +158,7 @@ DESCRIBE_TOPICS: Final[Operation] = declare(
     acl=DISCOVERY,
     is_unbounded=True,
     refuse=_refuse_describe,
+    by_topic=ByTopic(acl=AclOperation.DESCRIBE, narrow=_narrow_description),
 )
 
 LIST_TOPICS: Final[Operation] = declare(
@@ -149,4 +168,6 @@ LIST_TOPICS: Final[Operation] = declare(
     acl=DISCOVERY,
     is_unbounded=True,
     refuse=refuse_whole(ListTopicsResponse),
+    # What changed in the directory is not what changed for the principal, whose rights change, too.
+    by_topic=ByTopic(acl=AclOperation.DESCRIBE, whole=lambda request: replace(request, since_offset=-1), narrow=_narrow_list),
 )

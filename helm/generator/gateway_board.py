@@ -52,7 +52,12 @@ NOW: Final = Section(
         number("Acknowledged p99", "99 of 100 Produce requests are faster.", quantile(0.99, "produce_request_seconds"), Unit.SECONDS),
         number("Uploads given up", "Per second: their producers got errors.", rate("produce_uploads_given_up_total"), Unit.PER_SECOND),
         number("Damaged batches", "Since the gateways began.", f"sum({metric('fetch_damaged_batches_total')})", bad_from=1),
-        number("Producers paused", "Gateways that read no producers for want of memory.", f"sum({metric('produce_paused')})", bad_from=1),
+        number(
+            "Producers paused",
+            "Gateways that read no producers, of diskless topics or on relay ports, for want of memory.",
+            f"sum(clamp_max({metric('produce_paused')} + {metric('relay_paused')}, 1))",
+            bad_from=1,
+        ),
     ),
 )
 
@@ -139,10 +144,18 @@ PRODUCE: Final = Section(
             (metric("produce_memory_limit_bytes"), f"limit of {INSTANCE}"),
         ),
         _lines(
+            "Memory of relayed requests",
+            "Bytes of requests on relay ports that brokers have not answered. At the limit their producers are not read: a broker is slow.",
+            Unit.BYTES,
+            (metric("relay_memory_bytes"), f"held by {INSTANCE}"),
+            (metric("relay_memory_limit_bytes"), f"limit of {INSTANCE}"),
+        ),
+        _lines(
             "Pauses and open files",
-            "Pauses of producers for memory per second, and files without an outcome.",
+            "Pauses of producers for memory per second, of diskless topics and of relayed requests, and files without an outcome.",
             Unit.NONE,
             (rate("produce_pauses_total"), "pauses"),
+            (rate("relay_pauses_total"), "pauses of relayed requests"),
             (f"sum({metric('produce_files_open')})", "files open"),
         ),
     ),

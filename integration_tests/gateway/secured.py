@@ -47,6 +47,8 @@ OWN_RIGHTS: Final = (
     Right(ResourceType.BROKER, "kafka-cluster", (AclOperation.DESCRIBE_CONFIGS,)),
 )
 """All that docs/secure-gateways.md asks for the gateway's own principal at Kafka."""
+MIGRATED_RIGHTS: Final = (AclOperation.READ, AclOperation.DELETE)
+"""What it asks for on each migrated topic besides."""
 COORDINATOR_RIGHTS: Final = "CLUSTER_ACTION,DESCRIBE_CONFIGS,ALTER_CONFIGS"
 """All that it asks for the gateway's own principal at the coordinator."""
 

@@ -14,13 +14,20 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from cli.dev.kafka import BrokerRuntime
 from cli.doctor.gateways import BATCHES_MIN
+from cli.kafka.cluster import KafkaPlace
 from cli.looks.gateways import read_metrics
 from cli.main import root
 from cli.outcome import Exit
+from cli.spark.gateways import GatewayRacks
 from coordinator.adapters.metrics.table import MetricKind
 from gateway.metrics import TABLE
 from integration_tests.gateway.world import World
 from integration_tests.waiting import wait_until
+from spark_jobs.monitor.facts import record_brokers
+from spark_jobs.monitor.report import open_report
+from spark_jobs.monitor.topic import TopicWatch
+from spark_jobs.monitor.watcher import Watcher
+from spark_jobs.store import sink
 
 TOKEN = "a-token-of-sixteen-letters"
 
@@ -67,6 +74,25 @@ def test_live_gateways_are_listed_as_they_tell_of_themselves(world: World) -> No
     assert "1001" in invoke(world, "list").stdout
 
 
+def test_the_monitor_knows_the_racks_of_gateways(world: World, tmp_path: Path) -> None:
+    kafka = KafkaPlace(bootstrap_servers=world.kafka.bootstrap, topic="", properties={}, settings=None)
+    sink.Store.open(tmp_path).close()
+    watcher = Watcher(
+        TopicWatch(world.kafka.bootstrap, world.service.topic, {}),
+        TopicWatch(world.kafka.bootstrap, world.service.topic, {}).facts(),
+        heads=dict,
+        gateways=GatewayRacks(kafka, "diskless-gateways"),
+        on_brokers=lambda found: record_brokers(tmp_path, found),
+        on_error=lambda: pytest.fail("Kafka answers"),
+    )
+    watcher.start()
+    watcher.stop()
+    with open_report(tmp_path) as report:
+        known = report.connection.execute("SELECT broker_id, rack FROM broker ORDER BY 1").fetchall()
+    assert [tuple(row.values()) for row in known] == [(1, ""), (1001, ""), (1002, "zone-b")]
+    assert GatewayRacks(kafka, "no-such-group")() == []
+
+
 def test_a_described_gateway_says_what_it_did(world: World, token_file: Path) -> None:
     world.create(world.gateways[1001], "described", 2, is_diskless=True)
     one = rows(world, "describe", "1001")
@@ -97,7 +123,8 @@ def test_what_clients_write_and_read_is_in_the_metrics(world: World, token_file:
     consumer.close()
     described = rows(world, "describe", "--token-file", str(token_file))
     for one in described:
-        assert one["memory"]["paused"] is False
+        assert (one["memory"]["paused"], one["memory"]["relay_paused"]) == (False, False)
+        assert one["memory"]["relayed_bytes_limit"] > 0
         assert 0 <= one["catalogue_age_seconds"] < 60
         assert one["diskless_topics"] >= 1
     writing = [one["written"] for one in described if one["written"]["batches"]]  # one or both: they are in different zones

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import socket
 import time
 from collections.abc import Iterator, Mapping
 
@@ -10,6 +11,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from cli.dev.kafka import BrokerRuntime
+from coordinator.protocol.framing import request_frame
+from gateway.kafka_apis import KafkaApi
 from helm.generator.alerts import GROUPS
 from helm.generator.recording import RECORDINGS
 from helm.generator.write import BOARDS
@@ -37,6 +40,19 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory, world: World) -> Iterat
     targets = {"diskless-gateway": [one.http.removeprefix("http://") for one in world.gateways.values()]}
     with Prometheus(program("prometheus"), tmp_path_factory.mktemp("prometheus"), targets) as made:
         yield made
+
+
+def test_what_has_come_of_a_relayed_request_is_in_the_memory_of_relays(world: World) -> None:
+    one, size = world.gateways[1001], 100_000
+    began, own = one.metric("relay_memory_bytes"), one.metric("produce_memory_bytes")
+    frame = request_frame(KafkaApi.PRODUCE, 9, 1, "relayed", bytes(2 * size))
+    with socket.create_connection(("127.0.0.1", one.relay_ports[1]), WAIT_S) as client:
+        client.sendall(frame[:size])
+        wait_until(lambda: one.metric("relay_memory_bytes") > began + size // 2, "the bytes to be counted")
+        assert one.metric("produce_memory_bytes") == own
+        assert one.metric("relay_memory_limit_bytes") > size
+        assert one.metric("relay_paused") == 0
+    wait_until(lambda: one.metric("relay_memory_bytes") == began, "the memory to be free again")
 
 
 def applied(expr: str) -> str:

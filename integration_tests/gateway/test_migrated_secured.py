@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, ResourceType
 
 from cli.dev.kafka import BrokerRuntime
 from coordinator.client.client import DisklessClient
 from coordinator.security.client_security import ClientSecurity
-from integration_tests.gateway.secured import PASSWORDS, SecuredGateway
+from integration_tests.gateway.secured import MIGRATED_RIGHTS, PASSWORDS, SecuredGateway
 from integration_tests.secured_kafka import LOGIN, Right
 from integration_tests.waiting import WAIT_S, wait_until
 from migration.driver import MigrationDriver
@@ -52,6 +52,16 @@ def read(properties: dict[str, str], topic: str, count: int) -> list[int] | Kafk
         return offsets
     finally:
         consumer.close()
+
+
+def deleted(properties: dict[str, str], topic: str, before: int) -> int:
+    """Delete the records before an offset; returns the log start, or the code of the error."""
+    admin = AdminClient({**properties, **QUIET})  # it must outlive the question
+    try:
+        [done] = admin.delete_records([TopicPartition(topic, 0, before)]).values()
+        return int(done.result(WAIT_S).low_watermark)
+    except KafkaException as error:
+        return int(error.args[0].code())
 
 
 async def migrate(secured: SecuredGateway, name: str) -> list[int]:
@@ -97,6 +107,19 @@ async def test_writers_go_on_with_the_rights_they_had(secured: SecuredGateway, u
     assert isinstance(error, KafkaError)
     assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
     assert "the gateway's own login may not use the classic part" in secured.gateway.log_text()
-    kafka.allow("gateway", [Right(ResourceType.TOPIC, name, (AclOperation.READ,))])
+    reading, deleting = MIGRATED_RIGHTS
+    kafka.allow("gateway", [Right(ResourceType.TOPIC, name, (reading,))])
     wait_until(lambda: read(reader, name, 6) == [*range(6)], "the gateway's right to be known")
     assert isinstance(read(writer, name, 6), KafkaError), "who may only write reads neither part"
+
+    # It deletes records of the classic part for a client that may, as soon as it may itself.
+    kafka.allow("leaver", [Right(ResourceType.TOPIC, name, (AclOperation.DELETE, AclOperation.DESCRIBE))])
+    cleaner = secured.client("leaver")
+    wait_until(lambda: deleted(cleaner, name, 2) == KafkaError.TOPIC_AUTHORIZATION_FAILED, "the gateway to be refused")
+    assert read(reader, name, 6) == [*range(6)]
+    kafka.allow("gateway", [Right(ResourceType.TOPIC, name, (deleting,))])
+    wait_until(lambda: deleted(cleaner, name, 2) == 2, "the records to be deleted")
+    assert deleted(reader, name, 3) == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    gone = read(reader, name, 1)
+    assert isinstance(gone, KafkaError)
+    assert gone.code() in (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET)

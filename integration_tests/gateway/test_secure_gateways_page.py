@@ -96,11 +96,13 @@ def test_the_page_secures_gateways_as_it_is_written(pages: tuple[Page, GatewayPa
 
 def test_the_rights_of_the_page_are_those_of_the_tests() -> None:
     """What gateways have in the tests of ACLs is what the page's commands give them, and no more."""
-    from integration_tests.gateway.secured import OWN_RIGHTS
+    from integration_tests.gateway.secured import MIGRATED_RIGHTS, OWN_RIGHTS
 
     text = PAGE.read_text(encoding="utf-8")
     given = [line for line in text.splitlines() if line.startswith("kafka-acls.sh") and "User:diskless-gateway" in line]
-    names = {AclOperation.READ: "Read", AclOperation.DESCRIBE: "Describe", AclOperation.DESCRIBE_CONFIGS: "DescribeConfigs"}
-    assert len(given) == len(OWN_RIGHTS)
-    for line, right in zip(given, OWN_RIGHTS, strict=True):
-        assert [one for one in line.split() if one in names.values()] == [names[one] for one in right.operations]
+    names = {one: one.name.title().replace("_", "") for one in AclOperation}
+    expected = [*(right.operations for right in OWN_RIGHTS), MIGRATED_RIGHTS]
+    assert [[word for word in line.split() if word in names.values()] for line in given] == [
+        [names[one] for one in each] for each in expected
+    ]
+    assert "--topic orders " in given[-1]

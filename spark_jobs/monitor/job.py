@@ -64,6 +64,8 @@ class MonitorOptions:
     metrics_port: int | None = None
     snapshots: SnapshotSource | None = None
     checks: Sequence[Check] = ()
+    gateways: Callable[[], Sequence[TopicBroker]] = tuple
+    """Returns the gateways that upload, beside the brokers."""
 
 
 def run_monitor(options: MonitorOptions, stopping: StopSignal, on_ready: Callable[[str], None]) -> None:
@@ -134,7 +136,12 @@ class _Job:
         self._kafka = kafka
         self._next = {partition: head.next_offset for partition, head in store.heads().items()}
         self._watcher = Watcher(
-            watch, facts, heads=lambda: self._next, on_brokers=self._on_brokers, on_error=lambda: self._metrics.on_kafka_error()
+            watch,
+            facts,
+            heads=lambda: self._next,
+            gateways=options.gateways,
+            on_brokers=self._on_brokers,
+            on_error=lambda: self._metrics.on_kafka_error(),
         )
         self._metrics = JobMetrics(options.folder, self._watcher.ends, {check.name: check.every_s for check in options.checks})
         self._checks = Checks(options.checks, options.folder, self._metrics.on_check_failure)

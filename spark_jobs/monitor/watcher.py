@@ -75,7 +75,7 @@ class Waiting:
 
 
 class Watcher:
-    """See the module. `heads` tells the next offsets of the database; `on_brokers` gets the brokers when they changed.
+    """See the module. `heads` tells the next offsets of the database; `on_brokers` gets brokers and gateways when they changed.
 
     `answered_ms` is when Kafka last answered everything, `error` why it did not answer since then.
     """
@@ -86,6 +86,7 @@ class Watcher:
         known: WatchedTopic,
         *,
         heads: Callable[[], Mapping[int, int]],
+        gateways: Callable[[], Sequence[TopicBroker]],
         on_brokers: Callable[[Sequence[TopicBroker]], None],
         on_error: Callable[[], None],
     ) -> None:
@@ -95,6 +96,7 @@ class Watcher:
         self._watch = watch
         self._known = known
         self._heads = heads
+        self._gateways = gateways
         self._on_brokers = on_brokers
         self._on_error = on_error
         self._ends: dict[int, int] = {}
@@ -152,7 +154,7 @@ class Watcher:
     def _look(self, *, with_identity: bool) -> None:
         if with_identity:
             check_identity(self._watch.topic, self._known, self._watch.facts())
-            brokers = self._watch.brokers()
+            brokers = [*self._watch.brokers(), *self._gateways()]
             if brokers != self._brokers:
                 self._on_brokers(brokers)
                 self._brokers = brokers

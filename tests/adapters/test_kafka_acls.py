@@ -12,7 +12,7 @@ from kio.static.primitive import i8, i32Timedelta
 
 from coordinator.adapters.kafka.acls import AclsUnavailable, KafkaAcls
 from coordinator.adapters.kafka.settings import KafkaPropertyRefused
-from coordinator.kafka.acls import AclOperation
+from coordinator.kafka.acls import AclOperation, TopicPattern
 from coordinator.security.acls import Binding
 from tests.adapters.scripted_broker import Answer, Broker, broker
 
@@ -56,6 +56,24 @@ async def test_the_acls_are_read_with_host_and_permission() -> None:
             Binding("User:a", AclOperation.ALTER),
             Binding("User:b", AclOperation.ALL, False, "10.0.0.2"),
         }
+
+
+async def test_the_acls_on_topics_are_read_with_their_patterns() -> None:
+    def resource(name: str, pattern: int) -> describe_acls.response.DescribeAclsResource:
+        acl = describe_acls.response.AclDescription(principal="User:a", host="*", operation=i8(3), permission_type=ALLOW)
+        return describe_acls.response.DescribeAclsResource(resource_type=i8(2), resource_name=name, pattern_type=i8(pattern), acls=(acl,))
+
+    of_topics = describe_acls.DescribeAclsResponse(
+        throttle_time=i32Timedelta.parse(timedelta(0)),
+        error_code=ErrorCode.none,
+        error_message=None,
+        resources=(resource("orders", 3), resource("app-", 4), resource("*", 3)),
+    )
+    in_turn = iter((told(("User:a", "*", 7, ALLOW)), lambda _: of_topics))
+    with broker({DESCRIBE_ACLS: lambda asked: next(in_turn)(asked)}) as asked:
+        found = await acls_of(asked).read()
+    patterns = {TopicPattern("orders"), TopicPattern("app-", is_prefix=True), TopicPattern("*")}
+    assert found == {Binding("User:a", AclOperation.ALTER)} | {Binding("User:a", AclOperation.READ, topics=one) for one in patterns}
 
 
 async def test_a_cluster_without_acls_has_none() -> None:

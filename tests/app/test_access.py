@@ -7,7 +7,6 @@ import logging
 import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
@@ -22,18 +21,18 @@ from coordinator.config.load import load_settings
 from coordinator.kafka.acls import AclOperation
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.declaration import Operation
-from coordinator.operations.table import APIS, OPERATIONS
+from coordinator.operations.table import OPERATIONS
 from coordinator.printable import one_line
 from coordinator.protocol import messages as m
-from coordinator.protocol.codec import Message, decode, encode
+from coordinator.protocol.codec import Message, encode
 from coordinator.protocol.entity import blank
 from coordinator.security.acls import Binding
 from coordinator.security.principal import ANONYMOUS, Principal
 from simulation.fakes.state_store import MemoryStateStores
+from tests.app.topics import REMAINS_S, ask
 from tests.runtime.nodes import in_memory, running
 
 REFUSED, NOT_KNOWN = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.COORDINATOR_NOT_AVAILABLE
-REMAINS_S = 60.0
 ESSENTIAL = {"node.id": "1", "bootstrap.servers": "k:9092", "data.dirs": "/tmp/d", "object.store.url": "memory://"}
 RULES = {
     "authorizer": "acls",
@@ -55,17 +54,6 @@ async def serving(**settings: str) -> AsyncIterator[Dispatcher]:
             yield dispatcher
         finally:
             await dispatcher.close()
-
-
-async def ask(dispatcher: Dispatcher, request: Message, peer: Peer) -> Any:
-    key = int(request.__api_key__)
-    operation = APIS[key].operation
-    answered: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
-    head = b"head"
-    dispatcher.handle(IncomingRequest(operation.key, 0, 1, "test", head + encode(request), len(head), key, 0.0, peer), answered.set_result)
-    body = await asyncio.wait_for(answered, REMAINS_S)
-    assert body is not None
-    return decode(operation.versions[0].response_type, body)
 
 
 def peer(principal: Principal, connection_id: int = 1, host: str = "10.0.0.1", listener: str = "SECURE") -> Peer:
@@ -153,7 +141,7 @@ async def test_a_refusal_is_one_line_for_each_principal_and_operation(caplog: py
                 await ask(dispatcher, COMMIT, peer(ANONYMOUS, 2))
     lines = [one.getMessage() for one in caplog.records if one.name == "coordinator.access"]
     assert len(lines) == 2
-    assert "principal=User:ops operation=COMMIT_FILE needs='CLUSTER_ACTION' listener=SECURE peer=10.0.0.1:4711" in lines[0]
+    assert "principal=User:ops operation=COMMIT_FILE needs='CLUSTER_ACTION on the cluster' listener=SECURE peer=10.0.0.1:4711" in lines[0]
     assert "add it to acls" in lines[0]
 
 

@@ -17,7 +17,7 @@ from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.find_batches import FindBatchesBody, FoundPartition, decode_find_batches_response, encode_find_batches
 from coordinator.runtime.files.rules import FileRules
 from coordinator.security.acls import Everything
-from coordinator.security.principal import ANONYMOUS
+from coordinator.security.principal import ANONYMOUS, Principal
 from simulation.fakes.state_store import MemoryStateStores
 from tests.app.topics import ONE, SPREAD, dispatching
 from tests.core.build import batch, commit, result_of
@@ -41,11 +41,12 @@ class Poll:
         connection_id: int = 1,
         bytes_max: int = 1 << 20,
         batches_max: int = 0,
+        principal: Principal = ANONYMOUS,
     ) -> None:
         asked = [(topic_id, [(partition, offset, bytes_max) for partition, offset in points]) for topic_id, points in topics]
         body = encode_find_batches(FindBatchesBody(1 << 20, batches_max, asked, TIMEOUT_MS, min_bytes, max_wait_ms))
         self.bodies: list[bytes | None] = []
-        key, peer = ApiKey.FIND_BATCHES, Peer(connection_id, "PLAINTEXT", "peer", ANONYMOUS)
+        key, peer = ApiKey.FIND_BATCHES, Peer(connection_id, "PLAINTEXT", "peer", principal)
         received_s = asyncio.get_running_loop().time()
         dispatcher.handle(IncomingRequest(key, 0, 1, "test", b"head" + body, 4, key, received_s, peer), self.bodies.append)
 

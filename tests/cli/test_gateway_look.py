@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
+from cli.kafka.cluster import KafkaPlace
 from cli.looks.gateways import GatewayLook, gateway_row, look_fields, read_metrics
+from cli.spark.gateways import GatewayRacks
 from gateway.view.model import Address, Gateway, RelayIds
 
 GATEWAY = Gateway(
@@ -54,3 +58,13 @@ def test_a_gateway_that_does_not_answer_is_described_with_its_problem() -> None:
     assert fields["problem"] == "does not answer"
     assert fields["ready"] is None
     assert "requests" not in fields
+
+
+def test_racks_that_kafka_does_not_tell_are_no_error_of_the_monitor_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    racks = GatewayRacks(KafkaPlace(bootstrap_servers="127.0.0.1:1", topic="", properties={}, settings=None), "diskless-gateways")
+    with caplog.at_level(logging.WARNING, "monitor"):
+        assert racks() == []
+        assert racks() == []  # not asked again so soon
+    [line] = [one.getMessage() for one in caplog.records]
+    assert line.startswith("the racks of gateways are not known: ")
+    assert "127.0.0.1:1" in line

@@ -12,6 +12,7 @@ from coordinator.config.keys import Key
 from coordinator.config.settings import NODE
 from coordinator.config.sources import SourceError, environment_name, parse_properties
 from coordinator.config.values import GroupProtocol, HttpAddress, Listener
+from coordinator.kafka.acls import TopicPattern
 from records.history import levels
 from records.levels import LEVEL_LATEST
 
@@ -372,6 +373,9 @@ def test_names_that_only_begin_alike_are_apart() -> None:
         ({"acls": "User:a:ALTER", "authorizer": "kafka"}, "acls", "authorizer is kafka"),
         ({"super.users": "User:a"}, "super.users", "set authorizer=acls"),
         ({"authorizer": "acls", "acls": "User:a:FLY"}, "acls", "CLUSTER_ACTION"),
+        ({"authorizer": "acls", "acls": "User:a:READ@"}, "acls", "after @ a topic"),
+        ({"authorizer": "acls", "acls": "User:a:READ@or*ders"}, "acls", "after @ a topic"),
+        ({"authorizer": "acls", "acls": "User:a:READ,ALTER@orders"}, "acls", "the operations READ and DESCRIBE alone"),
         ({"authorizer": "acls", "acls": "Group:a:ALTER"}, "acls", "User:name"),
         ({"authorizer": "acls", "acls": "User::ALTER"}, "acls", "User:name"),
         ({"authorizer": "acls", "acls": "ALTER"}, "acls", "User:name"),
@@ -395,9 +399,11 @@ def test_rules_of_who_may_do_what_that_do_not_fit_are_refused(given: dict[str, s
 
 
 def test_acls_are_written_as_they_are_given() -> None:
-    text = "User:CN=a,O=b:c:CLUSTER_ACTION;User:*:ALTER,DESCRIBE"
+    text = "User:CN=a,O=b:c:CLUSTER_ACTION;User:*:ALTER,DESCRIBE;User:a@b:READ,DESCRIBE@orders;User:a:READ@app-*;User:a:READ@*"
     settings = load_settings(overrides=ESSENTIAL | {"authorizer": "acls", "acls": text + " ;", "super.users": "User:x; User:y"})
     shown = {one.key: one.value for one in render(settings)}
     assert shown["acls"] == text
     assert shown["super.users"] == "User:x;User:y"
-    assert [entry.principal for entry in settings.acls] == ["User:CN=a,O=b:c", "User:*"]
+    assert [entry.principal for entry in settings.acls] == ["User:CN=a,O=b:c", "User:*", "User:a@b", "User:a", "User:a"]
+    topics = [TopicPattern("orders"), TopicPattern("app-", is_prefix=True), TopicPattern("*")]
+    assert [entry.topics for entry in settings.acls] == [None, None, *topics]

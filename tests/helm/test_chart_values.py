@@ -120,6 +120,7 @@ def test_the_example_of_the_readme_fits_it_and_renders() -> None:
         ({"config": {"kafka.sasl.password": "x"}}, "kafka.sasl.password"),
         ({"config": {"connections.max": 0}}, "less than the minimum"),
         ({"security": {"acls": ["gateway CLUSTER_ACTION"]}}, "does not match"),
+        ({"security": {"acls": ["User:spark:READ@or ders"]}}, "does not match"),
         ({"clientConfig": {"secert": "x"}}, "secert"),
         ({"clientConfig": {"secret": "Not A Name"}}, "does not match"),
         ({"resources": {"limit": {"memory": "4Gi"}}}, "'limit' was unexpected"),

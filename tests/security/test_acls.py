@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.kafka.acls import EVERYTHING, AclOperation, effective
+from coordinator.kafka.acls import EVERYTHING, AclOperation, TopicPattern, effective
 from coordinator.security.acls import ANY_PRINCIPAL, AclTable, Binding, Everything
 from coordinator.security.principal import ANONYMOUS, Principal
 
@@ -75,3 +77,45 @@ def test_rules_that_are_not_known_yet_concern_neither_super_users_nor_nodes() ->
 
 def test_without_an_authorizer_everybody_may() -> None:
     assert Everything().granted(ANONYMOUS, "x") == EVERYTHING
+
+
+def on(topics: str, operation: AclOperation = A.READ, **more: Any) -> Binding:
+    """An ACL of alice on a topic, or on those that begin with what is before a `*`."""
+    name = topics if topics == "*" else topics.removesuffix("*")
+    return Binding("User:alice", operation, topics=TopicPattern(name, is_prefix=name != topics))._replace(**more)
+
+
+@pytest.mark.parametrize(
+    ("bindings", "topic", "expected"),
+    [
+        ([on("orders")], "orders", {A.READ, A.DESCRIBE}),
+        ([on("orders")], "orders-2", set()),
+        ([on("order*")], "orders", {A.READ, A.DESCRIBE}),
+        ([on("order*")], "order", {A.READ, A.DESCRIBE}),
+        ([on("order*")], "orde", set()),
+        ([on("*")], "orders", {A.READ, A.DESCRIBE}),
+        ([on("*"), on("ord*", is_allowed=False)], "orders", {A.DESCRIBE}),
+        ([on("*"), on("ord*", A.ALL, is_allowed=False)], "orders", set()),
+        ([on("*"), on("ord*", A.ALL, is_allowed=False)], "parts", {A.READ, A.DESCRIBE}),
+        ([on("orders"), on("*", A.DESCRIBE, is_allowed=False)], "orders", {A.READ}),
+        ([on("orders", host="10.0.0.2")], "orders", None),
+        ([on("orders", principal="User:*")], "orders", {A.READ, A.DESCRIBE}),
+        ([on("orders", principal="User:bob")], "orders", None),
+        ([on("orders", is_allowed=False)], "orders", None),
+        ([Binding("User:alice", A.READ)], "orders", None),
+    ],
+)
+def test_acls_on_topics_count_as_in_kafka(bindings: list[Binding], topic: str, expected: set[AclOperation] | None) -> None:
+    rights = table(*bindings).on_topics(ALICE, "10.0.0.1")
+    assert (None if rights is None else rights.granted(topic)) == expected
+    assert (None if rights is None else rights.granted(topic)) == expected  # remembered
+
+
+def test_acls_on_topics_and_on_the_cluster_are_apart() -> None:
+    rules = table(Binding("User:alice", A.CLUSTER_ACTION), on("orders"), on("orders", A.CLUSTER_ACTION, is_allowed=False))
+    assert rules.granted(ALICE, "x") == {A.CLUSTER_ACTION}
+    rights = rules.on_topics(ALICE, "x")
+    assert rights is not None
+    assert rights.granted("orders") == {A.READ, A.DESCRIBE}
+    assert Everything().on_topics(ALICE, "x") is None
+    assert AclTable(None, super_users=(), remedy="").on_topics(ALICE, "x") is None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cli.objects import NamedStore, named_store_with_snapshots
-from cli.options import SERVER_VARIABLE, FiniteRange, kafka_place, log_level_option
+from cli.options import SERVER_VARIABLE, FiniteRange, gateway_group_option, kafka_place, log_level_option
 from cli.outcome import Exit, Failed
 from cli.output import say
 from cli.spark.durations import Duration
@@ -71,6 +71,7 @@ CHECK_EVERY_MIN_S = 10.0
     help="Run `restore report` so often (24h): does every live file of --verify-server have its object? [default: never]",
 )
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address to serve metrics on.")
+@gateway_group_option("--gateway-group")
 @spark_options
 @log_level_option
 def run(
@@ -87,6 +88,7 @@ def run(
     verify_server: str | None,
     objects_every_s: float | None,
     metrics_host: str,
+    gateway_group: str,
     master: str | None,
     spark_properties: tuple[str, ...],
     log_level: str,
@@ -107,6 +109,7 @@ def run(
     Examples: `diskless monitor run --bootstrap-server kafka:9092 --dir /var/lib/diskless-monitor --metrics-port 9194`,
     `diskless monitor run --config coordinator.properties --dir ./monitor --once`
     """
+    from cli.spark.gateways import GatewayRacks
     from cli.spark.snapshots import arguments_of, snapshots_if_there
     from coordinator.app.process.logs import set_up_logging
     from coordinator.app.version import installed_version
@@ -143,6 +146,7 @@ def run(
         metrics_port=metrics_port,
         snapshots=snapshots_if_there(store),
         checks=checks,
+        gateways=GatewayRacks(kafka, gateway_group),
     )
     with stop_signals() as stopping, _failures(folder):
         run_monitor(options, stopping, stopping.on_ready)

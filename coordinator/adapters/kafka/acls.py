@@ -1,4 +1,4 @@
-"""The ACLs that a Kafka cluster has for its resource Cluster, asked over a connection of this process's own.
+"""The ACLs that a Kafka cluster has for its resource Cluster and for topics, asked over a connection of this process's own.
 
 librdkafka is not asked: it reads past the error of DescribeAcls, so a refusal looks like a cluster without any ACL.
 """
@@ -18,12 +18,12 @@ from kio.static.primitive import i8
 from coordinator.adapters.kafka.bootstrap import Bootstrap
 from coordinator.adapters.kafka.broker import refused
 from coordinator.adapters.kafka.settings import check_user_properties
-from coordinator.kafka.acls import AclOperation
+from coordinator.kafka.acls import AclOperation, TopicPattern
 from coordinator.security.acls import Binding
 
 CLUSTER: Final = "kafka-cluster"
 """The one name that the resource Cluster has."""
-_TYPE_CLUSTER, _PATTERN_MATCH, _ANY, _ALLOW = i8(4), i8(2), i8(1), 3
+_TYPE_TOPIC, _TYPE_CLUSTER, _ANY, _ALLOW, _PREFIXED = i8(2), i8(4), i8(1), 3, 4
 
 _REMEDIES: Final = {
     KafkaError.SECURITY_DISABLED: "Kafka has no authorizer; set authorizer.class.name on its brokers, or use authorizer=acls here",
@@ -36,7 +36,7 @@ class AclsUnavailable(Exception):
 
 
 class KafkaAcls:
-    """Asks for the ACLs of the cluster."""
+    """Asks for the ACLs of the cluster and of topics."""
 
     def __init__(
         self, *, bootstrap_servers: str, client_id: str, kafka_properties: Mapping[str, Any], request_timeout_s: float = 3.0
@@ -57,30 +57,39 @@ class KafkaAcls:
 
     def _ask(self) -> frozenset[Binding]:
         """Ask the bootstrap servers in turn. Blocks. Raises `KafkaException`."""
-        every = describe_acls.DescribeAclsRequest(
-            resource_type_filter=_TYPE_CLUSTER,
-            resource_name_filter=CLUSTER,
-            pattern_type_filter=_PATTERN_MATCH,
-            principal_filter=None,
-            host_filter=None,
-            operation=_ANY,
-            permission_type=_ANY,
-        )
-        end_s = time.monotonic() + self._timeout_s
-        return Bootstrap.of(self._properties).ask(every, describe_acls.DescribeAclsResponse, _bindings, end_s)
+        bootstrap, end_s = Bootstrap.of(self._properties), time.monotonic() + self._timeout_s
+        found = (bootstrap.ask(_every(kind), describe_acls.DescribeAclsResponse, _bindings, end_s) for kind in (_TYPE_CLUSTER, _TYPE_TOPIC))
+        return frozenset().union(*found)
+
+
+def _every(resource_type: i8) -> describe_acls.DescribeAclsRequest:
+    """Return the request for all ACLs on resources of a type."""
+    return describe_acls.DescribeAclsRequest(
+        resource_type_filter=resource_type,
+        resource_name_filter=None,
+        pattern_type_filter=_ANY,
+        principal_filter=None,
+        host_filter=None,
+        operation=_ANY,
+        permission_type=_ANY,
+    )
 
 
 def _bindings(answer: describe_acls.DescribeAclsResponse) -> frozenset[Binding]:
     if answer.error_code is not ErrorCode.none:
         raise refused(int(answer.error_code.value), answer.error_message or f"the broker answers {answer.error_code.name}")
-    told = (acl for resource in answer.resources for acl in resource.acls)
-    return frozenset(binding for acl in told if (binding := _binding(acl)) is not None)
+    found: set[Binding] = set()
+    for resource in answer.resources:
+        is_topic = resource.resource_type == _TYPE_TOPIC
+        topics = TopicPattern(resource.resource_name, resource.pattern_type == _PREFIXED) if is_topic else None
+        found.update(binding for acl in resource.acls if (binding := _binding(acl, topics)) is not None)
+    return frozenset(found)
 
 
-def _binding(acl: describe_acls.response.AclDescription) -> Binding | None:
+def _binding(acl: describe_acls.response.AclDescription, topics: TopicPattern | None) -> Binding | None:
     """Return an ACL as the rules know it; None for operations that are none of them (of delegation tokens, for example)."""
     try:
         operation = AclOperation(acl.operation)
     except ValueError:
         return None
-    return Binding(acl.principal, operation, acl.permission_type == _ALLOW, acl.host)
+    return Binding(acl.principal, operation, acl.permission_type == _ALLOW, acl.host, topics)

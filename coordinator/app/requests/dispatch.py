@@ -16,14 +16,14 @@ from functools import partial
 
 from coordinator.adapters.metrics.registry import Metrics
 from coordinator.adapters.server.contract import Handler, IncomingRequest, Peer, RequestRun, Respond, TakeRun, run_of_one
-from coordinator.app.requests.access import Access
+from coordinator.app.requests.access import Access, AllowedTopics
 from coordinator.app.requests.commits import CommitDesk
 from coordinator.app.requests.fair_reads import FairReads
 from coordinator.app.requests.long_polls import POINTS_MAX
 from coordinator.app.requests.ordering import ConnectionOrder
 from coordinator.app.requests.reads import Reads
 from coordinator.kafka.errors import ErrorCode
-from coordinator.operations.declaration import Lane, Operation
+from coordinator.operations.declaration import Lane, Operation, TopicScope
 from coordinator.operations.files import COMMIT_FILE
 from coordinator.operations.first_error import first_error
 from coordinator.operations.partitions import FIND_BATCHES, LIST_OFFSETS
@@ -37,6 +37,7 @@ from coordinator.security.acls import Rules
 LOG = logging.getLogger("coordinator.dispatch")
 
 Take = Callable[[IncomingRequest, Respond], None]
+TakeInScope = Callable[[IncomingRequest, Respond, AllowedTopics], None]
 
 
 class Dispatcher(Handler):
@@ -81,6 +82,10 @@ class Dispatcher(Handler):
         self._take: Mapping[int, Take] = {
             one.key: by_callback[one.key] if one.has_own_codec else partial(self._run, one) for one in operations
         }
+        in_scope = {LIST_OFFSETS.key: reads.list_offsets, FIND_BATCHES.key: reads.find_batches}
+        self._take_in_scope: Mapping[int, TakeInScope] = {
+            one.key: in_scope.get(one.key) or partial(self._run, one) for one in operations if one.by_topic is not None
+        }
 
     async def close(self) -> None:
         """Cancel what is not answered yet."""
@@ -95,8 +100,15 @@ class Dispatcher(Handler):
         self._reads.polls.hasten(request.peer.connection_id)
         if request.api_key in self.access.allowed(request.peer) or self.access.may_look(request):
             self._take[request.api_key](request, respond)
+        elif (scope := self.access.allowed_topics(request, self._node.view.topic_name)) is not None:
+            self._take_in_scope[request.api_key](request, respond, scope)
         else:
             self._refuse(request, respond)
+
+    def replace_rules(self, rules: Rules) -> None:
+        """Decide by other rules from now on; requests that wait are answered with what there is, and judged anew when they are repeated."""
+        self._reads.polls.hasten_all()
+        self.access.replace(rules)
 
     def gone(self, peer: Peer) -> None:
         """Wait no longer for what a connection that has ended asked for."""
@@ -125,10 +137,10 @@ class Dispatcher(Handler):
         respond(operation.refusal(request.api_version, request.data, request.body_offset, outcome))
         self.answered[(operation.name, outcome.error)] += 1
 
-    def _run(self, operation: Operation, request: IncomingRequest, respond: Respond) -> None:
+    def _run(self, operation: Operation, request: IncomingRequest, respond: Respond, scope: TopicScope | None = None) -> None:
         message = operation.decode(request.api_version, request.data, request.body_offset)
         if operation.lane is Lane.UNORDERED:
-            self._spawn(self._answer(operation, message, request, respond))
+            self._spawn(self._answer(operation, message, request, scope, respond))
             return
 
         def answered(body: Body | None) -> None:
@@ -136,7 +148,7 @@ class Dispatcher(Handler):
             self._order.leave(request.peer.connection_id)
 
         def start() -> bool:
-            self._spawn(self._answer(operation, message, request, answered))
+            self._spawn(self._answer(operation, message, request, scope, answered))
             return True
 
         self._order.enter(request.peer.connection_id, operation.lane, start)
@@ -149,8 +161,10 @@ class Dispatcher(Handler):
     def _commit(self, request: IncomingRequest, respond: Respond) -> None:
         self._commits.take(run_of_one(request, respond))
 
-    async def _answer(self, operation: Operation, message: Message, request: IncomingRequest, respond: Respond) -> None:
-        work = partial(self._body, operation, request.api_version, message, request.peer.listener)
+    async def _answer(
+        self, operation: Operation, message: Message, request: IncomingRequest, scope: TopicScope | None, respond: Respond
+    ) -> None:
+        work = partial(self._body, operation, request.api_version, message, request.peer.listener, scope)
         try:
             body: bytes | None = await (self._fair_reads.take(request.peer.connection_id, work) if operation.is_unbounded else work())
         except Exception:
@@ -161,7 +175,12 @@ class Dispatcher(Handler):
         respond(body)
         self._metrics.observe("request_seconds", self._loop.time() - request.received_s, operation.name)
 
-    async def _body(self, operation: Operation, version: int, message: Message, listener: str) -> bytes:
-        answer = await serve(self._node, operation, version, message, listener)
+    async def _body(self, operation: Operation, version: int, message: Message, listener: str, scope: TopicScope | None) -> bytes:
+        by_topic = operation.by_topic
+        if scope is None or by_topic is None or by_topic.narrow is None:
+            answer = await serve(self._node, operation, version, message, listener)
+        else:
+            answer = await serve(self._node, operation, version, by_topic.whole(message), listener)
+            answer = by_topic.narrow(version, message, answer, scope)
         self.answered[(operation.name, first_error(answer))] += 1
         return encode(answer)

@@ -70,6 +70,11 @@ class LongPolls:
             for poll in list(self._of_connections[connection_id]):
                 poll.end()
 
+    def hasten_all(self) -> None:
+        """Have all polls answered with what there is: the rules by which their clients may read have changed."""
+        for connection_id in list(self._of_connections):
+            self.hasten(connection_id)
+
     def close(self) -> None:
         """Drop all polls."""
         for connection_id in list(self._of_connections):

@@ -14,10 +14,12 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from coordinator.adapters.metrics.registry import Metrics
 from coordinator.adapters.server.contract import IncomingRequest, Respond
+from coordinator.app.requests.access import AllowedTopics
 from coordinator.app.requests.fair_reads import FairReads
 from coordinator.app.requests.long_polls import LongPoll, LongPolls
 from coordinator.app.requests.ordering import ConnectionOrder
-from coordinator.core.commands import FetchPoint, FoundBatches, FoundOffset
+from coordinator.core.commands import FetchPoint, FoundBatches, FoundOffset, OffsetQuery, Outcome
+from coordinator.kafka.batches import partition_key
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.declaration import Operation, bad_timeout
 from coordinator.operations.first_error import first_found_error
@@ -37,6 +39,7 @@ from coordinator.runtime.routing.applied import find_applied_batches
 LOG = logging.getLogger("coordinator.reads")
 
 W = TypeVar("W", ListOffsetsBody, FindBatchesBody)
+E = TypeVar("E", OffsetQuery, FetchPoint)
 F = TypeVar("F", FoundOffset, FoundBatches)
 Answered: TypeAlias = Callable[[list[F] | Exception], None]
 
@@ -76,32 +79,40 @@ class Reads:
         self._listing = _Answering(LIST_OFFSETS.name, observe(LIST_OFFSETS), list_offsets_body)
         self._finding = _Answering(FIND_BATCHES.name, observe(FIND_BATCHES), find_batches_body)
 
-    def list_offsets(self, request: IncomingRequest, respond: Respond) -> None:
-        """Take a ListOffsets request. Raises MalformedMessage."""
+    def list_offsets(self, request: IncomingRequest, respond: Respond, scope: AllowedTopics | None = None) -> None:
+        """Take a ListOffsets request, of all topics or of those in `scope`. Raises MalformedMessage."""
         wanted = decode_list_offsets(request.data, request.body_offset)
-        self._order.start(request.peer.connection_id, LIST_OFFSETS.lane, self._start_list, wanted, request, respond)
+        self._order.start(request.peer.connection_id, LIST_OFFSETS.lane, self._start_list, wanted, request, respond, scope)
 
-    def find_batches(self, request: IncomingRequest, respond: Respond) -> None:
-        """Take a FindBatches request. Raises MalformedMessage."""
+    def find_batches(self, request: IncomingRequest, respond: Respond, scope: AllowedTopics | None = None) -> None:
+        """Take a FindBatches request, of all topics or of those in `scope`. Raises MalformedMessage."""
         wanted = decode_find_batches(request.data, request.body_offset)
-        self._order.start(request.peer.connection_id, FIND_BATCHES.lane, self._start_find, wanted, request, respond)
+        self._order.start(request.peer.connection_id, FIND_BATCHES.lane, self._start_find, wanted, request, respond, scope)
 
-    def _start_list(self, wanted: ListOffsetsBody, request: IncomingRequest, respond: Respond) -> bool:
+    def _start_list(self, wanted: ListOffsetsBody, request: IncomingRequest, respond: Respond, scope: AllowedTopics | None) -> bool:
         answered = partial(self._answer, self._listing, wanted, request, respond)
         queries, timeout_ms = list_offsets_queries(wanted), wanted.timeout_ms
         if timeout_ms <= 0:
             answered([FoundOffset(bad_timeout(timeout_ms))] * len(queries))
+        elif scope is not None and not _is_within(wanted, scope):
+            find = partial(self._node.router.list_offsets, timeout_ms=timeout_ms)
+            self._spawn(self._wait(partial(self._of_allowed, scope, queries, find, FoundOffset, timeout_ms), answered))
         elif not self._attempt(partial(self._node.router.list_offsets_here, queries, timeout_ms, answered), answered):
             self._spawn(self._wait(partial(self._node.router.list_offsets, queries, timeout_ms), answered))
         return True
 
-    def _start_find(self, wanted: FindBatchesBody, request: IncomingRequest, respond: Respond) -> bool:
+    def _start_find(self, wanted: FindBatchesBody, request: IncomingRequest, respond: Respond, scope: AllowedTopics | None) -> bool:
         answered = partial(self._answer, self._finding, wanted, request, respond)
         points, refusal = find_batches_points(wanted)
         if refusal is not None:
             answered([FoundBatches(outcome=refusal, batches=[])] * len(points))
             return True
         connection_id = request.peer.connection_id
+        if scope is not None and not _is_within(wanted, scope):
+            # An error ends a poll, and so there is none to wait with.
+            allowed = partial(self._of_allowed, scope, points, self._finder(wanted), _not_found, wanted.timeout_ms)
+            self._spawn(self._fair_reads.take(connection_id, self._wait, allowed, answered))
+            return True
         find = partial(self._find, connection_id, points, wanted)
         if wanted.max_wait_ms > 0 and wanted.min_bytes > 0:
             attempt = partial(self._in_turn, connection_id)
@@ -116,8 +127,34 @@ class Reads:
         limits = wanted.fetch_max_bytes, wanted.max_batches_per_partition
         here = partial(self._find_here, points, limits, answered)
         if not self._attempt(partial(self._fair_reads.attempt, connection_id, here), answered):
-            find = partial(self._node.router.find_batches, points, *limits, wanted.timeout_ms)
+            find = partial(self._finder(wanted), points)
             self._spawn(self._fair_reads.take(connection_id, self._wait, find, answered))
+
+    def _finder(self, wanted: FindBatchesBody) -> Callable[[list[FetchPoint]], Awaitable[list[FoundBatches]]]:
+        return partial(
+            self._node.router.find_batches,
+            max_bytes=wanted.fetch_max_bytes,
+            batches_per_partition=wanted.max_batches_per_partition,
+            timeout_ms=wanted.timeout_ms,
+        )
+
+    async def _of_allowed(
+        self,
+        scope: AllowedTopics,
+        elements: Sequence[E],
+        find: Callable[[list[E]], Awaitable[list[F]]],
+        refused: Callable[[Outcome], F],
+        timeout_ms: int,
+    ) -> list[F]:
+        """Answer the elements of the topics in `scope`, and refuse the others."""
+        problem = await self._node.router.settle({partition_key(one.topic_id, one.partition) for one in elements}, timeout_ms)
+        verdicts: dict[bytes, Outcome | None] = {}
+        for topic_id in {one.topic_id for one in elements}:
+            is_unsure = problem is not None and not scope.knows(topic_id)
+            verdicts[topic_id] = problem if is_unsure else None if scope.allows(topic_id, None) else scope.refusal(topic_id, None)
+        left = [one for one in elements if verdicts[one.topic_id] is None]
+        found = iter(await find(left) if left else ())
+        return [next(found) if (why := verdicts[one.topic_id]) is None else refused(why) for one in elements]
 
     def _in_turn(self, connection_id: int, work: Callable[[], bool]) -> None:
         """Do work, which raises nothing and returns True, when its turn comes."""
@@ -177,3 +214,12 @@ class Reads:
         self._counts[(answering.name, error)] += 1
         answering.observe(self._loop.time() - request.received_s)
         self._order.leave(request.peer.connection_id)
+
+
+def _is_within(wanted: ListOffsetsBody | FindBatchesBody, scope: AllowedTopics) -> bool:
+    """Tell whether all topics of a request are known, and in the scope."""
+    return all(scope.knows(topic_id) and scope.allows(topic_id, None) for topic_id, _ in wanted.topics)
+
+
+def _not_found(outcome: Outcome) -> FoundBatches:
+    return FoundBatches(outcome=outcome, batches=[])

@@ -18,7 +18,7 @@ FIRST_RETRY_S: Final = 0.5
 
 _BY_SETTINGS: Final = "add it to acls, or to super.users, of every node"
 _BY_KAFKA: Final = (
-    "kafka-acls --add --cluster --allow-principal {principal} --operation OPERATION; it counts here within authorizer.cache.ms"
+    "kafka-acls --add {resource} --allow-principal {principal} --operation OPERATION; it counts here within authorizer.cache.ms"
 )
 
 
@@ -26,7 +26,9 @@ def rules_of(settings: Settings) -> Rules:
     """Return the rules with which a process begins; with authorizer=kafka they are not known yet."""
     match settings.authorizer:
         case "acls":
-            bindings = [Binding(entry.principal, operation) for entry in settings.acls for operation in entry.operations]
+            bindings = [
+                Binding(entry.principal, operation, topics=entry.topics) for entry in settings.acls for operation in entry.operations
+            ]
             return AclTable(bindings, super_users=settings.super_users, remedy=_BY_SETTINGS)
         case "kafka":
             return rules_of_kafka(settings, None)

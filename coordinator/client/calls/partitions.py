@@ -141,5 +141,7 @@ def _found_text(partition: PartitionId, one: FoundPartition) -> str | None:
             return f"{partition}: the offset lies outside the log ({log}); start from one of the two"
         case ErrorCode.OFFSET_NOT_AVAILABLE:
             return f"{partition}: the node does not know yet whether the offset exists; retry"
+        case ErrorCode.TOPIC_AUTHORIZATION_FAILED | ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            return f"{partition}: this client may not find its batches, which needs {FIND_BATCHES.needs}; ask an operator to allow it"
         case _:
             return None

@@ -14,7 +14,7 @@ import random
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Final, Generic, TypeVar, cast
 
-from coordinator.client.errors import InvalidRequest, NotAuthorized, Refusal, Unavailable, refusal_of
+from coordinator.client.errors import NOT_ALLOWED, InvalidRequest, NotAuthorized, Refusal, Unavailable, refusal_of
 from coordinator.client.model import PartitionId, ServiceNode
 from coordinator.client.routing.connection import ConnectionLost, RequestTimedOut
 from coordinator.client.routing.identify import ServerKind, complaint_as_node
@@ -36,6 +36,8 @@ DIRECTORY: Final = 0
 """The coordinator that places topics."""
 ATTEMPT_TIMEOUT_MS: Final = 3_000
 IDENTIFY_MS: Final = 1_000
+SURE: Final = NOT_ALLOWED | {ErrorCode.NONE}
+"""Answers to DescribeTopics that need no word of the directory's leader."""
 STRANGERS: Final = (ServerKind.BROKER, ServerKind.HTTP)
 """Kinds of servers that are taken for nodes by mistake, and do not become nodes by waiting."""
 
@@ -284,7 +286,7 @@ class Discovery:
         response = await self.ask(_describe_request(topics, deadline), deadline)
         results = _topics_described(topics, response)
         self._is_service_known = True
-        unsure = [place for place, one in enumerate(results) if one.error_code != 0]
+        unsure = [place for place, one in enumerate(results) if one.error_code not in SURE]
         if unsure and topics:
             confirmed = await self._confirm([topics[place] for place in unsure], deadline)
             for place, one in zip(unsure, confirmed, strict=True):
@@ -332,7 +334,7 @@ def _unplaced(key: bytes, topic: DescribeTopicsTopicResult | None) -> Refusal:
     partition = PartitionId(key[:16], int.from_bytes(key[16:], "big", signed=True))
     if topic is None:
         return Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the coordinator of {partition} was not found in time; retry")
-    if topic.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+    if topic.error_code in NOT_ALLOWED or topic.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
         return refusal_of(topic.error_code, topic.error_message)
     if topic.error_code != 0:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, f"topic id {topic_id_text(partition.topic_id)} is not known; create the topic first")

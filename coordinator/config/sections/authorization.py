@@ -20,8 +20,9 @@ class AuthorizationSettings:
         allowed=lambda value: value in AUTHORIZERS,
         bounds="acls, kafka, or empty for none",
         why="""The rules by which principals are served. acls: the keys acls and super.users of this service. kafka: the ACLs that the Kafka
-        cluster has for its resource Cluster, so that operators keep them in one place (the node's own principal needs DESCRIBE there).
-        With either, a request that no rule allows is refused. Empty: all clients may do everything but send requests of nodes.""",
+        cluster has for its resource Cluster and for topics, so that operators keep them in one place (the node's own principal needs
+        DESCRIBE on the cluster). With either, a request that no rule allows is refused. Empty: all clients may do everything but send
+        requests of nodes.""",
     )
     super_users: tuple[str, ...] = semicolons(
         "super.users",
@@ -36,7 +37,9 @@ class AuthorizationSettings:
         bounds="User:name:OPERATION,OPERATION entries separated by semicolons",
         why="""The rules of authorizer=acls, such as User:gateway:CLUSTER_ACTION;User:ops:ALTER,DESCRIBE. Operations are those of
         Kafka on the cluster: CLUSTER_ACTION for all requests of KIP-1164, DESCRIBE, ALTER, DESCRIBE_CONFIGS and ALTER_CONFIGS for
-        those of operators (docs/operations.md names the one of each request), ALL for all of them. User:* means every user.""",
+        those of operators (docs/operations.md names the one of each request), ALL for all of them. After @ READ and DESCRIBE are of a topic
+        (User:spark:READ@orders), of topics by the beginning of their names (READ@app-*), or of all (READ@*); READ lets programs read them
+        and changes nothing. User:* means every user.""",
     )
     authorizer_cache_ms: int = integer(
         "authorizer.cache.ms",

@@ -96,6 +96,11 @@ class ClusterView:
         directory = self.directory
         return None if directory is None else directory.deletions.get(topic_id)
 
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """The name of a topic, also of a deleted one as long as that is remembered; None for an id that is not known here."""
+        topic = self.placement(topic_id) or self.deletion(topic_id)
+        return None if topic is None else topic.name
+
     def why_unknown(self, topic_id: bytes) -> str:
         """Why a topic id is not known."""
         return why_unknown(self.directory or Directory(), topic_id)
