@@ -1,12 +1,14 @@
 """Stores a WAL file under its key, and tries again under the same key while a client may still wait for it.
 
 A put whose outcome is unknown may have stored the object. The key has been given to this content only, so an object of this size that is
-there already is the file.
+there already is the file. It is looked for before the file is sent again: a store that refuses to overwrite may hang up while a large file
+is still on its way, and its answer would be lost each time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable
 from typing import Final
@@ -14,6 +16,8 @@ from typing import Final
 from coordinator.client.records.wal_objects import WrongObject
 from coordinator.object_store import InvalidKey, ObjectExists, ObjectStore, StoreDenied, StoreError, StoreUnavailable
 from gateway.produce.stats import ProduceStats
+
+LOG = logging.getLogger(__name__)
 
 ATTEMPT_S: Final = 5.0
 """The first attempt may take this, and a second more for each `SLOWEST_BYTES`: a store that hangs once must not cost a client's patience.
@@ -29,11 +33,12 @@ async def upload(
     store: ObjectStore, key: str, data: bytes, *, is_in_vain: Callable[[], bool], stats: ProduceStats, rng: random.Random
 ) -> str | None:
     """Store a file; return None, or why it was given up: for good, or since `is_in_vain` after an attempt that failed."""
-    pause_s, attempt_s = _PAUSE_S, ATTEMPT_S + len(data) / SLOWEST_BYTES
+    pause_s, attempt_s, may_be_there = _PAUSE_S, ATTEMPT_S + len(data) / SLOWEST_BYTES, False
     while True:
         try:
             async with asyncio.timeout(attempt_s):
-                await _put(store, key, data)
+                if not (may_be_there and await _is_there(store, key, data)):
+                    await _put(store, key, data)
             return None
         except (StoreDenied, InvalidKey, WrongObject) as error:
             return str(error)
@@ -44,7 +49,9 @@ async def upload(
             error_text = str(error)
         if is_in_vain():
             return error_text
+        may_be_there = True
         stats.uploads_repeated += 1
+        LOG.info("an upload is repeated error=%s", error_text)
         await asyncio.sleep(pause_s * rng.uniform(0.5, 1.0))
         pause_s = min(2 * pause_s, _PAUSE_MAX_S)
 
@@ -53,8 +60,12 @@ async def _put(store: ObjectStore, key: str, data: bytes) -> None:
     try:
         await store.put(key, data, create_only=True)
     except ObjectExists:
-        stored = await store.head(key)
-        if stored is None:
+        if not await _is_there(store, key, data):
             raise StoreUnavailable(f"{store.location}: {key} exists and cannot be seen") from None
-        if stored.size_bytes != len(data):
-            raise WrongObject(f"{store.location}: {key} holds {stored.size_bytes} bytes, the file has {len(data)} bytes") from None
+
+
+async def _is_there(store: ObjectStore, key: str, data: bytes) -> bool:
+    stored = await store.head(key)
+    if stored is not None and stored.size_bytes != len(data):
+        raise WrongObject(f"{store.location}: {key} holds {stored.size_bytes} bytes, the file has {len(data)} bytes")
+    return stored is not None
