@@ -31,6 +31,7 @@ COPY cli cli
 COPY coordinator coordinator
 COPY gateway gateway
 COPY migration migration
+COPY pyspark_diskless pyspark_diskless
 COPY records records
 COPY spark_jobs spark_jobs
 COPY tables tables

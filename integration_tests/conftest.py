@@ -53,6 +53,7 @@ LONGEST_FIRST = (
     "test_dev_kafka.py",
     "test_dashboard_service.py",
     "test_monitor.py",
+    "test_source.py",
     "test_long_polls.py",
     "test_monitor_verify.py",
     "test_clients.py",
@@ -97,11 +98,11 @@ def broker_runtime() -> BrokerRuntime:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Fetch and prepare the broker before the first test: done once per machine, it may take longer than a test may."""
     used = {name for item in session.items for name in getattr(item, "fixturenames", ())}
-    if any(item.path.parent == HERE and item.path.name.startswith("test_monitor") for item in session.items):
+    if any(item.path.name.startswith("test_monitor") or item.path.parent == HERE / "tables" for item in session.items):
         try:
             prepare_spark()
         except Failed as failed:
-            pytest.exit(f"the monitor's tests have no Spark: {failed}", returncode=pytest.ExitCode.USAGE_ERROR)
+            pytest.exit(f"tests of the monitor and of tables have no Spark: {failed}", returncode=pytest.ExitCode.USAGE_ERROR)
     starts_here = not os.environ.get("KAFKA_BOOTSTRAP_SERVERS") and not os.environ.get("DISKLESS_KAFKA")
     if "broker_runtime" in used or ("kafka" in used and starts_here):
         try:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
-PACKAGES = ("cli", "coordinator", "gateway", "migration", "records", "spark_jobs", "tables")
+PACKAGES = ("cli", "coordinator", "gateway", "migration", "pyspark_diskless", "records", "spark_jobs", "tables")
 LOOPS = ("*.so", "*.pyd")
 BUILD_TIMEOUT_S = 280
 

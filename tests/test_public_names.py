@@ -9,7 +9,19 @@ from pathlib import Path
 import cli
 
 ROOT = Path(cli.__file__).parents[1]
-PACKAGES = ("cli", "codegen", "coordinator", "gateway", "helm", "migration", "records", "simulation", "spark_jobs", "tables")
+PACKAGES = (
+    "cli",
+    "codegen",
+    "coordinator",
+    "gateway",
+    "helm",
+    "migration",
+    "pyspark_diskless",
+    "records",
+    "simulation",
+    "spark_jobs",
+    "tables",
+)
 ALLOWED: dict[str, str] = {}
 """Names that two modules may share, with the reason."""
 

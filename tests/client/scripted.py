@@ -16,7 +16,7 @@ from coordinator.core.commands import OK, FileStanding, Outcome, RaiseSchemaLeve
 from coordinator.core.directory.decisions import decide_raise
 from coordinator.core.directory.directory import Directory, apply_directory
 from coordinator.kafka.errors import ErrorCode
-from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL
+from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL, LATEST
 from coordinator.operations import discovery
 from coordinator.operations.nodes import update_schema_level_response
 from coordinator.operations.table import ApiTable
@@ -148,7 +148,8 @@ class ScriptedNode(Handler):
     def _reply(self, version: int, message: Message) -> Message:
         match message:
             case m.DescribeTopicsRequest():
-                return m.DescribeTopicsResponse(topics=tuple(map(self._topic, message.topics)))
+                every = (m.DescribeTopicsTopic(topic_id=topic_id, name=None) for topic_id in self.cluster.topics)
+                return m.DescribeTopicsResponse(topics=tuple(map(self._topic, message.topics or every)))
             case m.ListTopicsRequest():
                 return self._topics()
             case m.DescribeCoordinatorsRequest():
@@ -260,8 +261,10 @@ class ScriptedNode(Handler):
                 key = topic.topic_id + one.partition_index.to_bytes(4, "big")
                 code = self._refusal(key)
                 start = self.cluster.starts.get(key, 0)
-                end = {EARLIEST: 0, EARLIEST_LOCAL: start}.get(one.timestamp, self.cluster.ends.get(key, 0))
-                offset = end if code is ErrorCode.NONE else -1
+                named = {EARLIEST: 0, EARLIEST_LOCAL: start, LATEST: self.cluster.ends.get(key, 0)}
+                reached = (batch.base_offset for batch in self.cluster.logs.get(key, ()) if batch.batch_max_timestamp >= one.timestamp)
+                found = named[one.timestamp] if one.timestamp in named else next(reached, -1)
+                offset = found if code is ErrorCode.NONE else -1
                 results.append(
                     m.ListOffsetsPartitionResponse(
                         partition_index=one.partition_index, error_code=code, timestamp=one.timestamp, offset=offset

@@ -1,0 +1,198 @@
+"""What the driver asks the service: which topics and partitions there are, and the offsets of bounds.
+
+Offsets are asked for strictly (ListOffsets): every record that was acknowledged before is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from coordinator.client.model import FetchFrom, PartitionId, TopicDescription
+from coordinator.client.records.wal_objects import BatchOf, read_batches
+from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL, LATEST
+from coordinator.object_store import ObjectStore
+from records.record_batch import TimestampType
+from tables.source.offsets import EARLIEST as FROM_EARLIEST
+from tables.source.offsets import LATEST as FROM_LATEST
+from tables.source.offsets import TopicPlace, places_text
+from tables.source.options import AtOffset, AtOffsets, AtTime, AtTimes, Bound, NoMatch, SourceOptionError, TopicChoice
+
+if TYPE_CHECKING:
+    from coordinator.client.client import DisklessClient
+    from coordinator.protocol.find_batches import BatchLocation
+
+LOG = logging.getLogger("diskless.source")
+
+ALL_BYTES: Final = 2**31 - 1
+AT_ONCE: Final = 16
+"""Questions about single partitions, or batches that are read for their records' times, at the same time."""
+
+
+_BOUNDS: Final = (EARLIEST, EARLIEST_LOCAL, LATEST)
+
+
+class LogBounds(NamedTuple):
+    """The log of a partition: offsets `start` to `end` (exclusive), and from `earliest` on those that Kafka has of a migrated one."""
+
+    earliest: int
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        classic = f", and those from {self.earliest} on are in Kafka, since the topic was migrated" if self.earliest < self.start else ""
+        return f"offsets {self.start} to {self.end} (exclusive){classic}"
+
+
+class Topics:
+    """The topics that are read, by name, and their partitions."""
+
+    def __init__(self, found: Sequence[TopicDescription], places: Sequence[TopicPlace]) -> None:
+        self.ids = {one.name: one.topic_id for one in found}
+        self.places = tuple(sorted(places))
+
+    def target(self, place: TopicPlace) -> PartitionId:
+        """Name a partition as requests do."""
+        return PartitionId(self.ids[place.topic], place.partition)
+
+
+class Lookup:
+    """See the module's text. Used on one event loop."""
+
+    def __init__(self, client: DisklessClient, store: ObjectStore | None = None) -> None:
+        """The store is needed where bounds are times."""
+        self._client = client
+        self._store = store
+
+    async def topics(self, choice: TopicChoice) -> Topics:
+        """Find the topics. Raises NotFound, SourceOptionError for a partition that a topic has not, Unavailable."""
+        if choice.pattern:
+            wanted = re.compile(choice.pattern)
+            found = [one for one in await self._client.describe_topics() if wanted.fullmatch(one.name)]
+        else:
+            names = choice.names or sorted({place.topic for place in choice.places})
+            found = await self._client.describe_topics(names)
+        every = [TopicPlace(one.name, each.partition) for one in found for each in one.partitions]
+        if choice.places:
+            if missing := set(choice.places) - set(every):
+                raise SourceOptionError(f"Option 'assign' names partitions that do not exist: {places_text(missing)}")
+            every = list(choice.places)
+        return Topics(found, every)
+
+    async def logs(self, topics: Topics, places: Sequence[TopicPlace] | None = None) -> dict[TopicPlace, LogBounds]:
+        """Return the bounds of the logs of partitions, all at the same moment. Raises ServiceError."""
+        asked = topics.places if places is None else places
+        answers = await self._client.list_offsets([(topics.target(place), kind) for place in asked for kind in _BOUNDS])
+        for answer in answers:
+            answer.raise_for_error()
+        offsets = [answer.offset for answer in answers]
+        return {place: LogBounds(*offsets[3 * number : 3 * number + 3]) for number, place in enumerate(asked)}
+
+    async def ends(self, topics: Topics) -> dict[TopicPlace, int]:
+        """Return the ends of the logs of all partitions. Raises ServiceError."""
+        answers = await self._client.list_offsets([(topics.target(place), LATEST) for place in topics.places])
+        for answer in answers:
+            answer.raise_for_error()
+        return {place: answer.offset for place, answer in zip(topics.places, answers, strict=True)}
+
+    async def offsets(
+        self, topics: Topics, logs: Mapping[TopicPlace, LogBounds], bound: Bound, *, no_match: NoMatch = NoMatch.LATEST
+    ) -> dict[TopicPlace, int]:
+        """Return the offset of a bound in every partition. Raises SourceOptionError, ServiceError, StoreError."""
+        match bound:
+            case AtOffset(offset):
+                wanted = dict.fromkeys(topics.places, offset)
+            case AtOffsets(positions):
+                _check_partitions(positions.offsets, topics.places)
+                _check_ids(positions.topic_ids, topics)
+                wanted = dict(positions.offsets)
+            case AtTime(timestamp_ms):
+                wanted = await self._by_time(topics, dict.fromkeys(topics.places, timestamp_ms), no_match)
+            case AtTimes(times_ms):
+                _check_partitions(times_ms, topics.places)
+                wanted = await self._by_time(topics, times_ms, no_match)
+        named = {place: {FROM_EARLIEST: log.start, FROM_LATEST: log.end} for place, log in logs.items()}
+        return {place: named[place].get(offset, offset) for place, offset in wanted.items()}
+
+    # ---- times
+
+    async def _by_time(self, topics: Topics, times_ms: Mapping[TopicPlace, int], no_match: NoMatch) -> dict[TopicPlace, int]:
+        found = await self.reaching(topics, times_ms)
+        none = [place for place, offset in found.items() if offset is None]
+        if none and no_match is NoMatch.ERROR:
+            raise SourceOptionError(
+                f"No offset matched the time {times_ms[none[0]]} of {none[0]}, nor in {len(none) - 1} other partitions: no record there is "
+                "that new. Name an earlier time, or set startingOffsetsByTimestampStrategy=latest"
+            )
+        matched = {place: offset for place, offset in found.items() if offset is not None}
+        exact = await self._to_the_record(topics, matched, times_ms)
+        return {place: exact.get(place, FROM_LATEST) for place in found}
+
+    async def reaching(self, topics: Topics, times_ms: Mapping[TopicPlace, int]) -> dict[TopicPlace, int | None]:
+        """Return where the first batch with a record of that time or later begins; None where there is none. Raises ServiceError."""
+        answers = await self._client.list_offsets([(topics.target(place), time_ms) for place, time_ms in times_ms.items()])
+        for answer in answers:
+            answer.raise_for_error()
+        return {place: answer.offset if answer.offset >= 0 else None for place, answer in zip(times_ms, answers, strict=True)}
+
+    async def _to_the_record(
+        self, topics: Topics, offsets: Mapping[TopicPlace, int], times_ms: Mapping[TopicPlace, int]
+    ) -> dict[TopicPlace, int]:
+        """Go on from the batches that coordinators know the times of to their records, as a broker does."""
+        found = await self.first_batches(topics, [(place, offset) for place, offset in offsets.items()])
+        slots = asyncio.Semaphore(AT_ONCE)
+
+        async def exact(place: TopicPlace, batch: BatchLocation | None) -> int:
+            if batch is None or batch.timestamp_type == TimestampType.LOG_APPEND_TIME:
+                return offsets[place]
+            assert self._store is not None, "bounds by time need the store"
+            async with slots, aclosing(read_batches(self._store, [BatchOf(place.topic, place.partition, batch)])) as reading:
+                async for _, records in reading:
+                    for record in records:
+                        if record.timestamp_ms >= times_ms[place] and record.offset >= offsets[place]:
+                            return record.offset
+            return offsets[place]
+
+        made = await asyncio.gather(*(exact(place, batch) for place, batch in zip(offsets, found, strict=True)))
+        return dict(zip(offsets, made, strict=True))
+
+    async def first_batches(self, topics: Topics, at: Sequence[tuple[TopicPlace, int]]) -> list[BatchLocation | None]:
+        """Return the batches at offsets; None where no node tells. Raises ServiceError."""
+        pages = await self.pages(topics, at, 1)
+        return [page[0] if page else None for page in pages]
+
+    async def pages(self, topics: Topics, at: Sequence[tuple[TopicPlace, int]], count: int) -> list[Sequence[BatchLocation]]:
+        """Return up to so many batches from each offset on; a partition may be asked about more than once. Raises ServiceError."""
+        slots = asyncio.Semaphore(AT_ONCE)
+
+        async def page(place: TopicPlace, offset: int) -> Sequence[BatchLocation]:
+            async with slots:
+                fetches = [FetchFrom(topics.target(place), offset, ALL_BYTES)]
+                [found] = await self._client.find_batches(fetches, fetch_bytes_max=ALL_BYTES, batches_per_partition_max=count)
+            if found.error is not ErrorCode.OFFSET_OUT_OF_RANGE:  # records that are deleted meanwhile: whoever reads them says so
+                found.raise_for_error()
+            return found.batches
+
+        return list(await asyncio.gather(*(page(place, offset) for place, offset in at)))
+
+
+def _check_partitions(given: Mapping[TopicPlace, int], places: Sequence[TopicPlace]) -> None:
+    if given.keys() != set(places):
+        raise SourceOptionError(
+            "If offsets or times are given by partition, all partitions must be there; use -1 for latest and -2 for earliest offsets. "
+            f"Specified: {places_text(given)}. Assigned: {places_text(places)}"
+        )
+
+
+def _check_ids(given: Mapping[str, bytes], topics: Topics) -> None:
+    for topic, topic_id in given.items():
+        if topics.ids[topic] != topic_id:
+            raise SourceOptionError(
+                f"The offsets given for topic {topic} are those of a topic that was deleted; another one has its name. "
+                "Name offsets of that one, and leave out topicId"
+            )
