@@ -116,8 +116,8 @@ class Fetcher:
                 if len(batches) == 1:
                     skip(error, self._counts)
                     return [None]
-                parts = [self._fetch(Stretch([one], one.batch.location.byte_size)) for one in stretch.batches]
-                return [data for part in parts for data in await part]
+                alone = (Stretch([one], one.batch.location.byte_size) for one in stretch.batches)
+                return [data for one in alone for data in await self._fetch(one)]
 
 
 def skip(error: StoreError, counts: ReadCounts) -> None:

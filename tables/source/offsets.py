@@ -96,13 +96,22 @@ def parse_places(text: str) -> tuple[TopicPlace, ...]:
 
 def _parsed(text: str) -> object:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_each_once)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"it is no JSON: {error}") from error
 
 
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        name = max(names, key=names.count)
+        raise ValueError(f"{name!r} is there more than once")
+    return found
+
+
 def _index(topic: str, given: object) -> int:
-    if isinstance(given, str) and re.fullmatch("[0-9]{1,10}", given):
+    if isinstance(given, str) and re.fullmatch("0|[1-9][0-9]{0,9}", given):
         given = int(given)
     if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given <= _PARTITION_MAX:
         raise ValueError(f"topic {topic!r}: {given!r} is no partition")

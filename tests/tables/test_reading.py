@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
@@ -60,6 +61,17 @@ class CountingStore(FailingStore):
             return await super().get_ranges(key, ranges)
         finally:
             self.under_way -= 1
+
+
+class VanishingStore(CountingStore):
+    """Loses an object once a read of it failed."""
+
+    async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes | memoryview]:
+        try:
+            return await super().get_ranges(key, ranges)
+        except StoreError:
+            await self.delete_many([key])
+            raise
 
 
 @pytest.fixture
@@ -318,6 +330,15 @@ async def test_of_an_object_that_is_cut_the_whole_batches_are_read(client: Diskl
     assert counts.damaged_batches == 1
     assert [value for _, _, value in found] == [*"abcdef"][: len(found)]
     assert 0 < len(found) < 6
+
+
+async def test_an_object_that_goes_while_its_batches_are_fetched_alone_is_told(client: DisklessClient, store: CountingStore) -> None:
+    written = await client.write({("orders", 0): values(*"abcdef")}, max_batch_bytes=100)
+    await store.put(written.object_key, (await store.get(written.object_key))[:-1])
+    with pytest.raises(ObjectMissing, match="orders-0 offsets 0 to "):
+        await rows(client, VanishingStore(store), span(stop=6), on_damage=Damage.SKIP)
+    # A coroutine that nothing awaited would warn when it is collected.
+    gc.collect()
 
 
 async def test_the_next_page_is_asked_for_while_objects_are_read(
