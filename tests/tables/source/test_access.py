@@ -32,8 +32,7 @@ def test_what_a_file_holds_is_used_and_not_shown(tmp_path: Path) -> None:
 def test_a_file_without_a_folder_is_one_of_sparks_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
     """Spark tells the folder of the session everywhere; the driver has files in the folder above."""
     (tmp_path / "session").mkdir()
-    monkeypatch.setattr(SparkFiles, "_root_directory", str(tmp_path / "session"))
-    monkeypatch.setattr(SparkFiles, "_is_running_on_worker", True)
+    monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path / "session"))
     (tmp_path / folder / "client.properties").write_text("sasl.password=shipped\nssl.ca.location=ca.crt\n", encoding="utf-8")
     (tmp_path / folder / "ca.crt").touch()
     found = properties_of(parse_options(chosen({"diskless.config": "client.properties"})).access)
