@@ -50,9 +50,9 @@ ONLY_WITH_TLS = {"Time until certificates expire", "DisklessCertificateExpires"}
 """The nodes of these tests listen in plain text."""
 
 
-WITHOUT_GATEWAYS = {name: board for name, board in BOARDS.items() if name != "gateway"}
-OF_GATEWAYS = {alert.name for alert in GROUPS["gateways"]}
-"""No gateway runs here: `gateway/test_gateway_monitoring.py` has theirs."""
+OF_NODES = {name: board for name, board in BOARDS.items() if name not in {"gateway", "export"}}
+OF_OTHERS = {alert.name for group in ("gateways", "exports") for alert in GROUPS[group]}
+"""No gateway and no export runs here: `gateway/test_gateway_monitoring.py` and `tables/test_export.py` have theirs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,10 +182,10 @@ async def test_every_panel_and_every_alert_has_data(stage: Stage) -> None:
     service.wait_shared()
     await take_snapshots(stage)
 
-    expressions = {name: expr for board in WITHOUT_GATEWAYS.values() for name, expr in panel_expressions(board).items()}
+    expressions = {name: expr for board in OF_NODES.values() for name, expr in panel_expressions(board).items()}
     expressions |= {one.record: one.record for one in RECORDINGS if "gateway" not in one.record}
     wait_for_data(stage, expressions)
-    asked = [alert for alert in ALERTS if alert.name not in ONLY_WITH_ACLS_OF_KAFKA | ONLY_WITH_TLS | OF_GATEWAYS]
+    asked = [alert for alert in ALERTS if alert.name not in ONLY_WITH_ACLS_OF_KAFKA | ONLY_WITH_TLS | OF_OTHERS]
     looked_at = {f"{alert.name}: {expr}": expr for alert in asked for expr in alert.looks_at}
     wait_for_data(stage, {name: expr for name, expr in looked_at.items() if "findings" not in expr}, RULES_LOOK_BACK_S)
     for alert in ALERTS:

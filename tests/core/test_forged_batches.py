@@ -27,7 +27,7 @@ from coordinator.core.tables.keyed_loops import KeyedRows
 from coordinator.kafka.batches import BATCH, BatchArray, partition_key
 from coordinator.protocol import commit_loops as wire_loops
 from coordinator.runtime.routing import owner_loops
-from records import hash_loops
+from records import hash_loops, record_loops
 from records.committed_files.codec import topic_halves
 from records.committed_files.lines import LINE_WIDTH, VERDICT
 from tests.compiled import REPOSITORY, loop_modules, plain
@@ -215,5 +215,5 @@ def test_forged_stretches_are_hashed_alike(data: bytes, ends: list[int], size: i
 
 def test_every_loop_that_reads_by_address_is_tried_here() -> None:
     by_address = [source for source in loop_modules() if "char*" in source.with_suffix(".pxd").read_text("utf-8")]
-    tried = (request_loops, owner_loops, hash_loops)
+    tried = (request_loops, owner_loops, hash_loops, record_loops)  # the last one by tests/records/test_record_loops.py
     assert by_address == [REPOSITORY / Path(*loops.__name__.split(".")).with_suffix(".py") for loops in tried]
