@@ -29,6 +29,8 @@ BATCHES_PER_PAGE: Final = 5_000
 ALL_BYTES: Final = 2**31 - 1
 """Pages are bounded by the number of batches: the place of one costs a hundred bytes, however large it is."""
 RETRIES: Final = RetryPolicy()
+_DELETED: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+"""What nodes say of a partition that there was when its span was made."""
 
 
 class Coordinators(Protocol):
@@ -190,7 +192,10 @@ class SpanPlaces:
             await self._out_of_range(place, answer)
             return True
         if answer.error is not ErrorCode.NONE:
-            raise error_of(answer.error, f"{place.span}: {answer.message or answer.error.name}")
+            said = (
+                "its topic was deleted before these records were read" if answer.error in _DELETED else answer.message or answer.error.name
+            )
+            raise error_of(answer.error, f"{place.span}: {said}")
         place.page = len(answer.batches)
         if not answer.batches:
             return False

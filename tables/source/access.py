@@ -82,10 +82,13 @@ def _seen(key: str, value: str) -> str:
 
 
 def _shipped(name: str) -> str:
-    """Return the path of a file: as it is, or of `spark.files` when it has no folder and is there."""
+    """Return the path of a file: as it is, or of `spark.files` when it has no folder and is there.
+
+    Spark names a session's folder, which is below that of the application. Executors copy files into the first, the driver into the second.
+    """
     if "/" in name or not name:
         return name
     from pyspark import SparkFiles
 
-    shipped = SparkFiles.get(name)
-    return shipped if Path(shipped).is_file() else name
+    root = Path(SparkFiles.getRootDirectory())
+    return next((str(file) for file in (root / name, root.parent / name) if file.is_file()), name)

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from pyspark import SparkFiles
 
 from tables.source.access import open_client, open_objects, properties_of
 from tables.source.options import SourceOptionError, parse_options
@@ -25,6 +26,20 @@ def test_what_a_file_holds_is_used_and_not_shown(tmp_path: Path) -> None:
     assert properties_of(options.access)["sasl.password"] == "of-kafka"
     assert open_objects(options.access).location == "s3://bucket/diskless"
     asyncio.run(open_client(options.access).close())
+
+
+@pytest.mark.parametrize("folder", ["session", "."], ids=["an-executor", "the-driver"])
+def test_a_file_without_a_folder_is_one_of_sparks_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
+    """Spark tells the folder of the session everywhere; the driver has files in the folder above."""
+    (tmp_path / "session").mkdir()
+    monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path / "session"))
+    (tmp_path / folder / "client.properties").write_text("sasl.password=shipped\nssl.ca.location=ca.crt\n", encoding="utf-8")
+    (tmp_path / folder / "ca.crt").touch()
+    found = properties_of(parse_options(chosen({"diskless.config": "client.properties"})).access)
+    assert found["sasl.password"] == "shipped"
+    assert Path(found["ssl.ca.location"]).samefile(tmp_path / folder / "ca.crt")
+    with pytest.raises(SourceOptionError, match=r"other\.properties.*on the driver and on every executor"):
+        properties_of(parse_options(chosen({"diskless.config": "other.properties"})).access)
 
 
 @pytest.mark.parametrize(
