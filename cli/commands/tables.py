@@ -219,14 +219,14 @@ class _Wanted:
         if self.kind not in (DELTA, ICEBERG) or not self.place:
             raise Failed(f"--to {to}: expected delta:URL or iceberg:CATALOG.NAMESPACE.TABLE", Exit.USAGE)
         try:
-            has_password = bool(urlsplit(self.place).password)
+            parts = urlsplit(self.place)
             self.options: Mapping[str, str] = parse_properties_flags(table_options)
         except ValueError as error:
             raise Failed(f"--to: the URL of the table is none: {error}", Exit.USAGE) from error
         except SourceError as error:
             raise Failed(str(error).replace("--property", "--table-option"), Exit.USAGE) from error
-        if has_password:
-            raise Failed("--to: the URL has a password, which logs would show; put it into the environment", Exit.USAGE)
+        if parts.password or (parts.scheme and parts.query):
+            raise Failed("--to: the URL has a password or a query, which logs would show; put secrets into the environment", Exit.USAGE)
 
     def open(self, topic: ExportedTopic, begin: Position) -> ExportTarget:
         """Open the table, or make it. Raises `TableError`."""
