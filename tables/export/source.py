@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import NotAuthorized, NotFound, Unavailable
 from coordinator.client.model import FetchFrom, PartitionId, TopicDescription
+from coordinator.client.records.wal_objects import newest_ms_of
 from coordinator.errors import DisklessError
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import topic_id_text
@@ -20,10 +21,9 @@ from coordinator.kafka.topic_configs import RETENTION_MS, UNLIMITED
 from coordinator.object_store import ObjectStore
 from tables.export.columns import ValueType
 from tables.export.target import ExportedTopic, Position
+from tables.reading.coordinators import listed_offsets
 from tables.reading.reader import read_spans
 from tables.reading.span import ReadCounts, ReadOptions, Span
-
-_LOG_APPEND_TIME: Final = 1
 
 
 class TopicGoneError(DisklessError):
@@ -111,13 +111,8 @@ async def exported_topic(client: DisklessClient, topic: TopicDescription, value_
 async def partition_bounds(client: DisklessClient, topic: TopicDescription) -> list[PartitionBounds]:
     """Return the partitions of a topic, with bounds that see every acknowledged write. Raises `ServiceError`."""
     targets = [PartitionId(topic.topic_id, one.partition) for one in topic.partitions]
-    answers = iter(await client.list_offsets([(target, when) for target in targets for when in (EARLIEST_LOCAL, LATEST)]))
-    found = []
-    for target, start, end in zip(targets, answers, answers, strict=True):
-        for listed in (start, end):
-            listed.raise_for_error()
-        found.append(PartitionBounds(target.partition, start.offset, end.offset))
-    return found
+    offsets = iter(await listed_offsets(client, [(target, when) for target in targets for when in (EARLIEST_LOCAL, LATEST)]))
+    return [PartitionBounds(target.partition, start, end) for target, start, end in zip(targets, offsets, offsets, strict=True)]
 
 
 async def seconds_left(
@@ -134,9 +129,7 @@ async def seconds_left(
     for partition, one in zip(behind, found, strict=True):
         if not one.batches:
             continue  # deleted, or not known yet, since the bounds were asked for
-        first = one.batches[0]
-        at_ms = first.log_append_timestamp if first.timestamp_type == _LOG_APPEND_TIME else first.batch_max_timestamp
-        left[partition] = (at_ms + retention_ms) / 1000 - time.time()
+        left[partition] = (newest_ms_of(one.batches[0]) + retention_ms) / 1000 - time.time()
     return left
 
 

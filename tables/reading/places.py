@@ -11,38 +11,25 @@ import logging
 import random
 from collections import deque
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from coordinator.client.errors import Unavailable, error_of
-from coordinator.client.model import FetchFrom, ListedOffset, PartitionBatches, PartitionId
+from coordinator.client.model import FetchFrom, PartitionBatches, PartitionId
 from coordinator.client.records.wal_objects import BatchOf
 from coordinator.client.routing.retry import Deadline, RetryPolicy
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL
 from coordinator.protocol.find_batches import BatchLocation
+from tables.reading.coordinators import ALL_BYTES, Coordinators, listed_offsets
 from tables.reading.span import BelowMigration, OffsetsDeleted, ReadCounts, ReadOptions, Span
 
 log = logging.getLogger(__name__)
 
 BATCHES_PER_PAGE: Final = 5_000
 """No answer of a node has more batches."""
-ALL_BYTES: Final = 2**31 - 1
-"""Pages are bounded by the number of batches: the place of one costs a hundred bytes, however large it is."""
 RETRIES: Final = RetryPolicy()
 _DELETED: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 """What nodes say of a partition that there was when its span was made."""
-
-
-class Coordinators(Protocol):
-    """The operations of the service that are needed; `DisklessClient` has them."""
-
-    async def list_offsets(self, queries: Sequence[tuple[PartitionId, int]], *, timeout_ms: int | None = None) -> list[ListedOffset]:
-        """Look up offsets."""
-
-    async def find_batches(
-        self, fetches: Sequence[FetchFrom], *, fetch_bytes_max: int, batches_per_partition_max: int = 0, timeout_ms: int | None = None
-    ) -> list[PartitionBatches]:
-        """Find batches and the objects that hold them."""
 
 
 class WantedBatch(NamedTuple):
@@ -210,13 +197,11 @@ class SpanPlaces:
         where = f"{span.topic}-{span.partition}"
         if offset < start:
             queries = [(place.target, EARLIEST), (place.target, EARLIEST_LOCAL)]
-            earliest, local = await self._coordinators.list_offsets(queries, timeout_ms=int(self._options.timeout_s * 1000))
-            for listed in (earliest, local):
-                listed.raise_for_error()
-            if earliest.offset <= offset < local.offset:
+            earliest, local = await listed_offsets(self._coordinators, queries, timeout_ms=int(self._options.timeout_s * 1000))
+            if earliest <= offset < local:
                 raise BelowMigration(
-                    f"{where}: offset {offset} is in the classic part of a migrated partition, offsets {earliest.offset} to {local.offset} "
-                    f"(exclusive), which Kafka has; begin at {local.offset} and read what is before it from Kafka"
+                    f"{where}: offset {offset} is in the classic part of a migrated partition, offsets {earliest} to {local} "
+                    f"(exclusive), which Kafka has; begin at {local} and read what is before it from Kafka"
                 )
         stop = min(start, span.to_offset) if offset < start else span.to_offset
         text = (

@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from coordinator.object_store import ObjectStore
 from tables.reading.arrow import record_batches
+from tables.reading.coordinators import Coordinators
 from tables.reading.fetching import FetchedBatch, Fetcher
-from tables.reading.places import Coordinators, SpanPlaces
+from tables.reading.places import SpanPlaces
 from tables.reading.span import ReadCounts, ReadOptions, Span
 
 THREADS: Final = 2

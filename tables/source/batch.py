@@ -7,7 +7,6 @@ them to the rows. Spark refuses a reader that takes filters while `spark.sql.pyt
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -25,12 +24,11 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from tables.reading.span import Span
 from tables.source.access import open_client, open_objects
 from tables.source.executor import read_task
-from tables.source.lookup import Lookup, Topics
+from tables.source.lookup import Lookup, Topics, warn_of_classic_parts
 from tables.source.loss import report_loss
-from tables.source.offsets import TopicPlace, places_text
+from tables.source.offsets import TopicPlace
 from tables.source.options import SourceOptionError, SourceOptions
 from tables.source.planning import Task
 from tables.source.stretches import tasks_of
@@ -38,7 +36,6 @@ from tables.source.stretches import tasks_of
 if TYPE_CHECKING:
     import pyarrow
 
-LOG = logging.getLogger("diskless.source")
 Offsets = Mapping[TopicPlace, int]
 
 
@@ -103,10 +100,7 @@ async def plan_within(lookup: Lookup, options: SourceOptions, narrowing: Narrowi
     starts, ends = await _bounds(lookup, topics, options)
     if narrowing != Narrowing():
         starts, ends = await _narrow(lookup, topics, starts, ends, narrowing)
-    spans = [
-        Span(topic=place.topic, topic_id=topics.ids[place.topic], partition=place.partition, from_offset=start, to_offset=ends[place])
-        for place, start in starts.items()
-    ]
+    spans = [topics.span(place, start, ends[place]) for place, start in starts.items()]
     return await tasks_of(lookup, spans, topics, options)
 
 
@@ -121,8 +115,7 @@ async def _bounds(lookup: Lookup, topics: Topics, options: SourceOptions) -> tup
             raise SourceOptionError(f"The starting offset {start} of {place} is greater than its ending offset {end}")
         if start < end and (start < log.start or end > log.end):
             report_loss(f"{place}: offsets {start} to {end} (exclusive) are asked for; the log has {log}", fails=options.fail_on_data_loss)
-    if classic := [place for place, log in logs.items() if log.earliest < log.start and starts[place] <= log.start]:
-        LOG.warning("%s: earlier records are in Kafka and are not read, since the topic was migrated", places_text(classic))
+    warn_of_classic_parts(logs, starts)
     begins = {place: min(max(starts[place], log.start), log.end) for place, log in logs.items()}
     return begins, {place: min(max(ends[place], begins[place]), log.end) for place, log in logs.items()}
 

@@ -13,11 +13,12 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from coordinator.client.model import FetchFrom, PartitionId, TopicDescription
-from coordinator.client.records.wal_objects import BatchOf, read_batches
+from coordinator.client.records.wal_objects import BatchOf, append_ms_of, read_batches
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL, LATEST
 from coordinator.object_store import ObjectStore
-from records.record_batch import TimestampType
+from tables.reading.coordinators import ALL_BYTES, listed_offsets
+from tables.reading.span import Span
 from tables.source.offsets import EARLIEST as FROM_EARLIEST
 from tables.source.offsets import LATEST as FROM_LATEST
 from tables.source.offsets import TopicPlace, places_text
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("diskless.source")
 
-ALL_BYTES: Final = 2**31 - 1
 AT_ONCE: Final = 16
 """Questions about single partitions, or batches that are read for their records' times, at the same time."""
 
@@ -60,6 +60,12 @@ class Topics:
         """Name a partition as requests do."""
         return PartitionId(self.ids[place.topic], place.partition)
 
+    def span(self, place: TopicPlace, from_offset: int, to_offset: int) -> Span:
+        """Return offsets of a partition as what is read."""
+        return Span(
+            topic=place.topic, topic_id=self.ids[place.topic], partition=place.partition, from_offset=from_offset, to_offset=to_offset
+        )
+
 
 class Lookup:
     """See the module's text. Used on one event loop."""
@@ -87,18 +93,13 @@ class Lookup:
     async def logs(self, topics: Topics, places: Sequence[TopicPlace] | None = None) -> dict[TopicPlace, LogBounds]:
         """Return the bounds of the logs of partitions, all at the same moment. Raises ServiceError."""
         asked = topics.places if places is None else places
-        answers = await self._client.list_offsets([(topics.target(place), kind) for place in asked for kind in _BOUNDS])
-        for answer in answers:
-            answer.raise_for_error()
-        offsets = [answer.offset for answer in answers]
+        offsets = await listed_offsets(self._client, [(topics.target(place), kind) for place in asked for kind in _BOUNDS])
         return {place: LogBounds(*offsets[3 * number : 3 * number + 3]) for number, place in enumerate(asked)}
 
     async def ends(self, topics: Topics) -> dict[TopicPlace, int]:
         """Return the ends of the logs of all partitions. Raises ServiceError."""
-        answers = await self._client.list_offsets([(topics.target(place), LATEST) for place in topics.places])
-        for answer in answers:
-            answer.raise_for_error()
-        return {place: answer.offset for place, answer in zip(topics.places, answers, strict=True)}
+        offsets = await listed_offsets(self._client, [(topics.target(place), LATEST) for place in topics.places])
+        return dict(zip(topics.places, offsets, strict=True))
 
     async def offsets(
         self, topics: Topics, logs: Mapping[TopicPlace, LogBounds], bound: Bound, *, no_match: NoMatch = NoMatch.LATEST
@@ -135,10 +136,8 @@ class Lookup:
 
     async def reaching(self, topics: Topics, times_ms: Mapping[TopicPlace, int]) -> dict[TopicPlace, int | None]:
         """Return where the first batch with a record of that time or later begins; None where there is none. Raises ServiceError."""
-        answers = await self._client.list_offsets([(topics.target(place), time_ms) for place, time_ms in times_ms.items()])
-        for answer in answers:
-            answer.raise_for_error()
-        return {place: answer.offset if answer.offset >= 0 else None for place, answer in zip(times_ms, answers, strict=True)}
+        offsets = await listed_offsets(self._client, [(topics.target(place), time_ms) for place, time_ms in times_ms.items()])
+        return {place: offset if offset >= 0 else None for place, offset in zip(times_ms, offsets, strict=True)}
 
     async def _to_the_record(
         self, topics: Topics, offsets: Mapping[TopicPlace, int], times_ms: Mapping[TopicPlace, int]
@@ -148,7 +147,7 @@ class Lookup:
         slots = asyncio.Semaphore(AT_ONCE)
 
         async def exact(place: TopicPlace, batch: BatchLocation | None) -> int:
-            if batch is None or batch.timestamp_type == TimestampType.LOG_APPEND_TIME:
+            if batch is None or append_ms_of(batch) is not None:
                 return offsets[place]
             assert self._store is not None, "bounds by time need the store"
             async with slots, aclosing(read_batches(self._store, [BatchOf(place.topic, place.partition, batch)])) as reading:
@@ -179,6 +178,12 @@ class Lookup:
             return found.batches
 
         return list(await asyncio.gather(*(page(place, offset) for place, offset in at)))
+
+
+def warn_of_classic_parts(logs: Mapping[TopicPlace, LogBounds], begins: Mapping[TopicPlace, int]) -> None:
+    """Say which partitions are read from the beginning of their diskless part on, though Kafka has records before it."""
+    if classic := [place for place, log in logs.items() if log.earliest < log.start and begins[place] <= log.start]:
+        LOG.warning("%s: earlier records are in Kafka and are not read, since the topic was migrated", places_text(classic))
 
 
 def _check_partitions(given: Mapping[TopicPlace, int], places: Sequence[TopicPlace]) -> None:

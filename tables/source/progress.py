@@ -8,19 +8,15 @@ on at the beginning of the new one.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Mapping
 
-from tables.reading.span import Span
-from tables.source.lookup import Lookup, Topics
+from tables.source.lookup import Lookup, Topics, warn_of_classic_parts
 from tables.source.loss import report_loss
 from tables.source.offsets import Positions, TopicPlace, places_text
 from tables.source.options import SourceOptions
 from tables.source.planning import Task, limited
 from tables.source.stretches import tasks_of
-
-LOG = logging.getLogger("diskless.source")
 
 
 class StreamProgress:
@@ -42,8 +38,7 @@ class StreamProgress:
         topics = await self._find_topics()
         logs = await self._lookup.logs(topics)
         begins = await self._lookup.offsets(topics, logs, self._options.starting, no_match=self._options.no_match)
-        if classic := [place for place, log in logs.items() if log.earliest < log.start and begins[place] <= log.start]:
-            LOG.warning("%s: earlier records are in Kafka and are not read, since the topic was migrated", places_text(classic))
+        warn_of_classic_parts(logs, begins)
         self._initial = Positions(offsets=begins, topic_ids=topics.ids)
         return self._initial
 
@@ -88,7 +83,7 @@ class StreamProgress:
             if stop < begin:
                 report_loss(f"The offset of {place} was changed from {begin} to {stop}", fails=fails)
                 continue
-            spans.append(Span(topic=place.topic, topic_id=topic_id, partition=place.partition, from_offset=begin, to_offset=stop))
+            spans.append(topics.span(place, begin, stop))
         return await tasks_of(self._lookup, spans, topics, self._options)
 
     # ---- parts

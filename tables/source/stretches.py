@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from records.record_batch import TimestampType
+from coordinator.client.records.wal_objects import newest_ms_of
 from tables.reading.span import Span
 from tables.source.lookup import Lookup, Topics
 from tables.source.offsets import TopicPlace
@@ -79,12 +79,7 @@ async def _stretches(lookup: Lookup, spans: Sequence[Span], topics: Topics, opti
     cuts: list[dict[TopicPlace, int]] = []
     for part, first in zip(guide, firsts, strict=True):
         if first is not None:
-            found = await lookup.reaching(topics, dict.fromkeys(others, _time_of(first)))
+            found = await lookup.reaching(topics, dict.fromkeys(others, max(0, newest_ms_of(first))))
             reached = {place: offset for place, offset in found.items() if offset is not None}
             cuts.append({**reached, place_of(largest): part.from_offset})
     return by_stretches(spans, cuts, records_max=options.records_per_split_max)
-
-
-def _time_of(batch: BatchLocation) -> int:
-    is_appended = batch.timestamp_type == TimestampType.LOG_APPEND_TIME
-    return max(0, batch.log_append_timestamp if is_appended else batch.batch_max_timestamp)

@@ -78,11 +78,11 @@ class Dispatcher(Handler):
         )
         self._commits = CommitDesk(node=node, metrics=metrics, order=self._order, answered=self.answered)
         self._runs: Mapping[int, TakeRun] = {COMMIT_FILE.key: self._take_commits}
-        by_callback = {COMMIT_FILE.key: self._commit, LIST_OFFSETS.key: reads.list_offsets, FIND_BATCHES.key: reads.find_batches}
+        in_scope = {LIST_OFFSETS.key: reads.list_offsets, FIND_BATCHES.key: reads.find_batches}
+        by_callback: Mapping[int, Take] = {COMMIT_FILE.key: self._commit, **in_scope}
         self._take: Mapping[int, Take] = {
             one.key: by_callback[one.key] if one.has_own_codec else partial(self._run, one) for one in operations
         }
-        in_scope = {LIST_OFFSETS.key: reads.list_offsets, FIND_BATCHES.key: reads.find_batches}
         self._take_in_scope: Mapping[int, TakeInScope] = {
             one.key: in_scope.get(one.key) or partial(self._run, one) for one in operations if one.by_topic is not None
         }

@@ -133,6 +133,12 @@ def append_ms_of(location: BatchLocation) -> int | None:
     return location.log_append_timestamp if location.timestamp_type == LOG_APPEND_TIME else None
 
 
+def newest_ms_of(location: BatchLocation) -> int:
+    """The newest time of a batch's records."""
+    append_ms = append_ms_of(location)
+    return location.batch_max_timestamp if append_ms is None else append_ms
+
+
 def _records(batch: BatchOf, data: memoryview) -> list[StoredRecord]:
     header = check_batch(batch, data)
     base_offset, append_ms = batch.location.base_offset, append_ms_of(batch.location)
