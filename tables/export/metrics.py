@@ -8,33 +8,28 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from coordinator.adapters.metrics.registry import Sample
-from coordinator.adapters.metrics.table import Metric, MetricKind
+from coordinator.adapters.metrics.table import read_counter, read_gauge
 from tables.export.source import PartitionBounds
 from tables.reading.span import ReadCounts
 
 PREFIX: Final = "diskless_export_"
 
-
-def _metric(kind: MetricKind, name: str, help_text: str, *labels: str) -> Metric:
-    return Metric(name=name, kind=kind, help=help_text, labels=("topic", *labels), is_read=True)
-
-
 TABLE: Final = (
-    _metric(MetricKind.GAUGE, "lag_records", "Records that the table does not have yet.", "partition"),
-    _metric(
-        MetricKind.GAUGE,
+    read_gauge("lag_records", "Records that the table does not have yet.", "topic", "partition"),
+    read_gauge(
         "retention_seconds_left",
         "Time until retention.ms takes the next record to export, as of the last pass; none when the table has all.",
+        "topic",
     ),
-    _metric(MetricKind.GAUGE, "last_caught_up_timestamp_seconds", "When the table last had what the log had; 0 before the first time."),
-    _metric(MetricKind.GAUGE, "last_maintenance_timestamp_seconds", "When this process last joined files of the table; 0 if it did not."),
-    _metric(MetricKind.COUNTER, "rows_total", "Rows committed."),
-    _metric(MetricKind.COUNTER, "bytes_total", "Bytes of these rows, as Arrow columns."),
-    _metric(MetricKind.COUNTER, "commits_total", "Commits of the table."),
-    _metric(MetricKind.COUNTER, "commit_seconds_total", "Time that they took, the writing of their files included."),
-    _metric(MetricKind.COUNTER, "failures_total", "Passes that the service, its object store or the table ended, and that were repeated."),
-    _metric(MetricKind.COUNTER, "lost_records_total", "Records that retention deleted before they were exported."),
-    _metric(MetricKind.COUNTER, "damaged_batches_total", "Damaged batches that were left out."),
+    read_gauge("last_caught_up_timestamp_seconds", "When the table last had what the log had; 0 before the first time.", "topic"),
+    read_gauge("last_maintenance_timestamp_seconds", "When this process last joined files of the table; 0 if it did not.", "topic"),
+    read_counter("rows_total", "Rows committed.", "topic"),
+    read_counter("bytes_total", "Bytes of these rows, as Arrow columns.", "topic"),
+    read_counter("commits_total", "Commits of the table.", "topic"),
+    read_counter("commit_seconds_total", "Time that they took, the writing of their files included.", "topic"),
+    read_counter("failures_total", "Passes that the service, its object store or the table ended, and that were repeated.", "topic"),
+    read_counter("lost_records_total", "Records that retention deleted before they were exported.", "topic"),
+    read_counter("damaged_batches_total", "Damaged batches that were left out.", "topic"),
 )
 
 

@@ -43,11 +43,17 @@ _BATCHES = (1.0, 10.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0, 10_000
 _ROWS = (1.0, 10.0, 100.0, 1000.0, 10_000.0, 100_000.0)
 
 
-def _counter(name: str, help_text: str, *labels: str, is_read: bool = False) -> Metric:
-    return Metric(name=name, kind=MetricKind.COUNTER, help=help_text, labels=labels, is_read=is_read)
+def _counter(name: str, help_text: str, *labels: str) -> Metric:
+    return Metric(name=name, kind=MetricKind.COUNTER, help=help_text, labels=labels)
 
 
-def _read_gauge(name: str, help_text: str, *labels: str) -> Metric:
+def read_counter(name: str, help_text: str, *labels: str) -> Metric:
+    """Declare a counter that is read at each scrape."""
+    return Metric(name=name, kind=MetricKind.COUNTER, help=help_text, labels=labels, is_read=True)
+
+
+def read_gauge(name: str, help_text: str, *labels: str) -> Metric:
+    """Declare a level that is read at each scrape."""
     return Metric(name=name, kind=MetricKind.GAUGE, help=help_text, labels=labels, is_read=True)
 
 
@@ -56,96 +62,91 @@ def _histogram(name: str, help_text: str, buckets: tuple[float, ...], *labels: s
 
 
 LEADERSHIP = (
-    _read_gauge("partitions", "Metadata partitions by what this process does with them.", "state"),
-    _read_gauge("leadership_withheld", "1 while this process stays out of leadership, by kind of reason; /ready has the reason.", "reason"),
-    _read_gauge("clock_ahead_seconds", "How far this node's clock is surely ahead of another: Kafka, or a node.", "clock"),
-    _read_gauge("clock_skew_limit_seconds", "By how much clocks may differ (clock.skew.max.ms)."),
+    read_gauge("partitions", "Metadata partitions by what this process does with them.", "state"),
+    read_gauge("leadership_withheld", "1 while this process stays out of leadership, by kind of reason; /ready has the reason.", "reason"),
+    read_gauge("clock_ahead_seconds", "How far this node's clock is surely ahead of another: Kafka, or a node.", "clock"),
+    read_gauge("clock_skew_limit_seconds", "By how much clocks may differ (clock.skew.max.ms)."),
     _counter("leader_changes_total", "Claims that came into force, of any node.", "partition"),
-    _counter("term_ends_total", "Leadership terms of this process that ended, by reason.", "reason", is_read=True),
-    _counter("void_entries_total", "Log entries without effect, by reason.", "partition", "reason", is_read=True),
-    _counter(
+    read_counter("term_ends_total", "Leadership terms of this process that ended, by reason.", "reason"),
+    read_counter("void_entries_total", "Log entries without effect, by reason.", "partition", "reason"),
+    read_counter(
         "contradictions_total",
         "Log entries that contradict the state: `void`, `suspected` (the state is rebuilt first) or `accused` (by another node).",
         "partition",
         "kind",
-        is_read=True,
     ),
-    _read_gauge("ready", "1 while /ready says yes."),
-    _read_gauge("node_info", "Always 1; its labels say which node this is, and of which version.", "node_id", "rack", "version"),
-    _read_gauge("leading", "1 where this process leads the metadata partition, else 0.", "partition"),
-    _read_gauge("leader_epoch", "Epoch of the claim in force as far as this process has read; it grows with every claim.", "partition"),
-    _read_gauge("schema_level", "Schema level of the log at which this process writes entries."),
+    read_gauge("ready", "1 while /ready says yes."),
+    read_gauge("node_info", "Always 1; its labels say which node this is, and of which version.", "node_id", "rack", "version"),
+    read_gauge("leading", "1 where this process leads the metadata partition, else 0.", "partition"),
+    read_gauge("leader_epoch", "Epoch of the claim in force as far as this process has read; it grows with every claim.", "partition"),
+    read_gauge("schema_level", "Schema level of the log at which this process writes entries."),
     _histogram("partition_load_seconds", "Time from the assignment of a partition to the end of its log.", _LOAD_SECONDS),
 )
 
 COMMITS = (
-    _counter("commits_total", "CommitFile requests decided anew, per coordinator.", "partition", is_read=True),
-    _counter("batches_total", "Batches accepted.", "partition", is_read=True),
-    _counter("records_total", "Records in accepted batches.", "partition", is_read=True),
-    _counter("duplicate_batches_total", "Batches answered as duplicates of an accepted one.", "partition", is_read=True),
-    _counter("rejected_batches_total", "Batches rejected, by Kafka error.", "partition", "error", is_read=True),
+    read_counter("commits_total", "CommitFile requests decided anew, per coordinator.", "partition"),
+    read_counter("batches_total", "Batches accepted.", "partition"),
+    read_counter("records_total", "Records in accepted batches.", "partition"),
+    read_counter("duplicate_batches_total", "Batches answered as duplicates of an accepted one.", "partition"),
+    read_counter("rejected_batches_total", "Batches rejected, by Kafka error.", "partition", "error"),
 )
 
 REQUESTS = (
-    _counter("requests_total", "Requests answered, by operation and first error.", "api", "error", is_read=True),
-    _read_gauge("pending_bytes", "Bytes of commits that wait to be decided.", "partition"),
-    _read_gauge("pending_bytes_limit", "What `partition.pending.max.bytes` allows of them."),
+    read_counter("requests_total", "Requests answered, by operation and first error.", "api", "error"),
+    read_gauge("pending_bytes", "Bytes of commits that wait to be decided.", "partition"),
+    read_gauge("pending_bytes_limit", "What `partition.pending.max.bytes` allows of them."),
     _histogram("request_seconds", "Time from a request's last byte to its answer.", _SECONDS, "api"),
-    _read_gauge("connections", "Open client connections.", "listener"),
-    _counter("connections_closed_total", "Client connections that ended, by reason.", "listener", "reason", is_read=True),
-    _counter(
+    read_gauge("connections", "Open client connections.", "listener"),
+    read_counter("connections_closed_total", "Client connections that ended, by reason.", "listener", "reason"),
+    read_counter(
         "connection_reading_paused_total",
         "Times a connection was not read for a while because it had too much pending or did not take its answers.",
         "listener",
-        is_read=True,
     ),
-    _counter("received_bytes_total", "Bytes read from clients.", "listener", is_read=True),
-    _counter("sent_bytes_total", "Bytes written to clients.", "listener", is_read=True),
-    _counter("throttled_requests_total", "Requests whose answer told of a throttle time, by quota.", "quota", is_read=True),
-    _read_gauge("throttled_requests_waiting", "Requests that wait for a quota of their principal."),
-    _read_gauge("certificate_seconds_left", "Time until the certificate of a listener expires; negative afterwards.", "listener"),
-    _read_gauge("acl_age_seconds", "Time since Kafka told its ACLs (authorizer=kafka)."),
-    _counter("acl_refresh_failures_total", "Times Kafka did not tell its ACLs (authorizer=kafka).", is_read=True),
+    read_counter("received_bytes_total", "Bytes read from clients.", "listener"),
+    read_counter("sent_bytes_total", "Bytes written to clients.", "listener"),
+    read_counter("throttled_requests_total", "Requests whose answer told of a throttle time, by quota.", "quota"),
+    read_gauge("throttled_requests_waiting", "Requests that wait for a quota of their principal."),
+    read_gauge("certificate_seconds_left", "Time until the certificate of a listener expires; negative afterwards.", "listener"),
+    read_gauge("acl_age_seconds", "Time since Kafka told its ACLs (authorizer=kafka)."),
+    read_counter("acl_refresh_failures_total", "Times Kafka did not tell its ACLs (authorizer=kafka)."),
 )
 
 LOG = (
     _histogram("purgatory_seconds", "Time a decided group waited for Kafka's acknowledgement.", _SECONDS),
     _histogram("group_files", "Files decided and appended together.", _FILES),
     _counter("appended_bytes_total", "Bytes of entries handed to Kafka.", "partition"),
-    _read_gauge(
+    read_gauge(
         "oldest_unacknowledged_entry_age_seconds", "Age of the oldest entry without an acknowledgement; 0 without one.", "partition"
     ),
-    _read_gauge("log_end_offset", "End of the metadata partition's log as last seen.", "partition"),
-    _read_gauge("state_applied_offset", "Next offset the materialised state needs, on disk.", "partition"),
-    _counter("produce_errors_total", "Entries that Kafka reported as not written; each ends a term.", is_read=True),
-    _counter("producer_failures_total", "Attempts to make a spare producer that failed.", is_read=True),
-    _counter("producers_unready_total", "Terms that began with a producer not yet ready; each costs about half a second.", is_read=True),
-    _counter("read_entries_total", "Entries read from the metadata topic.", is_read=True),
-    _counter("read_bytes_total", "Bytes of keys and values read from the metadata topic.", is_read=True),
-    _counter("read_errors_total", "Errors that Kafka reported for a metadata partition that was being read.", is_read=True),
-    _counter("membership_events_total", "What happened to the membership of the consumer group.", "event", is_read=True),
-    _counter(
-        "kafka_client_errors_total", "Errors reported by librdkafka's clients; they heal by themselves.", "client", "error", is_read=True
-    ),
+    read_gauge("log_end_offset", "End of the metadata partition's log as last seen.", "partition"),
+    read_gauge("state_applied_offset", "Next offset the materialised state needs, on disk.", "partition"),
+    read_counter("produce_errors_total", "Entries that Kafka reported as not written; each ends a term."),
+    read_counter("producer_failures_total", "Attempts to make a spare producer that failed."),
+    read_counter("producers_unready_total", "Terms that began with a producer not yet ready; each costs about half a second."),
+    read_counter("read_entries_total", "Entries read from the metadata topic."),
+    read_counter("read_bytes_total", "Bytes of keys and values read from the metadata topic."),
+    read_counter("read_errors_total", "Errors that Kafka reported for a metadata partition that was being read."),
+    read_counter("membership_events_total", "What happened to the membership of the consumer group.", "event"),
+    read_counter("kafka_client_errors_total", "Errors reported by librdkafka's clients; they heal by themselves.", "client", "error"),
 )
 
 STATE = (
-    _counter(
+    read_counter(
         "replica_failures_total",
         "Failures of a replica: damage found in its state database, an unusable directory, a log it cannot apply.",
         "partition",
-        is_read=True,
     ),
-    _read_gauge(
+    read_gauge(
         "state_locked_seconds",
         "For how long another connection has locked the state database of a replica; 0 if none has.",
         "partition",
     ),
     _histogram("flush_seconds", "Time of one write of state to SQLite.", _SECONDS),
     _histogram("flush_rows", "Rows of one write of state to SQLite.", _ROWS),
-    _read_gauge("live_partitions", "User partitions the coordinator owns.", "partition"),
-    _read_gauge("classic_partitions", "User partitions that are to be migrated (pending), or were (initialised).", "partition", "state"),
-    _read_gauge(
+    read_gauge("live_partitions", "User partitions the coordinator owns.", "partition"),
+    read_gauge("classic_partitions", "User partitions that are to be migrated (pending), or were (initialised).", "partition", "state"),
+    read_gauge(
         "state_digest", "48 bits of the digest of the state at state_applied_offset; equal on all replicas at equal offsets.", "partition"
     ),
 )
@@ -163,75 +164,72 @@ SNAPSHOTS = (
         _LOAD_SECONDS,
         "reason",
     ),
-    _read_gauge("snapshot_size_bytes", "Size of the newest committed snapshot (KIP-630: SnapshotSizeBytes).", "partition"),
-    _read_gauge(
+    read_gauge("snapshot_size_bytes", "Size of the newest committed snapshot (KIP-630: SnapshotSizeBytes).", "partition"),
+    read_gauge(
         "snapshot_lag_entries", "Applied entries that the newest committed snapshot does not have (KIP-630: SnapshotLag).", "partition"
     ),
-    _read_gauge("snapshot_age_seconds", "Time since the newest snapshot was committed, as far as this process has seen.", "partition"),
-    _read_gauge("restore_unfinished", "1 while the log begins with a restore that no operator has called finished."),
-    _read_gauge("log_start_offset", "Start of the metadata partition's log as its leader saw it last.", "partition"),
-    _counter(
+    read_gauge("snapshot_age_seconds", "Time since the newest snapshot was committed, as far as this process has seen.", "partition"),
+    read_gauge("restore_unfinished", "1 while the log begins with a restore that no operator has called finished."),
+    read_gauge("log_start_offset", "Start of the metadata partition's log as its leader saw it last.", "partition"),
+    read_counter(
         "snapshot_failures_total",
         "Failed attempts to take, prove or prune to a snapshot, by step.",
         "partition",
         "step",
-        is_read=True,
     ),
-    _counter(
+    read_counter(
         "snapshot_digest_mismatches_total",
         "Committed snapshots that this process refused: another digest than its own state's, or not what the log says.",
         "partition",
-        is_read=True,
     ),
 )
 
 RETENTION = (
-    _counter(
+    read_counter(
         "retention_deleted_batches_total",
         "Batches that were deleted because they were past their topic's retention.",
         "partition",
-        is_read=True,
     ),
-    _read_gauge("retention_last_run_seconds", "Duration of the last look at all partitions for retention, pauses included.", "partition"),
-    _read_gauge("retention_held_partitions", "User partitions that a timestamp in the future keeps from retention by time.", "partition"),
+    read_gauge("retention_last_run_seconds", "Duration of the last look at all partitions for retention, pauses included.", "partition"),
+    read_gauge("retention_held_partitions", "User partitions that a timestamp in the future keeps from retention by time.", "partition"),
 )
 
 ORPHANS = (
-    _read_gauge("orphan_scan_running", "1 while this process scans the object store for orphans."),
-    _read_gauge("orphan_scan_last_finished_timestamp_seconds", "When the last scan for orphans finished; where the directory is led."),
-    _read_gauge(
+    read_gauge("orphan_scan_running", "1 while this process scans the object store for orphans."),
+    read_gauge("orphan_scan_last_finished_timestamp_seconds", "When the last scan for orphans finished; where the directory is led."),
+    read_gauge(
         "orphan_scan_unusual_objects",
         "Objects whose keys no file can have, of the scan under way, else of the last one; where the directory is led.",
     ),
-    _counter("orphans_deleted_total", "Objects that this process deleted as orphans.", is_read=True),
-    _counter("orphan_scan_failures_total", "Scans for orphans that were interrupted; they go on later.", is_read=True),
+    read_counter("orphans_deleted_total", "Objects that this process deleted as orphans."),
+    read_counter("orphan_scan_failures_total", "Scans for orphans that were interrupted; they go on later."),
 )
 
 DIRECTORIES = (
-    _read_gauge("offline_log_directories", "Data directories that are offline (KIP-858: OfflineLogDirectoryCount)."),
-    _read_gauge("log_directory_offline", "1 for a data directory that is offline, else 0; /ready has the reason.", "directory"),
-    _read_gauge("log_directory_bytes", "Size of the file system of a data directory.", "directory"),
-    _read_gauge("log_directory_free_bytes", "What of it is free.", "directory"),
-    _read_gauge(
+    read_gauge("offline_log_directories", "Data directories that are offline (KIP-858: OfflineLogDirectoryCount)."),
+    read_gauge("log_directory_offline", "1 for a data directory that is offline, else 0; /ready has the reason.", "directory"),
+    read_gauge("log_directory_bytes", "Size of the file system of a data directory.", "directory"),
+    read_gauge("log_directory_free_bytes", "What of it is free.", "directory"),
+    read_gauge(
         "queued_replica_to_dir_assignments",
         "Replicas of this process whose data directory partition 0 has not recorded yet (KIP-858: QueuedReplicaToDirAssignments).",
     ),
-    _read_gauge("replica_to_dir_assignment_wait_seconds", "How long the one of these has waited that waits longest; 0 without one."),
+    read_gauge("replica_to_dir_assignment_wait_seconds", "How long the one of these has waited that waits longest; 0 without one."),
 )
 
 FILES = (
-    _read_gauge(
+    read_gauge(
         "files",
         "Committed files: live ones have batches, empty ones have none. Of these, waiting ones wait for another owner or for their age,"
         " deletable ones for the object store, as their leader met them last.",
         "partition",
         "state",
     ),
-    _read_gauge("file_bytes", "Size of the files that have batches (live) and of those that have none (empty).", "partition", "state"),
-    _read_gauge("file_oldest_empty_age_seconds", "How long the file has been empty that has been so longest; 0 without one.", "partition"),
-    _counter("files_deleted_total", "Files whose objects this process deleted and logged as removed.", "partition", is_read=True),
-    _counter("files_handed_over_total", "Files that this process handed over to their next owner.", "partition", is_read=True),
-    _counter("file_delete_failures_total", "Calls to the object store to delete objects that failed.", "partition", is_read=True),
+    read_gauge("file_bytes", "Size of the files that have batches (live) and of those that have none (empty).", "partition", "state"),
+    read_gauge("file_oldest_empty_age_seconds", "How long the file has been empty that has been so longest; 0 without one.", "partition"),
+    read_counter("files_deleted_total", "Files whose objects this process deleted and logged as removed.", "partition"),
+    read_counter("files_handed_over_total", "Files that this process handed over to their next owner.", "partition"),
+    read_counter("file_delete_failures_total", "Calls to the object store to delete objects that failed.", "partition"),
 )
 
 LOOPS = (
@@ -240,10 +238,8 @@ LOOPS = (
         "How much later than wanted the event loop came to a tick of the node, ten times a second, or how long the tick before kept it.",
         _SECONDS,
     ),
-    _read_gauge("background_loop_last_success_age_seconds", "Time since a background loop last finished a round, or began.", "loop"),
-    _counter(
-        "topic_check_failures_total", "Looks at the metadata topic that failed: unavailable, refused, missing.", "reason", is_read=True
-    ),
+    read_gauge("background_loop_last_success_age_seconds", "Time since a background loop last finished a round, or began.", "loop"),
+    read_counter("topic_check_failures_total", "Looks at the metadata topic that failed: unavailable, refused, missing.", "reason"),
 )
 
 TABLE: tuple[Metric, ...] = (*LEADERSHIP, *COMMITS, *REQUESTS, *LOG, *STATE, *SNAPSHOTS, *RETENTION, *ORPHANS, *DIRECTORIES, *FILES, *LOOPS)
