@@ -135,9 +135,7 @@ def _errors(place: str) -> Iterator[None]:
     try:
         yield
     except CommitFailedError as error:
-        raise CommitConflictError(
-            f"{place}: another commit of the table came first; if another process writes it, stop one of them"
-        ) from error
+        raise CommitConflictError(place) from error
     except (DeltaError, OSError) as error:
         raise TableError(f"{place}: {error}") from error
 

@@ -14,6 +14,9 @@ class OtherContentError(TableError):
 class CommitConflictError(TableError):
     """The commit was refused, since another commit of the table came first; nothing was written."""
 
+    def __init__(self, place: str) -> None:
+        super().__init__(f"{place}: another commit of the table came first; if another process writes it, stop one of them")
+
 
 class RivalWriterError(TableError):
     """Another process moves the position of this table."""

@@ -79,17 +79,15 @@ class IcebergTarget:
 
     def position(self, partitions: Iterable[int]) -> dict[int, int]:
         """See `ExportTarget`."""
-        with _errors(self.place):
-            self.table.refresh()
-        known = self._offsets()
+        known = self._newest()
         return {partition: known[partition] for partition in partitions if partition in known}
 
     def append(self, rows: Sequence[pa.RecordBatch], before: Position, after: Position) -> None:
         """See `ExportTarget`."""
-        found = self.position(after)
+        known = self._newest()
         for partition in after:
-            if found.get(partition) != before.get(partition):
-                was, due = found.get(partition), before.get(partition)
+            if known.get(partition) != before.get(partition):
+                was, due = known.get(partition), before.get(partition)
                 raise RivalWriterError(
                     f"another process writes {self.place}: partition {partition} is at {was}, not {due}; stop one of them"
                 )
@@ -97,7 +95,7 @@ class IcebergTarget:
             _check_retries(self.table, self.place)
             with self.table.transaction() as change:
                 change.append(pa.Table.from_batches(rows, self._schema()))
-                change.set_properties({OFFSETS: _text({**self._offsets(), **after})})
+                change.set_properties({OFFSETS: _text({**known, **after})})
 
     def is_maintenance_due(self) -> bool:
         """See `ExportTarget`."""
@@ -115,8 +113,10 @@ class IcebergTarget:
                 change.set_properties({MAINTAINED: str(int(time.time()))})
             return f"{count - len(self.table.snapshots())} snapshots expired"
 
-    def _offsets(self) -> dict[int, int]:
-        """The position in the version that was read last. Raises `TableError`."""
+    def _newest(self) -> dict[int, int]:
+        """The position in the newest version. Raises `TableError`."""
+        with _errors(self.place):
+            self.table.refresh()
         try:
             return {int(partition): int(offset) for partition, offset in json.loads(self.table.properties[OFFSETS]).items()}
         except (KeyError, ValueError, TypeError, AttributeError) as error:
@@ -134,9 +134,7 @@ def _errors(place: str) -> Iterator[None]:
     except TableError:
         raise
     except CommitFailedException as error:
-        raise CommitConflictError(
-            f"{place}: another commit of the table came first; if another process writes it, stop one of them"
-        ) from error
+        raise CommitConflictError(place) from error
     except Exception as error:
         raise TableError(f"iceberg:{place}: {type(error).__name__}: {error}") from error
 

@@ -274,7 +274,7 @@ def test_conflicts_without_end_are_told(lake: Lake) -> None:
     class Losing(Unsure):
         def append(self, rows_: Sequence[pa.RecordBatch], before: Position, after: Position) -> None:
             self.tries += 1
-            raise CommitConflictError("another commit of the table came first")
+            raise CommitConflictError("the table")
 
     losing = Losing(target, is_after=False)
     with pytest.raises(CommitConflictError):
