@@ -142,7 +142,7 @@ def test_the_printed_commands_work_a_killed_node_comes_back_and_down_ends_it_all
     harmless = [line for line in commands if line not in of_clients and "kill -9" not in line and "--watch" not in line]
     assert len(harmless) + len(of_clients) == len(commands) - 2
     exports = [line for line in harmless if line.startswith("export ")]
-    # Status 4 until the monitor has read for the first time: it says so, and so does the page.
+    # Status 4 until the monitor has merged something, as the page says "empty".
     [status] = [line for line in harmless if "monitor status" in line]
     watched = ["sh", "-c", "\n".join([*exports, status])]
     wait_until(

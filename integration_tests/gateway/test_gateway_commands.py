@@ -129,7 +129,8 @@ def test_what_clients_write_and_read_is_in_the_metrics(world: World, token_file:
         assert one["diskless_topics"] >= 1
     writing = [one["written"] for one in described if one["written"]["batches"]]  # one or both: they are in different zones
     assert sum(one["batches"] for one in writing) == 200
-    assert all(0 < one["upload_seconds"] < one["request_seconds"] < 60 and one["commit_seconds"] > 0 for one in writing)
+    # Means of files and of requests: a slow file with one request in it makes the first larger than the second.
+    assert all(0 < one[f"{what}_seconds"] < 60 for one in writing for what in ("upload", "commit", "request"))
     assert sum(one["read"]["bytes"] for one in described) > 0
     found = read_metrics(gateway.get("/metrics")[1].decode())
     declared = {one.name for one in TABLE if one.labels == () and one.kind is not MetricKind.HISTOGRAM}

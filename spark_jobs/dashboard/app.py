@@ -132,18 +132,18 @@ class Dashboard:
             problem = PageProblem(level=Level.BAD, text=f"The store cannot be read: {error}", panel="monitor")
             verdict = PageVerdict(level=Level.BAD, sentence=problem.text, problems=(problem, *more))
             return {**common, "state": "unreadable", "verdict": _verdict_json(verdict), "numbers": None}
+        verdict = judge(known, more, now_ms, self.nodes.commits_per_s())
         if not known.heads:
-            return {**common, "state": "empty", "verdict": _verdict_json(self._waiting(more, now_ms)), "numbers": None}
+            return {**common, "state": "empty", "verdict": _verdict_json(verdict), "numbers": None}
         lag = {
             "entries": known.behind_entries,
             "freshness_ms": known.freshness_ms,
             "unobserved_ms": known.watch.unobserved_ms(now_ms),
         }
-        verdict = judge(known, more, now_ms, self.nodes.commits_per_s())
         return {**common, "state": "known", "verdict": _verdict_json(verdict), "numbers": {**numbers, "lag": lag}}
 
     def _waiting(self, more: Sequence[PageProblem], now_ms: int) -> PageVerdict:
-        """Return the verdict before the first merge; the life file of a monitor may have the reason."""
+        """Return the verdict without a store; the life file of a monitor may have the reason."""
         life = read_life(self.folder)
         own = None if life is None else watch_problem(watch(life), now_ms)
         problems = sorted([*([] if own is None else [own]), *more], key=lambda problem: -problem.level)

@@ -162,6 +162,9 @@ def _problems(facts: Facts, now_ms: int, service_commits_per_s: float) -> list[P
     unseen_ms = now_ms - (facts.last_commit_ms or facts.watch.started_ms)
     if unwatched is not None:
         found.append(unwatched)
+    elif not facts.heads:
+        text = "Waiting for the monitor: it has merged nothing of the log yet"
+        found.append(PageProblem(level=Level.UNKNOWN, text=text, panel="monitor"))
     elif facts.behind_entries and facts.behind_ms > BEHIND_MS_MAX:
         text = f"The monitor is {duration(facts.behind_ms)} behind ({counted(facts.behind_entries, 'entry', 'entries')})"
         found.append(PageProblem(level=Level.WARNING, text=text, panel="monitor"))

@@ -86,6 +86,14 @@ def test_a_healthy_store_is_said_to_be_so_with_its_numbers(db: sqlite3.Connectio
     assert sentence == "Healthy: 5.0 files/s, audit clean over 201 entries, 0.8 s behind"
 
 
+def test_a_monitor_that_follows_and_has_merged_nothing_is_waited_for(tmp_path: Path) -> None:
+    empty = StoreMaker(tmp_path)
+    empty.db.row_factory = sqlite3.Row
+    empty.life(NOW_MS)
+    assert verdict_of(empty.db) == (Level.UNKNOWN, "Waiting for the monitor: it has merged nothing of the log yet", ["monitor"])
+    empty.close()
+
+
 def test_a_quiet_log_with_signs_of_life_is_healthy(store: StoreMaker, db: sqlite3.Connection) -> None:
     store.life(NOW_MS + 3_599_000)
     assert verdict_of(db, NOW_MS + 3_600_000)[:2] == (

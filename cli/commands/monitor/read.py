@@ -33,8 +33,8 @@ def status(folder: Path, output: str) -> None:
     The verdict is the headline of the dashboard. Status 0 only when there is nothing to look at. 5 when something was found:
     findings that are not acknowledged, entries in quarantine, a replica that disagrees with the log, lost files, a transaction
     or a hand-over that is open for too long. 4 when what the folder says is not up to date: the monitor is dead, was stopped,
-    ended with an error or is behind, Kafka does not answer it, or a coordinator has no leader. A `run --once` that ended well
-    counts as up to date.
+    ended with an error, is behind or has merged nothing yet, Kafka does not answer it, or a coordinator has no leader. A
+    `run --once` that ended well counts as up to date.
 
     Example: `diskless monitor status --dir ./monitor`
     """
