@@ -1,0 +1,41 @@
+"""What a node tells of itself when it joins the group, and the rules that all nodes of a service share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMember:
+    """A member of the group, as it was when it joined. Partitions are those of the metadata topic.
+
+    `leads` has the epoch of each term it leads in, `follows` how many entries each replica is behind the end of its log. `claims` it was
+    told to lead and does not lead yet: it loads, catches up or waits for its claim. `refuses` it cannot lead: a failed directory, a digest
+    that differs, a state that cannot be loaded. `only`: the partitions it is reserved for, None for a node that takes any. A node that
+    `drains` gives up what it leads and stands by for nothing. Of two members with one `node_id` the one that `started_ms` later counts.
+    """
+
+    node_id: int
+    rack: str = ""
+    started_ms: int = 0
+    leads: Mapping[int, int] = field(default_factory=dict)
+    follows: Mapping[int, int] = field(default_factory=dict)
+    claims: frozenset[int] = frozenset()
+    refuses: frozenset[int] = frozenset()
+    only: frozenset[int] | None = None
+    drains: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignorRules:
+    """What a plan aims at.
+
+    `standbys` per partition; a replica is warm when it is at most `warm_lag` entries behind; a node warms up at most `warm_ups` replicas at
+    a time for the sake of balance. Leaders are in `leader_racks` while one of their nodes is there; none named: in any rack.
+    """
+
+    standbys: int = 1
+    warm_lag: int = 10_000
+    warm_ups: int = 4
+    leader_racks: tuple[str, ...] = ()

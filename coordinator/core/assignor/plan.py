@@ -1,0 +1,451 @@
+"""The plan of a group: who may claim each metadata partition, who is to lead it once warm, who stands by, and why.
+
+plan = make_plan(members, range(24), AssignorRules(standbys=1))
+plan.leaders[7], plan.reasons[7], plan.follows[node_id]
+
+A pure function of what the members tell, so any of them may make it, and nothing is remembered between two rounds. It never raises: what
+cannot be satisfied is left out, availability last. Rules, each before the next:
+
+1. A partition stays with the node that leads it. Without one it goes to a warm standby, else to the node that is loading it already, else
+   to the replica that is least behind, else to the node that leads least.
+2. Leaders are balanced within one, on the nodes that may lead: not draining, in the racks that were named, reserved ones only for their
+   partitions. Only the surplus moves, and a live leader gives a partition up only to a warm node: a cold one follows first, and asks for
+   the next round when it is warm.
+3. Each partition has its standbys on other nodes than its leader, in other racks first, spread evenly.
+4. A warm replica is let go only when as many others are warm as there shall be standbys.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from math import inf
+from typing import NamedTuple
+
+from coordinator.core.assignor.loads import NodeLoads, weight
+from coordinator.core.assignor.member import AssignorRules, GroupMember
+
+TIES_MAX = 8
+"""Nodes with equal load that are compared for spreading one leader's standbys over many."""
+
+
+class Because(Enum):
+    """Why a node may claim a partition."""
+
+    LEADS = "it leads it"
+    WARM = "its replica is warm, and no live node leads"
+    CLAIMS = "it is loading it already, and no live node leads"
+    LEAST_BEHIND = "its replica is the least behind, and none is warm"
+    LEAST_LOADED = "it leads least, and no node has a replica"
+    BALANCE = "it is warm, and the former leader leads more than its share"
+    RESERVED = "it is warm, and the partition is reserved for it"
+    DRAINED = "it is warm, and the former leader drains or is in another rack than those of leaders"
+
+
+class Reason(NamedTuple):
+    """Why, from which node the partition came (None: from none that leads), and which node warms up to lead it instead (None: none)."""
+
+    because: Because
+    former: int | None
+    warming: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPlan:
+    """Nodes by partition: `leaders` may claim now, `targets` shall lead once warm. `follows` has the other replicas of each node."""
+
+    leaders: Mapping[int, int]
+    targets: Mapping[int, int]
+    standbys: Mapping[int, tuple[int, ...]]
+    follows: Mapping[int, frozenset[int]]
+    reasons: Mapping[int, Reason]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing moves and nothing warms up."""
+        duties = sum(map(len, self.follows.values()))
+        return self.leaders == self.targets and duties == sum(map(len, self.standbys.values()))
+
+
+def make_plan(members: Iterable[GroupMember], partitions: Sequence[int], rules: AssignorRules) -> GroupPlan:
+    """Make the plan; without members it is empty."""
+    newest: dict[int, GroupMember] = {}
+    for member in sorted(members, key=lambda one: one.started_ms):
+        newest[member.node_id] = member
+    nodes = dict(sorted(newest.items()))
+    if not nodes:
+        return GroupPlan(leaders={}, targets={}, standbys={}, follows={}, reasons={})
+    known = _Known(nodes, partitions, rules)
+    leading = _Leading(known)
+    leading.keep()
+    leading.give_orphans()
+    leading.balance()
+    standing = _StandingBy(known, leading.targets)
+    standing.keep()
+    standing.fill()
+    standing.level()
+    return GroupPlan(
+        leaders=leading.leaders,
+        targets=leading.targets,
+        standbys={partition: tuple(nodes) for partition, nodes in standing.standbys.items()},
+        follows=_duties(known, leading, standing.standbys),
+        reasons=leading.reasons(),
+    )
+
+
+class _Known:
+    """What the members told, by partition."""
+
+    def __init__(self, nodes: Mapping[int, GroupMember], partitions: Sequence[int], rules: AssignorRules) -> None:
+        self.nodes, self.partitions, self.rules = nodes, partitions, rules
+        self.holders: dict[int, dict[int, int]] = {partition: {} for partition in partitions}
+        """Partition -> node -> entries behind."""
+        self.claiming: dict[int, list[int]] = {}
+        for node_id, member in nodes.items():
+            for partition in member.claims:
+                self.claiming.setdefault(partition, []).append(node_id)
+            for partition, lag in (*member.follows.items(), *((partition, 0) for partition in member.leads)):
+                if partition in self.holders:
+                    self.holders[partition][node_id] = lag
+        staying = [node_id for node_id, member in nodes.items() if not member.drains]
+        preferred = [node_id for node_id in staying if nodes[node_id].rack in rules.leader_racks]
+        self.staying = frozenset(staying or nodes)
+        self.leader_pool = frozenset(preferred or staying or nodes)
+        self._named: dict[int, set[int]] = {}
+        for node_id in self.staying:
+            for partition in nodes[node_id].only or ():
+                self._named.setdefault(partition, set()).add(node_id)
+        self._refused = frozenset().union(*(member.refuses for member in nodes.values()))
+        self._able: dict[int, frozenset[int]] = {}
+        self._takes_any = frozenset(node_id for node_id in self.staying if nodes[node_id].only is None)
+
+    def is_reserved_for(self, node_id: int, partition: int) -> bool:
+        """Whether the partition may be placed on the node by what nodes are reserved for."""
+        named = self._named.get(partition)
+        if named is not None:
+            return node_id in named
+        return not self._takes_any or node_id in self._takes_any
+
+    def may_lead(self, node_id: int, partition: int) -> bool:
+        """Whether the node can lead the partition, and may by its reservation; draining and racks are not asked."""
+        return partition not in self.nodes[node_id].refuses and self.is_reserved_for(node_id, partition)
+
+    def able(self, partition: int) -> frozenset[int]:
+        """Return the nodes that may stand by for the partition."""
+        found = self._able.get(partition)
+        if found is None:
+            named = self._named.get(partition)
+            found = self._takes_any or self.staying if named is None else frozenset(named)
+            if partition in self._refused:
+                found = frozenset(node_id for node_id in found if partition not in self.nodes[node_id].refuses)
+            self._able[partition] = found
+        return found
+
+    def is_warm(self, node_id: int, partition: int) -> bool:
+        """Whether the node could lead the partition at once."""
+        return self.holders[partition].get(node_id, inf) <= self.rules.warm_lag and partition not in self.nodes[node_id].refuses
+
+    def room(self, led: Mapping[int, int]) -> dict[int, int]:
+        """Return how many more partitions each node shall lead, below zero for its surplus."""
+        named = sum(partition in self._named for partition in self.partitions)
+        most = {}
+        for node_id in self.nodes:
+            only, refused = self.nodes[node_id].only, len(self.nodes[node_id].refuses & self.holders.keys())
+            able = len(self.partitions) - named if only is None else len(only & self.holders.keys())
+            most[node_id] = max(0, able - refused) if node_id in self.leader_pool else 0
+        room = {node_id: -led[node_id] for node_id in self.nodes}
+        rest = len(self.partitions)
+        # Those that may lead few take what they may; the most loaded of the others get what is left over of equal shares.
+        by_most = sorted(self.leader_pool, key=lambda node_id: (most[node_id], -led[node_id], node_id))
+        while by_most and most[by_most[0]] <= rest // len(by_most):
+            node_id = by_most.pop(0)
+            room[node_id] += most[node_id]
+            rest -= most[node_id]
+        if by_most:
+            share, extra = divmod(rest, len(by_most))
+            for rank, node_id in enumerate(sorted(by_most, key=lambda node_id: (-led[node_id], node_id))):
+                room[node_id] += share + (rank < extra)
+        return room
+
+
+class _Leading:
+    """Rules 1 and 2."""
+
+    def __init__(self, known: _Known) -> None:
+        self._known = known
+        self._led = NodeLoads(known.nodes)
+        self._because: dict[int, Because] = {}
+        self._former: dict[int, int] = {}
+        self.leaders: dict[int, int] = {}
+        self.targets: dict[int, int] = {}
+
+    def reasons(self) -> dict[int, Reason]:
+        """Return why each partition is where it is."""
+        return {
+            partition: Reason(
+                self._because[partition],
+                self._former.get(partition),
+                None if self.targets[partition] == leader else self.targets[partition],
+            )
+            for partition, leader in self.leaders.items()
+        }
+
+    def keep(self) -> None:
+        """Leave partitions with the nodes that lead them; of two that say so the later term counts."""
+        nodes = self._known.nodes
+        for partition, holders in self._known.holders.items():
+            terms = [
+                (nodes[node_id].leads[partition], node_id)
+                for node_id in holders
+                if partition in nodes[node_id].leads and partition not in nodes[node_id].refuses
+            ]
+            if terms:
+                self._give(partition, max(terms)[1], Because.LEADS)
+                self._former[partition] = self.leaders[partition]
+
+    def give_orphans(self) -> None:
+        """Give away the partitions that no live node leads, those with the fewest warm replicas first."""
+        known = self._known
+        warm = {
+            partition: [node_id for node_id in holders if known.is_warm(node_id, partition)]
+            for partition, holders in known.holders.items()
+            if partition not in self.leaders
+        }
+        for partition in sorted(warm, key=lambda partition: (len(warm[partition]) or len(known.nodes) + 1, partition)):
+            if warm[partition]:
+                self._give(partition, min(warm[partition], key=lambda node_id: self._preference(node_id, partition)), Because.WARM)
+            else:
+                self._give(partition, *self._cold_leader(partition))
+
+    def _preference(self, node_id: int, partition: int) -> tuple[bool, bool, bool, int, int]:
+        known = self._known
+        return (
+            not known.may_lead(node_id, partition),
+            node_id not in known.leader_pool,
+            partition not in known.nodes[node_id].claims,
+            self._led.of[node_id],
+            weight(partition, node_id),
+        )
+
+    def _cold_leader(self, partition: int) -> tuple[int, Because]:
+        """Choose a node for a partition without a warm replica; when none may lead it, any node."""
+        known = self._known
+        holders = known.holders[partition]
+        for at_it, because in ((known.claiming.get(partition, ()), Because.CLAIMS), (holders, Because.LEAST_BEHIND)):
+            fit = [node_id for node_id in at_it if known.may_lead(node_id, partition) and node_id in known.leader_pool]
+            if fit:
+                return min(fit, key=lambda one: (holders.get(one, inf), self._led.of[one], weight(partition, one))), because
+        by_load = [node_id for level in self._led.levels(weight(partition, 0)) for node_id in level]
+        for fits in (
+            lambda node_id: known.may_lead(node_id, partition) and node_id in known.leader_pool,
+            lambda node_id: known.may_lead(node_id, partition),
+            lambda node_id: partition not in known.nodes[node_id].refuses,
+        ):
+            found = next(filter(fits, by_load), None)
+            if found is not None:
+                return found, Because.LEAST_LOADED
+        return by_load[0], Because.LEAST_LOADED
+
+    def balance(self) -> None:
+        """Move the surplus: what a node below its share has warm, then what the others shall warm up. Reserved partitions come first."""
+        known = self._known
+        room = known.room(self._led.of)
+        started: Counter[int] = Counter()
+        misplaced = [partition for partition, node_id in self.leaders.items() if not known.is_reserved_for(node_id, partition)]
+        for partition in sorted(misplaced, key=lambda partition: weight(partition, -1)):
+            able = [node_id for node_id in known.leader_pool if known.may_lead(node_id, partition)]
+            if able:
+                best = min(able, key=lambda node_id: (not known.is_warm(node_id, partition), -room[node_id], weight(partition, node_id)))
+                self._move(partition, best, room, started)
+        for partition, node_id in self._surplus_followed(room):
+            if room[node_id] > 0 and room[self.leaders[partition]] < 0 and self.targets[partition] == self.leaders[partition]:
+                self._move(partition, node_id, room, started)
+        giving = [partition for partition, node_id in self.leaders.items() if room[node_id] < 0 and self.targets[partition] == node_id]
+        for partition in sorted(giving, key=lambda partition: weight(partition, -1)):
+            if room[self.leaders[partition]] < 0:
+                able = [node_id for node_id, free in room.items() if free > 0 and known.may_lead(node_id, partition)]
+                if able:
+                    self._move(partition, max(able, key=lambda node_id: (room[node_id], weight(partition, node_id))), room, started)
+
+    def _surplus_followed(self, room: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+        """Yield what nodes below their share follow of nodes above theirs, the least behind first."""
+        known = self._known
+        found = [
+            (lag, weight(partition, node_id), partition, node_id)
+            for partition, leader in self.leaders.items()
+            if room[leader] < 0
+            for node_id, lag in known.holders[partition].items()
+            if room[node_id] > 0 and known.may_lead(node_id, partition)
+        ]
+        for _, _, partition, node_id in sorted(found):
+            yield partition, node_id
+
+    def _move(self, partition: int, node_id: int, room: dict[int, int], started: Counter[int]) -> None:
+        """Let a node lead instead: at once when it is warm, else after a warm-up, unless it has enough of those. Its place is taken."""
+        known, leader = self._known, self.leaders[partition]
+        room[leader] += 1
+        room[node_id] -= 1
+        if known.is_warm(node_id, partition):
+            because = Because.BALANCE
+            if not known.is_reserved_for(leader, partition):
+                because = Because.RESERVED
+            elif leader not in known.leader_pool:
+                because = Because.DRAINED
+            self._led.add(leader, -1)
+            self._give(partition, node_id, because)
+        elif started[node_id] < known.rules.warm_ups:
+            started[node_id] += 1
+            self.targets[partition] = node_id
+
+    def _give(self, partition: int, node_id: int, because: Because) -> None:
+        self.leaders[partition] = self.targets[partition] = node_id
+        self._because[partition] = because
+        self._led.add(node_id)
+
+
+class _StandingBy:
+    """Rule 3, for the nodes that shall lead."""
+
+    def __init__(self, known: _Known, targets: Mapping[int, int]) -> None:
+        self._known, self._targets = known, targets
+        self._held = NodeLoads(known.nodes)
+        self._pairs: Counter[tuple[int, int]] = Counter()
+        """Leader and standby -> partitions: those of a dead leader shall fall on many."""
+        self._racks: dict[frozenset[int], Counter[str]] = {}
+        self._used: dict[int, Counter[str]] = {partition: Counter((known.nodes[node_id].rack,)) for partition, node_id in targets.items()}
+        self._wanted = max(0, min(known.rules.standbys, len(known.nodes) - 1))
+        self.standbys: dict[int, list[int]] = {partition: [] for partition in targets}
+
+    def keep(self) -> None:
+        """Keep nodes that follow already, where no other rack is better."""
+        known = self._known
+        for partition in self._targets:
+            while len(self.standbys[partition]) < self._wanted:
+                crowd = self._least_crowd(partition)
+                free = [node_id for node_id in known.holders[partition] if self._fits(node_id, partition, crowd)]
+                if not free:
+                    break
+                self._add(
+                    partition, min(free, key=lambda node_id: (not known.is_warm(node_id, partition), self._strain(partition, node_id)))
+                )
+
+    def fill(self) -> None:
+        """Fill up with the nodes that have least."""
+        for partition in sorted(self._targets, key=lambda partition: weight(partition, -2)):
+            while len(self.standbys[partition]) < self._wanted:
+                self._add(partition, self._least(partition))
+
+    def level(self) -> None:
+        """Pass on from the fullest node to the emptiest, where neither rack nor ability get worse."""
+        held = self._held.of
+        has_moved = self._wanted > 0
+        while has_moved:
+            has_moved = False
+            of: dict[int, list[int]] = {node_id: [] for node_id in held}
+            for partition, nodes in self.standbys.items():
+                for node_id in nodes:
+                    of[node_id].append(partition)
+            for giver in sorted(held, key=lambda node_id: (-held[node_id], node_id)):
+                for taker in sorted(held, key=lambda node_id: (held[node_id], node_id)):
+                    if held[giver] - held[taker] < 2:
+                        break
+                    has_moved |= self._pass_on(giver, taker, of[giver])
+
+    def _pass_on(self, giver: int, taker: int, partitions: list[int]) -> bool:
+        """Pass on as many as make both even. `partitions` are those of the giver, and lose what it gives."""
+        known, held = self._known, self._held.of
+        fit = [partition for partition in partitions if self._may_pass(giver, taker, partition)]
+        fit.sort(
+            key=lambda partition: (
+                taker not in known.holders[partition],
+                self._pairs[self._targets[partition], taker] - self._pairs[self._targets[partition], giver],
+                weight(partition, taker),
+            )
+        )
+        passed = fit[: (held[giver] - held[taker]) // 2]
+        for partition in passed:
+            partitions.remove(partition)
+            self._drop(partition, giver)
+            self._add(partition, taker)
+        return bool(passed)
+
+    def _may_pass(self, giver: int, taker: int, partition: int) -> bool:
+        if taker == self._targets[partition] or taker in self.standbys[partition]:
+            return False
+        racks, used = self._known.nodes, self._used[partition]
+        is_same = racks[giver].rack == racks[taker].rack
+        is_no_closer = is_same or used[racks[taker].rack] <= used[racks[giver].rack] - 1
+        return is_no_closer and self._doubt(taker, partition) <= self._doubt(giver, partition)
+
+    def _doubt(self, node_id: int, partition: int) -> int:
+        """0 for a node that may stand by, 1 for one that only can (it drains, it is reserved for others), 2 for one that cannot."""
+        if node_id in self._known.able(partition):
+            return 0
+        return 1 + (partition in self._known.nodes[node_id].refuses)
+
+    def _least_crowd(self, partition: int) -> int:
+        """How many replicas the rack has that is to get the next standby, of those with an able node that is free."""
+        able = self._known.able(partition)
+        if (sizes := self._racks.get(able)) is None:
+            sizes = self._racks[able] = Counter(self._known.nodes[node_id].rack for node_id in able)
+        taken = [self._known.nodes[node_id].rack for node_id in (self._targets[partition], *self.standbys[partition]) if node_id in able]
+        used = self._used[partition]
+        return min((used[rack] for rack, size in sizes.items() if taken.count(rack) < size), default=-1)
+
+    def _fits(self, node_id: int, partition: int, crowd: int) -> bool:
+        is_free = node_id != self._targets[partition] and node_id not in self.standbys[partition]
+        return is_free and self._used[partition][self._known.nodes[node_id].rack] <= crowd and not self._doubt(node_id, partition)
+
+    def _least(self, partition: int) -> int:
+        """Choose the next standby: able before other racks before load."""
+        nodes, used = self._known.nodes, self._used[partition]
+        best: list[tuple[int, int, int]] = []
+        crowd = self._least_crowd(partition)
+        last: tuple[int, int, int] | None = None
+        for level in self._held.levels(weight(partition, -3)):
+            for node_id in level:
+                if self._fits(node_id, partition, crowd):
+                    best.append((self._pairs[self._targets[partition], node_id], len(best), node_id))
+                    if len(best) == TIES_MAX:
+                        break
+            if best:
+                return min(best)[2]
+        for node_id in nodes:
+            if node_id != self._targets[partition] and node_id not in self.standbys[partition]:
+                rank = (self._doubt(node_id, partition), used[nodes[node_id].rack], self._held.of[node_id])
+                if last is None or rank < last:
+                    last, chosen = rank, node_id
+        return chosen
+
+    def _strain(self, partition: int, node_id: int) -> tuple[int, int, int]:
+        return self._pairs[self._targets[partition], node_id], self._held.of[node_id], weight(partition, node_id)
+
+    def _add(self, partition: int, node_id: int) -> None:
+        self.standbys[partition].append(node_id)
+        self._used[partition][self._known.nodes[node_id].rack] += 1
+        self._pairs[self._targets[partition], node_id] += 1
+        self._held.add(node_id)
+
+    def _drop(self, partition: int, node_id: int) -> None:
+        self.standbys[partition].remove(node_id)
+        self._used[partition][self._known.nodes[node_id].rack] -= 1
+        self._pairs[self._targets[partition], node_id] -= 1
+        self._held.add(node_id, -1)
+
+
+def _duties(known: _Known, leading: _Leading, standbys: Mapping[int, Sequence[int]]) -> dict[int, frozenset[int]]:
+    """Rule 4: what each node follows now, standbys, warm-ups, and warm replicas that are still needed."""
+    follows: dict[int, set[int]] = {node_id: set() for node_id in known.nodes}
+    for partition, nodes in standbys.items():
+        leader, holders = leading.leaders[partition], known.holders[partition]
+        followers = {*nodes, leading.targets[partition]} - {leader}
+        warm = sum(known.is_warm(node_id, partition) for node_id in followers)
+        if warm < len(nodes):
+            spare = [one for one in holders if one not in followers and one != leader and known.is_warm(one, partition)]
+            spare.sort(key=lambda node_id: (holders[node_id], node_id))
+            followers.update(spare[: len(nodes) - warm])
+        for node_id in followers:
+            follows[node_id].add(partition)
+    return {node_id: frozenset(partitions) for node_id, partitions in follows.items()}

@@ -1,0 +1,146 @@
+"""Who leads and who stands by: random groups with deaths, additions, restarts, refusals, drains and reservations."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from coordinator.core.assignor.member import AssignorRules, GroupMember
+from coordinator.core.assignor.plan import Because, GroupPlan, make_plan
+from tests.core.group_worlds import GroupWorld, able_nodes
+
+EVENTS = ("kill", "kill", "add", "restart", "refuse", "drain", "nothing", "nothing")
+
+
+def check_settled(world: GroupWorld) -> None:
+    """What holds when nothing moves: a further round changes nothing, leaders and standbys are even, racks are as many as there can be."""
+    plan, _ = world.settle()
+    before = dict(world.nodes)
+    again = world.round()
+    assert (again.leaders, again.follows) == (plan.leaders, plan.follows)
+    assert world.nodes == before
+    is_plain = not any(member.refuses or member.drains or member.only is not None for member in world.nodes.values())
+    if is_plain:
+        assert spread(world, plan.leaders.values()) <= 1
+    for partition in world.partitions:
+        nodes = [plan.leaders[partition], *plan.standbys[partition]]
+        assert len(plan.standbys[partition]) == world.wanted == sum(partition in follows for follows in plan.follows.values())
+        able = {one for one in able_nodes(world.nodes, partition) if not world.nodes[one].drains}
+        racks = {world.nodes[one].rack for one in able}
+        if len(able) > world.wanted and not any(member.only for member in world.nodes.values()):
+            assert len({world.nodes[one].rack for one in nodes}) >= min(len(racks), len(nodes)), (partition, nodes, "racks")
+    if is_plain and len({member.rack for member in world.nodes.values()}) == 1:
+        assert spread(world, itertools.chain.from_iterable(plan.standbys.values())) <= 1
+
+
+def spread(world: GroupWorld, nodes: object) -> int:
+    count = Counter(dict.fromkeys(world.nodes, 0)) + Counter(nodes)  # type: ignore[call-overload]
+    numbers = [count[node_id] for node_id in world.nodes]
+    return max(numbers) - min(numbers)
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_every_plan_of_a_troubled_group_holds_the_rules_and_it_settles(seed: int) -> None:
+    world = GroupWorld(seed)
+    draw = world.random
+    check_settled(world)
+    if world.wanted:
+        world.cold_terms = 0
+        del world.nodes[draw.choice(list(world.nodes))]
+        world.round()
+        assert world.cold_terms == 0, "after one death of a settled group a partition is led cold"
+    for _ in range(draw.randint(1, 12)):
+        event, node_id = draw.choice(EVENTS), draw.choice(list(world.nodes))
+        if event == "kill" and len(world.nodes) > 1:
+            del world.nodes[node_id]
+        elif event == "add":
+            world.add()
+        elif event == "restart":
+            world.restart(node_id)
+        elif event == "refuse":
+            refused = draw.sample(world.partitions, min(2, len(world.partitions))) if draw.random() < 0.5 else ()
+            world.change(node_id, refuses=frozenset(refused))
+        elif event == "drain":
+            world.change(node_id, drains=not world.nodes[node_id].drains)
+        world.round()
+        world.warm_up(fully=False)
+    check_settled(world)
+
+
+def settled(nodes: int = 4, partitions: int = 12, standbys: int = 1) -> tuple[GroupWorld, GroupPlan]:
+    world = GroupWorld(7, nodes=nodes, partitions=partitions, standbys=standbys)
+    return world, world.settle()[0]
+
+
+def test_a_node_that_comes_takes_over_only_what_it_has_warmed_up() -> None:
+    world, before = settled()
+    new = world.add()
+    first = world.round()
+    assert first.leaders == before.leaders
+    assert {reason.warming for reason in first.reasons.values()} == {None, new}
+    world.warm_up(fully=True)
+    second = world.round()
+    moved = [partition for partition in world.partitions if second.leaders[partition] != before.leaders[partition]]
+    assert {second.leaders[partition] for partition in moved} == {new}
+    assert len(moved) == 2
+    assert {second.reasons[partition].because for partition in moved} == {Because.BALANCE}
+
+
+def test_a_node_that_drains_gives_up_everything_once_others_are_warm_and_gets_it_back() -> None:
+    world, before = settled()
+    drained = before.leaders[0]
+    world.change(drained, drains=True)
+    plan, _ = world.settle()
+    assert drained not in plan.leaders.values()
+    assert plan.follows[drained] == frozenset()
+    world.change(drained, drains=False)
+    plan, _ = world.settle()
+    assert Counter(plan.leaders.values())[drained] == 3
+
+
+def test_the_last_node_leads_though_it_drains() -> None:
+    plan = make_plan([GroupMember(node_id=1, drains=True)], range(3), AssignorRules())
+    assert set(plan.leaders.values()) == {1}
+
+
+def test_reserved_nodes_lead_their_partitions_and_no_others_while_they_are_there() -> None:
+    world, _ = settled(nodes=3)
+    dedicated = world.add(only=frozenset({3, 4}))
+    plan, _ = world.settle()
+    assert {partition for partition, leader in plan.leaders.items() if leader == dedicated} == {3, 4}
+    assert all(partition in {3, 4} for partition in plan.follows[dedicated])
+    del world.nodes[dedicated]
+    plan, _ = world.settle()
+    assert dedicated not in plan.leaders.values()
+    assert spread(world, plan.leaders.values()) == 0
+
+
+def test_leaders_are_in_the_racks_named_while_a_node_is_there() -> None:
+    world = GroupWorld(3, nodes=0, partitions=8, standbys=1)
+    for rack in ("a", "a", "b", "b"):
+        world.add(rack=rack)
+    world.rules = replace(world.rules, leader_racks=("b",))
+    plan, _ = world.settle()
+    assert {world.nodes[leader].rack for leader in plan.leaders.values()} == {"b"}
+    for node_id in [one for one, member in world.nodes.items() if member.rack == "b"]:
+        del world.nodes[node_id]
+    assert set(world.round().leaders.values()) <= set(world.nodes)
+
+
+def test_of_two_processes_of_one_node_the_later_counts() -> None:
+    old = GroupMember(node_id=1, started_ms=5, leads={0: 9})
+    plan = make_plan([old, GroupMember(node_id=1, started_ms=6), GroupMember(node_id=2, follows={0: 3})], [0], AssignorRules())
+    assert plan.leaders == {0: 2}
+    assert plan.reasons[0].because is Because.WARM
+
+
+def test_partitions_that_are_not_of_the_topic_are_not_placed() -> None:
+    plan = make_plan([GroupMember(node_id=1, leads={77: 1}, refuses=frozenset({78}), only=frozenset({79, 0}))], range(2), AssignorRules())
+    assert plan.leaders == {0: 1, 1: 1}
+
+
+def test_without_members_there_is_no_plan() -> None:
+    assert make_plan([], range(5), AssignorRules()).leaders == {}
