@@ -11,10 +11,11 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
+from coordinator.adapters.kafka.link import BrokerLost
 from coordinator.adapters.server.contract import Respond
 from coordinator.errors import DisklessError
 from coordinator.protocol.framing_loops import Body
-from gateway.ports import Session, UpstreamLost
+from gateway.ports import Session
 
 LOG = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ async def _answer(work: Coroutine[Any, Any, Body | None], address: str, respond:
     body = None
     try:
         body = await work
-    except UpstreamLost as error:
+    except BrokerLost as error:
         LOG.debug("not answered request=%s reason=%r", what, str(error))
     except DisklessError as error:
         LOG.warning("not answered request=%s address=%s reason=%r", what, address, str(error))

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from coordinator.adapters.kafka.link import BrokerLink, FindPlace
 from coordinator.adapters.metrics.http import HttpServer
 from coordinator.adapters.metrics.registry import Metrics, Sample
 from coordinator.app.addresses import cannot_listen
@@ -37,7 +38,6 @@ from coordinator.runtime.tasks import BackgroundTasks
 from coordinator.security.client_security import ClientSecurity, SecurityUnsupported
 from gateway.access.access import GatewayAccess
 from gateway.brokers.cluster import RealCluster
-from gateway.brokers.connection import BrokerLink, FindPlace
 from gateway.brokers.own import OwnConnection
 from gateway.front.apis import OWN, PARTITIONS_OF_LEADERS, RELAYED, PortApis
 from gateway.front.discovery import discovery_takers

@@ -54,7 +54,7 @@ class Upstream(Protocol):
     """The connection to a real broker that belongs to one connection of a client, and is logged in as that client."""
 
     def forward(self, frame: bytes) -> Awaitable[bytes]:
-        """Send a request of the client unread (without its length); return the answer, correlation id first. Raises `UpstreamLost`."""
+        """Send a request of the client unread (without its length); return the answer, correlation id first. Raises `BrokerLost`."""
 
     def send(self, frame: bytes, answered: Callable[[bytes | None], None]) -> None:
         """Send a request as `forward`; `answered` gets the answer, or None when the connection is lost, perhaps before this returns."""
@@ -63,11 +63,7 @@ class Upstream(Protocol):
         """Send a request that the broker gives no answer to; `taken` is called once, when it is no longer kept in memory."""
 
     async def ask(self, request: Message, answer_type: type[Answer]) -> Answer:
-        """Ask a question of the gateway's own with the client's rights. Raises `UpstreamLost`."""
-
-
-class UpstreamLost(Exception):
-    """The connection to the broker ended, or could not be opened; the text says why. The client's connection is closed then."""
+        """Ask a question of the gateway's own with the client's rights. Raises `BrokerLost`."""
 
 
 class Session(Protocol):
@@ -97,7 +93,7 @@ class Rights(Protocol):
         """Return the topics that the client may not use so; None when the cluster has to be asked first (`forbidden`)."""
 
     async def forbidden(self, session: Session, topics: Collection[str], operation: AclOperation) -> frozenset[str]:
-        """Return the topics that the client may not use so. Raises `UpstreamLost`."""
+        """Return the topics that the client may not use so. Raises `BrokerLost`."""
 
 
 NO_ANSWER: Final = NO_REPLY
@@ -105,7 +101,7 @@ NO_ANSWER: Final = NO_REPLY
 
 
 async def forbidden_topics(rights: Rights, session: Session, topics: Collection[str], operation: AclOperation) -> frozenset[str]:
-    """Return the topics that the client may not use so, from what is known if that is enough. Raises `UpstreamLost`."""
+    """Return the topics that the client may not use so, from what is known if that is enough. Raises `BrokerLost`."""
     known = rights.known(session, topics, operation)
     return await rights.forbidden(session, topics, operation) if known is None else known
 

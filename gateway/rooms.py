@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from coordinator.adapters.kafka.link import BrokerLink, FindPlace
 from coordinator.adapters.metrics.histogram import Series
 from coordinator.adapters.metrics.registry import Sample
 from coordinator.adapters.objectstore import StoreOptionError, open_store
@@ -18,7 +19,6 @@ from coordinator.kafka.errors import error_name
 from coordinator.object_store import ObjectStore
 from coordinator.runtime.failures import FatalError
 from coordinator.store_mark import WrongStore
-from gateway.brokers.connection import BrokerLink, FindPlace
 from gateway.classic.boundaries import Boundaries
 from gateway.classic.leading import LeadingBrokers
 from gateway.classic.parts import ClassicParts

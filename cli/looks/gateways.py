@@ -63,10 +63,9 @@ async def find_gateways(kafka: KafkaPlace, group_id: str, timeout_s: float) -> t
     """Return the live gateways by node id, asked from Kafka's group of them. Raises `Failed`."""
     from cli.kafka.cluster import kafka_errors
     from coordinator.adapters.kafka.brokers import describe_brokers
+    from coordinator.adapters.kafka.link import BrokerLink, BrokerLost, FindPlace, Place
     from coordinator.runtime.failures import FatalError
     from coordinator.security.client_security import ClientSecurity
-    from gateway.brokers.connection import BrokerLink, FindPlace, Place
-    from gateway.ports import UpstreamLost
     from gateway.view.group import GroupCoordinator, GroupTrouble
     from gateway.view.model import distinct
 
@@ -81,7 +80,7 @@ async def find_gateways(kafka: KafkaPlace, group_id: str, timeout_s: float) -> t
         for place in islice(turns, len(brokers)):
             if place not in unreached:
                 return place
-        raise UpstreamLost("no other broker of the cluster is known")
+        raise BrokerLost("no other broker of the cluster is known")
 
     def connect(find: FindPlace) -> BrokerLink:
         return BrokerLink(find, security, CLIENT_ID, logs_in=True)
@@ -93,7 +92,7 @@ async def find_gateways(kafka: KafkaPlace, group_id: str, timeout_s: float) -> t
             while True:
                 try:
                     return distinct(await coordinator.members())
-                except (GroupTrouble, UpstreamLost) as error:
+                except (GroupTrouble, BrokerLost) as error:
                     why = str(error)
                 coordinator.drop(why)
                 await asyncio.sleep(RETRY_S)

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
+from coordinator.adapters.kafka.link import BrokerLost
 from coordinator.adapters.server.contract import CloseReason, Host
 from coordinator.operations.logins import read_login, read_mechanism
 from coordinator.printable import quoted
@@ -25,7 +26,6 @@ from coordinator.protocol.wire import MalformedMessage
 from coordinator.security.principal import Principal
 from gateway.access.logins import NAME_CHARACTERS_MAX, PASSING, Passed, PassingLogin, split_mechanisms
 from gateway.kafka_apis import KafkaApi
-from gateway.ports import UpstreamLost
 
 LOG = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class PassThroughDesk:
     async def _finish(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
-        except UpstreamLost as error:
+        except BrokerLost as error:
             self._host.close(CloseReason.LOGIN_FAILED, f"the cluster ended the login: {error}"[:DETAIL_CHARACTERS_MAX])
         except MalformedMessage as error:
             self._host.close(CloseReason.HANDLER_FAILED, f"the cluster does not answer as a broker: {error}"[:DETAIL_CHARACTERS_MAX])

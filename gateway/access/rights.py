@@ -23,9 +23,10 @@ from kio.schema.metadata.v12 import MetadataRequest, MetadataResponse
 from kio.schema.metadata.v12.request import MetadataRequestTopic
 from kio.schema.types import TopicName
 
+from coordinator.adapters.kafka.link import BrokerLost
 from coordinator.kafka.acls import AclOperation
 from coordinator.kafka.names import illegal_topic_name
-from gateway.ports import SPREAD_PAUSE_S, SPREAD_S, Catalogue, Session, UpstreamLost
+from gateway.ports import SPREAD_PAUSE_S, SPREAD_S, Catalogue, Session
 
 LOG = logging.getLogger(__name__)
 
@@ -183,7 +184,7 @@ class TopicRights:
         return entered
 
     async def _rights(self, session: Session, topics: Iterable[str], since_s: float) -> dict[str, _Right]:
-        """Return what the cluster says of topics, asked after a time. Raises `UpstreamLost`."""
+        """Return what the cluster says of topics, asked after a time. Raises `BrokerLost`."""
         while True:
             asking = self._sessions.get(session.connection_id) or self._enter(session.connection_id, session.connection_id)
             # Requests of a session that wait here find the answer of the one before them.
@@ -193,7 +194,7 @@ class TopicRights:
                 if missing:
                     try:
                         found |= await self._ask(session, missing)
-                    except UpstreamLost:
+                    except BrokerLost:
                         self.forget(session.connection_id)  # a request that outlives its session leaves nothing behind
                         raise
             if asking.has_ended:
@@ -240,7 +241,7 @@ class TopicRights:
         async def ask() -> None:
             try:
                 await self._rights(session, ageing, _now_s())
-            except UpstreamLost as error:
+            except BrokerLost as error:
                 LOG.debug("rights not asked connection=%d: %s", session.connection_id, error)  # the session ends by itself
             finally:
                 asking.refreshing = None

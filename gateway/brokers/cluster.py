@@ -15,9 +15,8 @@ from typing import Any, Final
 from confluent_kafka import KafkaException
 
 from coordinator.adapters.kafka.brokers import describe_brokers
+from coordinator.adapters.kafka.link import BrokerLost, Place
 from coordinator.runtime.ports import KafkaBroker
-from gateway.brokers.connection import Place
-from gateway.ports import UpstreamLost
 
 LOG = logging.getLogger(__name__)
 
@@ -69,15 +68,15 @@ class RealCluster:
             self._changed()
 
     async def any_place(self, unreached: Collection[Place]) -> Place:
-        """Return where some broker is, other than those that cannot be reached. Raises `UpstreamLost`."""
+        """Return where some broker is, other than those that cannot be reached. Raises `BrokerLost`."""
         places = [(one.host, one.port) for one in self._brokers.values()]
         if not (left := [one for one in places if one not in unreached]):
-            raise UpstreamLost("no other broker of the cluster is known" if places else "no broker of the cluster is known yet")
+            raise BrokerLost("no other broker of the cluster is known" if places else "no broker of the cluster is known yet")
         return self._rng.choice(left)
 
     async def place(self, broker_id: int, unreached: Collection[Place]) -> Place:
-        """Return where a broker is. Raises `UpstreamLost`, also if it was not reached there."""
+        """Return where a broker is. Raises `BrokerLost`, also if it was not reached there."""
         broker = self._brokers.get(broker_id)
         if broker is None or (broker.host, broker.port) in unreached:
-            raise UpstreamLost(f"broker {broker_id} is not in service")
+            raise BrokerLost(f"broker {broker_id} is not in service")
         return broker.host, broker.port

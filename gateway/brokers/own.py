@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from coordinator.adapters.kafka.link import Answer, BrokerLink, BrokerLost, FindPlace
 from coordinator.protocol.codec import Message
-from gateway.brokers.connection import Answer, BrokerLink, FindPlace
-from gateway.ports import UpstreamLost
 
 ANSWER_TIMEOUT_S: Final = 10.0
 
@@ -22,11 +21,11 @@ class OwnConnection:
         self._connection: BrokerLink | None = None
 
     async def ask(self, request: Message, answer_type: type[Answer]) -> Answer:
-        """Ask any broker; a second one if the connection was lost. Raises `UpstreamLost`."""
+        """Ask any broker; a second one if the connection was lost. Raises `BrokerLost`."""
         for _ in range(2):
             try:
                 return await self._ask(request, answer_type)
-            except UpstreamLost as error:
+            except BrokerLost as error:
                 lost = error
         raise lost
 
@@ -39,7 +38,7 @@ class OwnConnection:
                 return await connection.ask(request, answer_type)
         except TimeoutError as error:
             connection.close("no answer in time")
-            raise UpstreamLost(f"no broker answered in {ANSWER_TIMEOUT_S:g} s") from error
+            raise BrokerLost(f"no broker answered in {ANSWER_TIMEOUT_S:g} s") from error
 
     def close(self) -> None:
         """End the connection."""

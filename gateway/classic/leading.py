@@ -17,11 +17,10 @@ from kio.schema.errors import ErrorCode as KafkaError
 from kio.schema.metadata.v12 import MetadataRequest, MetadataResponse
 from kio.schema.metadata.v12.request import MetadataRequestTopic
 
+from coordinator.adapters.kafka.link import BrokerLink, BrokerLost, FindPlace, Place
 from coordinator.client.model import PartitionId
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.codec import Message
-from gateway.brokers.connection import BrokerLink, FindPlace, Place
-from gateway.ports import UpstreamLost
 
 ANSWER_TIMEOUT_S: Final = 5.0
 AWAY_S: Final = 5.0
@@ -81,7 +80,7 @@ class AsksAny(Protocol):
     """Asks any broker with the gateway's own login."""
 
     async def ask(self, request: Message, answer_type: type[A]) -> A:
-        """Ask a question that may be asked twice. Raises `UpstreamLost`."""
+        """Ask a question that may be asked twice. Raises `BrokerLost`."""
 
 
 class _Broker:
@@ -117,7 +116,7 @@ class LeadingBrokers:
 
     async def leading(self, partitions: Collection[PartitionId]) -> int:
         """Return how many brokers lead these partitions, as far as it can be known now; at least 1."""
-        with contextlib.suppress(UpstreamLost):  # who asks them is told
+        with contextlib.suppress(BrokerLost):  # who asks them is told
             await self._look_for_leaders({one.topic_id for one in partitions})
         return max(1, len({led.place for one in partitions if (led := self._leader(one)) is not None}))
 
@@ -156,7 +155,7 @@ class LeadingBrokers:
 
         try:
             await self._look_for_leaders({one.topic_id for one in wanted})
-        except UpstreamLost:
+        except BrokerLost:
             await again(list(wanted))
             return
         groups: dict[Place, list[AskedOf[Q]]] = {}
@@ -179,7 +178,7 @@ class LeadingBrokers:
         """Ask one broker; return the partitions to be asked for again."""
         try:
             answer = await self._ask(place, question.request(asked), question.answer_type)
-        except UpstreamLost:
+        except BrokerLost:
             return [one.partition for one in asked]
         results = question.read(answer, asked)
         moved = []
@@ -201,7 +200,7 @@ class LeadingBrokers:
         return self._led.get(partition.topic_id, {}).get(partition.partition)
 
     async def _look_for_leaders(self, topic_ids: Iterable[bytes]) -> None:
-        """Ask for the leaders of topics of which none is known. Raises `UpstreamLost`."""
+        """Ask for the leaders of topics of which none is known. Raises `BrokerLost`."""
         async with self._describing:
             missing = [one for one in topic_ids if one not in self._led]
             if not missing:
@@ -225,11 +224,11 @@ class LeadingBrokers:
     # ---- connections
 
     async def _ask(self, place: Place, request: Message, answer_type: type[A]) -> A:
-        """Ask a broker. Raises `UpstreamLost`."""
+        """Ask a broker. Raises `BrokerLost`."""
         broker, now_s = self._brokers.setdefault(place, _Broker()), asyncio.get_running_loop().time
         async with broker.gate:
             if now_s() < broker.away_until_s:
-                raise UpstreamLost(f"broker {place[0]}:{place[1]} has not answered in time a moment ago")
+                raise BrokerLost(f"broker {place[0]}:{place[1]} has not answered in time a moment ago")
             link = self._link(place, broker)
             try:
                 async with asyncio.timeout(ANSWER_TIMEOUT_S):
@@ -237,7 +236,7 @@ class LeadingBrokers:
             except TimeoutError as error:
                 broker.away_until_s = now_s() + AWAY_S
                 link.close("no answer in time")
-                raise UpstreamLost(f"broker {place[0]}:{place[1]} did not answer in {ANSWER_TIMEOUT_S:g} s") from error
+                raise BrokerLost(f"broker {place[0]}:{place[1]} did not answer in {ANSWER_TIMEOUT_S:g} s") from error
             except asyncio.CancelledError:
                 link.close("nobody waits for the answer")
                 raise

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from coordinator.adapters.kafka.link import BrokerLost
 from coordinator.adapters.server.contract import IncomingRequest, RememberedRequest, Respond
 from coordinator.client.model import FetchFrom, PartitionBatches, PartitionId
 from coordinator.errors import DisklessError
@@ -30,7 +31,7 @@ from gateway.fetch.readers import Readers
 from gateway.fetch.reads import BatchReader, Share
 from gateway.fetch.request_loops import FIRST_WITH_SESSIONS, FIRST_WITH_TOPIC_IDS, Asked
 from gateway.fetch.wire import FetchBody, decode_fetch, encode_answer, encode_refusal, encode_transactions
-from gateway.ports import Catalogue, DisklessTopic, Session, UpstreamLost, forbidden_topics
+from gateway.ports import Catalogue, DisklessTopic, Session, forbidden_topics
 
 log = logging.getLogger(__name__)
 
@@ -184,7 +185,7 @@ class FetchTaker:
             else:
                 found = await self._find(answer, answer.wanted, left_ms)
             records = await self._read(answer, found, below)
-        except UpstreamLost as lost:
+        except BrokerLost as lost:
             log.info("fetch not answered connection=%d: %s", session.connection_id, lost)
             respond(None)
         except DisklessError as error:

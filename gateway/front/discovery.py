@@ -36,7 +36,7 @@ class Sights(Protocol):
         """Look diskless topics up, by id, that have more partitions in Kafka than are known here."""
 
     async def unfinished(self, topics: Sequence[tuple[str, bytes]]) -> frozenset[bytes]:
-        """Return the ids of those topics of an answer that may not be shown as classic ones. Raises `UpstreamLost`."""
+        """Return the ids of those topics of an answer that may not be shown as classic ones. Raises `BrokerLost`."""
 
 
 class CreatesTopics(Protocol):
@@ -46,7 +46,7 @@ class CreatesTopics(Protocol):
         """Return whether a request may create a topic that would be diskless."""
 
     async def metadata(self, session: Session, asked: Any, answer_type: type[Any]) -> Any:
-        """Ask Metadata, and create what is missing. Raises `UpstreamLost`."""
+        """Ask Metadata, and create what is missing. Raises `BrokerLost`."""
 
 
 class MetadataTaker:

@@ -11,10 +11,10 @@ from functools import partial
 from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
+from coordinator.adapters.kafka.link import BrokerLink
 from coordinator.adapters.server.contract import Desk, Handler, Host, IncomingRequest, Peer, Respond
 from coordinator.adapters.server.request_memory import RequestMemory
 from coordinator.protocol.framing_loops import Body
-from gateway.brokers.connection import BrokerLink
 from gateway.front.session import FrontSession, pass_on
 from gateway.front.stale import LOOKED_AT, refusal_if_answered
 from gateway.ports import Taker

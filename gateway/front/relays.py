@@ -12,13 +12,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from coordinator.adapters.kafka.link import BrokerLink, FindPlace
 from coordinator.adapters.server.contract import ListenerSecurity, ServerLimits
 from coordinator.adapters.server.limits import AddressLimit
 from coordinator.adapters.server.request_memory import RequestMemory
 from coordinator.adapters.server.server import Server
 from coordinator.security.client_security import ClientSecurity
 from gateway.brokers.cluster import RealCluster
-from gateway.brokers.connection import BrokerLink, FindPlace
 from gateway.front.apis import PortApis
 from gateway.front.port import Door, Port
 from gateway.ports import Taker

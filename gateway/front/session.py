@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from coordinator.adapters.kafka.link import BrokerLink
 from coordinator.adapters.server.contract import Host, IncomingRequest, Peer, Promise, RememberedRequest, Respond
-from gateway.brokers.connection import BrokerLink
 from gateway.ports import Session
 
 ZoneOf = Callable[[str | None, str, str], str | None]

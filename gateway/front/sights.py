@@ -21,7 +21,7 @@ class FindsUnfinished(Protocol):
     """Tells shadows whose creation is not finished from classic topics."""
 
     async def unfinished(self, topics: Sequence[tuple[str, bytes]]) -> frozenset[bytes]:
-        """Return the ids of those topics, by name and id, that may not be shown as classic ones. Raises `UpstreamLost`."""
+        """Return the ids of those topics, by name and id, that may not be shown as classic ones. Raises `BrokerLost`."""
 
 
 class GatewaySights:

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from coordinator.adapters.kafka.link import BrokerLost
 from coordinator.adapters.server.contract import IncomingRequest, Respond
 from coordinator.adapters.server.request_memory import RequestMemory
 from coordinator.client.model import CommitOutcome
@@ -27,7 +28,7 @@ from coordinator.errors import DisklessError
 from coordinator.kafka.acls import AclOperation
 from coordinator.kafka.errors import ErrorCode
 from coordinator.object_store import ObjectStore
-from gateway.ports import NO_ANSWER, Catalogue, DisklessTopic, Rights, Session, UpstreamLost, forbidden_topics
+from gateway.ports import NO_ANSWER, Catalogue, DisklessTopic, Rights, Session, forbidden_topics
 from gateway.produce.admission import Admission
 from gateway.produce.buffer import Buffer, BufferLimits
 from gateway.produce.commits import CommitsShares, CutFile, ShareCommits
@@ -165,7 +166,7 @@ class ProduceTaker:
             try:
                 topics = self._topics(read)
                 forbidden = await forbidden_topics(self._rights, session, _names(topics), AclOperation.WRITE)
-            except UpstreamLost as lost:
+            except BrokerLost as lost:
                 LOG.info("connection=%d closed: rights not known: %s", session.connection_id, lost)
                 for _, waiting, _, close in connection.unchecked:
                     self._memory.release(len(waiting.data))

@@ -42,7 +42,7 @@ NAME_OR_ID: Final = "Name a topic by its name or by its id."
 
 
 async def permitted(session: Session, names: Collection[str], operation: AclOperation) -> frozenset[str]:
-    """Return the topics that Kafka lets the client use so, asked at once on its connection. Raises `UpstreamLost`."""
+    """Return the topics that Kafka lets the client use so, asked at once on its connection. Raises `BrokerLost`."""
     request = MetadataRequest(
         topics=tuple(MetadataRequestTopic(topic_id=None, name=TopicName(name)) for name in names),
         allow_auto_topic_creation=False,
@@ -67,7 +67,7 @@ class TopicChanging:
     # ---- DeleteTopics
 
     async def delete(self, session: Session, request: IncomingRequest) -> bytes:
-        """Answer DeleteTopics. Raises `UpstreamLost`, `MalformedMessage`."""
+        """Answer DeleteTopics. Raises `BrokerLost`, `MalformedMessage`."""
         asked = KafkaApi.DELETE_TOPICS.read_request(request)
         named = getattr(asked, "topics", None)
         states = [DeleteTopicState(name=name, topic_id=None) for name in asked.topic_names] if named is None else list(named)
@@ -143,7 +143,7 @@ class TopicChanging:
     # ---- CreatePartitions
 
     async def grow(self, session: Session, request: IncomingRequest) -> bytes:
-        """Answer CreatePartitions. Raises `UpstreamLost`, `MalformedMessage`."""
+        """Answer CreatePartitions. Raises `BrokerLost`, `MalformedMessage`."""
         asked = KafkaApi.CREATE_PARTITIONS.read_request(request)
         found = await self._shadows.sort_out({str(one.name) for one in asked.topics})
         if not found.diskless and not found.undecided and not found.half:

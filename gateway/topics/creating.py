@@ -58,7 +58,7 @@ class TopicCreation:
     # ---- CreateTopics
 
     async def answer(self, session: Session, request: IncomingRequest) -> bytes:
-        """Answer CreateTopics. Raises `UpstreamLost`, `MalformedMessage`."""
+        """Answer CreateTopics. Raises `BrokerLost`, `MalformedMessage`."""
         asked = KafkaApi.CREATE_TOPICS.read_request(request)
         wanted = {
             str(one.name): self._rule.wanted(str(one.name), {each.name: each.value for each in one.configs}, request.client_id)
@@ -203,7 +203,7 @@ class TopicCreation:
         )
 
     async def metadata(self, session: Session, asked: Any, answer_type: type[Any]) -> Any:
-        """Ask Metadata of version 4 or later, and create missing topics by the same rule as CreateTopics. Raises `UpstreamLost`.
+        """Ask Metadata of version 4 or later, and create missing topics by the same rule as CreateTopics. Raises `BrokerLost`.
 
         Kafka creates the classic ones by itself. As from Kafka, a topic that was created just now has LEADER_NOT_AVAILABLE.
         """

@@ -36,7 +36,7 @@ class Refusals:
         self._catalogue = catalogue
 
     async def _ours(self, names: Iterable[Any]) -> list[str]:
-        """The diskless topics among those of a request, by their ids. Raises `UpstreamLost`."""
+        """The diskless topics among those of a request, by their ids. Raises `BrokerLost`."""
         named = {str(name) for name in names if name is not None and self._catalogue.named(str(name)) is not None}
         if not named:
             return []

@@ -47,7 +47,7 @@ class Asks(Protocol):
     """Asks any broker with the gateway's own login."""
 
     async def ask(self, request: Message, answer_type: type[Answer]) -> Answer:
-        """Ask a question that may be asked twice. Raises `UpstreamLost`."""
+        """Ask a question that may be asked twice. Raises `BrokerLost`."""
 
 
 class SeenTopic(NamedTuple):
@@ -114,7 +114,7 @@ class Shadows:
         """How often topics had to be looked up."""
 
     async def topics(self, names: Collection[str] = (), ids: Collection[bytes] = ()) -> KafkaTopics:
-        """Return what Kafka has of topics by name or id. Raises `UpstreamLost`."""
+        """Return what Kafka has of topics by name or id. Raises `BrokerLost`."""
         asked = [MetadataRequestTopic(topic_id=None, name=TopicName(name)) for name in names if illegal_topic_name(name) is None]
         by_id = [MetadataRequestTopic(topic_id=uuid.UUID(bytes=topic_id), name=None) for topic_id in ids]
         told: list[MetadataResponseTopic] = []
@@ -132,7 +132,7 @@ class Shadows:
         return found
 
     async def sort_out(self, names: Collection[str] = (), ids: Collection[bytes] = (), *, all_exist: bool = False) -> Sorted:
-        """Tell which of the topics are diskless, joined by id; Kafka has said that they exist if `all_exist`. Raises `UpstreamLost`.
+        """Tell which of the topics are diskless, joined by id; Kafka has said that they exist if `all_exist`. Raises `BrokerLost`.
 
         What Kafka does not show to the own login is undecided. What it does not know may have been created a moment ago.
         """
@@ -159,7 +159,7 @@ class Shadows:
     ) -> KafkaTopics:
         """Return what Kafka has of topics, once the broker had the time to learn of those that the catalogue has.
 
-        So it is with whatever else must be in the answer before `are_new` is true. Raises `UpstreamLost`.
+        So it is with whatever else must be in the answer before `are_new` is true. Raises `BrokerLost`.
         """
         until_s = asyncio.get_running_loop().time() + SPREAD_S
         wanted = [topic for keys in (names, ids) for key in keys if (topic := self._known(key)) is not None]
@@ -175,7 +175,7 @@ class Shadows:
         return self._catalogue.named(key) if isinstance(key, str) else self._catalogue.identified(key)
 
     async def unfinished(self, topics: Sequence[tuple[str, bytes]]) -> frozenset[bytes]:
-        """Return the ids of those topics, by name and id, that may not be shown as classic ones. Raises `UpstreamLost`.
+        """Return the ids of those topics, by name and id, that may not be shown as classic ones. Raises `BrokerLost`.
 
         They are shadows whose creation is not finished, and topics of which nobody can tell now. Diskless topics are not among them.
         """
@@ -203,7 +203,7 @@ class Shadows:
         return _Judged(half, frozenset(topic_id for name, topic_id in unknown if name not in told))
 
     async def broker_allows(self, setting: str) -> bool:
-        """Return whether a broker's setting is on; also when the own login may not see it. Raises `UpstreamLost`."""
+        """Return whether a broker's setting is on; also when the own login may not see it. Raises `BrokerLost`."""
         now_s = asyncio.get_running_loop().time()
         asked_s, is_on = self._allowed.get(setting, (now_s - BROKER_KEPT_S, False))
         if now_s - asked_s >= BROKER_KEPT_S:

@@ -23,7 +23,7 @@ TOPIC: Final = 2
 
 
 async def relayed(session: Session, request: IncomingRequest, api: KafkaApi) -> bytes:
-    """Pass a request on unread; return the body of the answer. Raises `UpstreamLost`."""
+    """Pass a request on unread; return the body of the answer. Raises `BrokerLost`."""
     return api.answer_body(request.api_version, await session.upstream.forward(request.data))
 
 

@@ -16,10 +16,9 @@ import kio.schema.find_coordinator.v4 as find_coordinator
 from kio.schema.errors import ErrorCode
 from kio.schema.types import GroupId
 
+from coordinator.adapters.kafka.link import Answer, BrokerLink, BrokerLost, FindPlace, Place
 from coordinator.protocol.codec import Message
 from coordinator.runtime.failures import FatalError
-from gateway.brokers.connection import Answer, BrokerLink, FindPlace, Place
-from gateway.ports import UpstreamLost
 from gateway.view.model import BadMember, Gateway
 
 LOG = logging.getLogger(__name__)
@@ -63,14 +62,14 @@ class GroupCoordinator:
             self._connection = None
 
     async def members(self) -> tuple[Gateway, ...]:
-        """Return the live gateways by node id. Raises `GroupTrouble`, `UpstreamLost`, `FatalError`.
+        """Return the live gateways by node id. Raises `GroupTrouble`, `BrokerLost`, `FatalError`.
 
         Several with one node id can be among them: a former self stays a member until its session ends.
         """
         return tuple(sorted((one for _, one in await self.member_ids()), key=lambda one: one.node_id))
 
     async def member_ids(self) -> list[tuple[str, Gateway]]:
-        """Return the members that can be read, each with its id in the group. Raises `GroupTrouble`, `UpstreamLost`, `FatalError`."""
+        """Return the members that can be read, each with its id in the group. Raises `GroupTrouble`, `BrokerLost`, `FatalError`."""
         request = describe_groups.DescribeGroupsRequest(groups=(self._group_id,), include_authorized_operations=False)
         [group] = (await self.ask(request, describe_groups.DescribeGroupsResponse)).groups
         check(self._group_id, group.error_code, "described")
@@ -81,7 +80,7 @@ class GroupCoordinator:
         return [(member.member_id, one) for member in group.members for one in read_members([member.member_metadata])]
 
     async def ask(self, request: Message, answer_type: type[Answer], longer_s: float = 0) -> Answer:
-        """Ask the coordinator of the group. Raises `GroupTrouble`, `UpstreamLost`."""
+        """Ask the coordinator of the group. Raises `GroupTrouble`, `BrokerLost`."""
         if self._connection is None or self._connection.is_lost:
             self._connection = self._connect(self._find)
         timeout_s = ANSWER_TIMEOUT_S + longer_s
@@ -92,7 +91,7 @@ class GroupCoordinator:
             raise GroupTrouble(f"no answer in {timeout_s:g} s") from error
 
     async def _find(self, unreached: Collection[Place]) -> Place:
-        """Find the coordinator of the group. Raises `UpstreamLost`, also when it cannot be reached there."""
+        """Find the coordinator of the group. Raises `BrokerLost`, also when it cannot be reached there."""
         some = self._connect(self._any_place)
         try:
             request = find_coordinator.FindCoordinatorRequest(key_type=_KEY_TYPE_GROUP, coordinator_keys=(self._group_id,))  # type: ignore[arg-type]
@@ -100,9 +99,9 @@ class GroupCoordinator:
         finally:
             some.close()
         if found.error_code is not ErrorCode.none:
-            raise UpstreamLost(f"the coordinator of group {self._group_id} is not known: {found.error_code.name}")
+            raise BrokerLost(f"the coordinator of group {self._group_id} is not known: {found.error_code.name}")
         if (place := (found.host, int(found.port))) in unreached:
-            raise UpstreamLost(f"group {self._group_id} has no other coordinator yet")
+            raise BrokerLost(f"group {self._group_id} has no other coordinator yet")
         return place
 
 

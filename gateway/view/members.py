@@ -28,9 +28,8 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import GroupId
 from kio.static.primitive import i32, i32Timedelta
 
+from coordinator.adapters.kafka.link import BrokerLink, BrokerLost, FindPlace
 from coordinator.runtime.failures import FatalError
-from gateway.brokers.connection import BrokerLink, FindPlace
-from gateway.ports import UpstreamLost
 from gateway.view.group import PROTOCOL_TYPE, GroupCoordinator, GroupTrouble, check, read_members
 from gateway.view.model import BadMember, Gateway, distinct
 
@@ -93,7 +92,7 @@ class GatewayGroup:
         while True:
             try:
                 double = await self._double()
-            except (GroupTrouble, UpstreamLost) as error:
+            except (GroupTrouble, BrokerLost) as error:
                 LOG.info("group of gateways not reached yet reason=%r", str(error))
                 self._coordinator.drop("asked again")
             else:
@@ -112,7 +111,7 @@ class GatewayGroup:
             try:
                 await self._join()
                 await self._stay()
-            except (GroupTrouble, UpstreamLost, TimeoutError) as error:
+            except (GroupTrouble, BrokerLost, TimeoutError) as error:
                 if self.is_member or not self.has_joined.is_set():
                     LOG.warning("group of gateways not reached reason=%r; the gateways known stay", str(error) or "no answer in time")
                 self.is_member = False
@@ -126,12 +125,12 @@ class GatewayGroup:
         try:
             async with asyncio.timeout(LEAVE_TIMEOUT_S):
                 await self._leave_as(self._member_id, "the gateway stops")
-        except (GroupTrouble, UpstreamLost, TimeoutError) as error:
+        except (GroupTrouble, BrokerLost, TimeoutError) as error:
             LOG.warning("group of gateways not left reason=%r; the others miss this one after its session", str(error))
         self._coordinator.drop("the gateway stops")
 
     async def _leave_as(self, member_id: str, why: str) -> None:
-        """Take a member out of the group. Raises `GroupTrouble`, `UpstreamLost`."""
+        """Take a member out of the group. Raises `GroupTrouble`, `BrokerLost`."""
         member = leave_group_request.MemberIdentity(member_id=member_id, reason=why)
         request = leave_group.LeaveGroupRequest(group_id=self._group_id, members=(member,))
         await self._coordinator.ask(request, leave_group.LeaveGroupResponse)
@@ -200,7 +199,7 @@ class GatewayGroup:
         self.has_joined.set()
 
     async def _stay(self) -> None:
-        """Send heartbeats until the generation has ended. Raises `GroupTrouble`, `UpstreamLost`, `FatalError`."""
+        """Send heartbeats until the generation has ended. Raises `GroupTrouble`, `BrokerLost`, `FatalError`."""
         while await self._is_in_generation():  # noqa: ASYNC110 - the broker says it, and only when asked
             await asyncio.sleep(self._heartbeat_s)
 
@@ -216,7 +215,7 @@ class GatewayGroup:
         return True
 
     async def _double(self) -> Gateway | None:
-        """Return a member with this gateway's node id and other addresses. Raises `GroupTrouble`, `UpstreamLost`, `FatalError`.
+        """Return a member with this gateway's node id and other addresses. Raises `GroupTrouble`, `BrokerLost`, `FatalError`.
 
         A former self is taken out of the group: the others would wait for it until its session is over.
         """

@@ -28,9 +28,9 @@ from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 
 from cli.dev.gateway import GatewayProcess
 from cli.dev.kafka import BrokerRuntime
+from coordinator.adapters.kafka.link import BrokerLink
 from coordinator.protocol.framing import reply_body, request_frame
 from coordinator.security.client_security import ClientSecurity
-from gateway.brokers.connection import BrokerLink
 from integration_tests.secured_kafka import JAAS, LOGIN, Right, SecuredKafka
 from integration_tests.secured_service import SecuredService
 from integration_tests.service import UNDISTURBED

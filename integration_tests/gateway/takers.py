@@ -11,13 +11,13 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from coordinator.adapters.kafka.link import BrokerLink
 from coordinator.adapters.server.contract import IncomingRequest, Peer
 from coordinator.client.client import DisklessClient
 from coordinator.protocol.codec import decode, encode
 from coordinator.protocol.framing import read_request_header, request_frame
 from coordinator.security.client_security import ClientSecurity
 from coordinator.security.principal import ANONYMOUS
-from gateway.brokers.connection import BrokerLink
 from gateway.kafka_apis import KafkaApi
 from gateway.topics.catalogue import TopicCatalogue
 from gateway.topics.coordinators import TopicCoordinators

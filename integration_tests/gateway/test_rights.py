@@ -15,12 +15,12 @@ from confluent_kafka.admin import AclOperation as Operation
 
 from cli.dev.kafka import BrokerRuntime
 from coordinator.adapters.kafka.bootstrap import bootstrap_addresses
+from coordinator.adapters.kafka.link import BrokerLink
 from coordinator.adapters.server.contract import Peer
 from coordinator.kafka.acls import AclOperation
 from coordinator.security.client_security import PLAIN_TEXT, ClientSecurity
 from coordinator.security.principal import ANONYMOUS
 from gateway.access.rights import TopicRights
-from gateway.brokers.connection import BrokerLink
 from gateway.front.session import FrontSession
 from gateway.ports import DisklessTopic
 from integration_tests.gateway.secured import PASSWORDS

@@ -11,8 +11,8 @@ from confluent_kafka import Producer, ThrottleEvent
 from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, ResourceType
 
 from cli.dev.kafka import BrokerRuntime
+from coordinator.adapters.kafka.link import BrokerLost
 from coordinator.adapters.server.throttle import BURST_S
-from gateway.ports import UpstreamLost
 from integration_tests.gateway.secured import SecuredGateway
 from integration_tests.secured_kafka import Right
 from integration_tests.waiting import WAIT_S, wait_until
@@ -65,7 +65,7 @@ async def test_who_does_not_log_in_anew_is_not_served(world: SecuredGateway) -> 
         assert await wire.produce(name, b"first") == 0
         refused = world.gateway.metric("connections_closed_total", reason="not_logged_in")
         await stays(lambda: not wire.connection.is_lost, "the connection", SESSION_S + 1)
-        with pytest.raises(UpstreamLost):
+        with pytest.raises(BrokerLost):
             await wire.produce(name, b"second")
     assert world.gateway.metric("connections_closed_total", reason="not_logged_in") == refused + 1
 

@@ -13,6 +13,7 @@ import kio.schema.sasl_handshake.v1 as sasl_handshake
 import pytest
 from kio.schema.errors import ErrorCode
 
+from coordinator.adapters.kafka.link import BrokerLost
 from coordinator.adapters.server.contract import CloseReason
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import decode, encode
@@ -22,7 +23,6 @@ from coordinator.security.login import LoginFailed
 from coordinator.security.principal import Principal
 from coordinator.security.scram import ScramClient, ScramCredentials, ScramServer
 from gateway.access.desk import PassThroughDesk
-from gateway.ports import UpstreamLost
 from tests.virtual_loop import VirtualLoop
 from tests.waiting import until, virtual_time
 
@@ -56,7 +56,7 @@ class Cluster:
         self.frames.append(frame)
         await virtual_time(0.01)
         if self.is_lost:
-            raise UpstreamLost("closed by the broker")
+            raise BrokerLost("closed by the broker")
         key, version = struct.unpack_from(">hh", frame)
         header = read_request_header(frame, flexible=version >= 2 and key == AUTHENTICATE)
         if key == HANDSHAKE:

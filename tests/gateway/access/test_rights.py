@@ -14,9 +14,10 @@ from kio.schema.metadata.v12.response import MetadataResponseTopic
 from kio.schema.types import TopicName
 from kio.static.primitive import i32, i32Timedelta
 
+from coordinator.adapters.kafka.link import BrokerLost
 from coordinator.kafka.acls import AclOperation
 from gateway.access.rights import ALLOWED_MAX, OTHERS_MAX, PROMISED, TopicRights
-from gateway.ports import SPREAD_S, DisklessTopic, UpstreamLost
+from gateway.ports import SPREAD_S, DisklessTopic
 from tests.virtual_loop import VirtualLoop
 from tests.waiting import virtual_time
 
@@ -52,7 +53,7 @@ class Cluster:
         finally:
             self.together -= 1
         if self.is_lost:
-            raise UpstreamLost("closed by the broker")
+            raise BrokerLost("closed by the broker")
         return MetadataResponse(
             throttle_time=i32Timedelta.parse(timedelta()), brokers=(), topics=tuple(self._topic(name) for name in names)
         )
@@ -285,7 +286,7 @@ def test_a_lost_connection_is_told_and_leaves_nothing() -> None:
         rights, session = TopicRights(Topics("a"), 5_000), OneSession(cluster)
         await rights.forbidden(session, ["a"], READ)
         cluster.is_lost = True
-        with pytest.raises(UpstreamLost):
+        with pytest.raises(BrokerLost):
             await rights.forbidden(session, ["b"], READ)
         assert rights.known(session, ["a"], READ) is None
 

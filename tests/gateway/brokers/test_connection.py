@@ -7,12 +7,11 @@ from functools import partial
 
 import pytest
 
+from coordinator.adapters.kafka.link import BrokerLink, BrokerLost, FindPlace
 from coordinator.protocol.framing import reply_frame, request_frame
 from coordinator.runtime.ports import KafkaBroker
 from coordinator.security.client_security import ClientSecurity
 from gateway.brokers.cluster import RealCluster
-from gateway.brokers.connection import BrokerLink, FindPlace
-from gateway.ports import UpstreamLost
 from tests.server.lines import KEY, Echo, serving
 
 HOST = "127.0.0.1"
@@ -48,18 +47,18 @@ async def test_a_broker_that_cannot_be_reached_is_left_for_another() -> None:
 
 async def test_when_no_broker_can_be_reached_each_is_named() -> None:
     ports = free_port(), free_port()
-    with pytest.raises(UpstreamLost) as lost:
+    with pytest.raises(BrokerLost) as lost:
         await link(cluster_of(*ports).any_place).forward(QUESTION)
     for port in ports:
         assert f"broker {HOST}:{port} cannot be reached" in str(lost.value)
-    with pytest.raises(UpstreamLost, match="no broker of the cluster is known yet"):
+    with pytest.raises(BrokerLost, match="no broker of the cluster is known yet"):
         await link(cluster_of().any_place).forward(QUESTION)
 
 
 async def test_a_relayed_broker_is_no_other_one() -> None:
     async with serving(Echo()) as (_, port):
         cluster = cluster_of(free_port(), port)
-        with pytest.raises(UpstreamLost, match="broker 1 is not in service"):
+        with pytest.raises(BrokerLost, match="broker 1 is not in service"):
             await link(partial(cluster.place, 1)).forward(QUESTION)
         relayed = link(partial(cluster.place, 2))
         assert await relayed.forward(QUESTION) == ANSWER

@@ -22,17 +22,16 @@ from kio.schema.metadata.v12.response import (
 from kio.schema.types import BrokerId, ProducerId, TopicName
 from kio.static.primitive import i32, i32Timedelta, i64
 
+from coordinator.adapters.kafka.link import BrokerLost, FindPlace, Place
 from coordinator.client.calls.migrations import DisklessLogState
 from coordinator.client.errors import Refusal
 from coordinator.client.model import PartitionId
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, MAX_TIMESTAMP
-from gateway.brokers.connection import FindPlace, Place
 from gateway.classic.boundaries import Boundaries
 from gateway.classic.leading import LeadingBrokers
 from gateway.classic.parts import ClassicParts
 from gateway.fetch.limits import MIB
-from gateway.ports import UpstreamLost
 from records.record_batch import Record, encode_batch, parse_headers
 
 NOW: Any = i32Timedelta.parse(timedelta(0))
@@ -128,7 +127,7 @@ class KafkaInMemory:
 
     async def answer(self, broker: int, request: Any) -> Any:
         if broker in self.dead:
-            raise UpstreamLost("it is dead")
+            raise BrokerLost("it is dead")
         self.asked.append((broker, request))
         if broker in self.hung:
             await asyncio.get_running_loop().create_future()

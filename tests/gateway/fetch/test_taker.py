@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from coordinator.adapters.kafka.link import BrokerLost
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.wire import MalformedMessage
 from gateway.fetch.wire import VERSIONS
-from gateway.ports import UpstreamLost
 from records.columns import decode_records
 from records.compression import Compression
 from records.record_batch import parse_headers
@@ -203,7 +203,7 @@ def test_rights_are_asked_for_before_anything_is_told(live: Story) -> None:
             assert hidden.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED, "whether it exists is none of the client's business"
         assert world.rights.asked == [["orders"]] * 3 + [["others"]]
         assert world.log.finds == []
-        world.rights.fault = UpstreamLost("the broker hung up")
+        world.rights.fault = BrokerLost("the broker hung up")
         assert await world.send(fetch_request((0, 0))) is None
 
     live(story())

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from coordinator.adapters.kafka.link import UNSENT_BYTES_MAX, BrokerLink
 from coordinator.adapters.server.contract import IncomingRequest, Peer
 from coordinator.adapters.server.request_memory import RequestMemory
 from coordinator.security.client_security import ClientSecurity
 from coordinator.security.principal import ANONYMOUS
-from gateway.brokers.connection import UNSENT_BYTES_MAX, BrokerLink
 from gateway.front.port import COUNTED_BYTES, Port
 from gateway.kafka_apis import KafkaApi
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode as KafkaError
 
+from coordinator.adapters.kafka.link import BrokerLost
 from coordinator.adapters.objectstore import open_store
 from coordinator.adapters.server.contract import IncomingRequest, Peer
 from coordinator.client.calls.partitions import DeletedRecords
@@ -26,7 +27,7 @@ from gateway.offsets.exact import ExactOffsets
 from gateway.offsets.migrated import MigratedOffsets
 from gateway.offsets.takers import offsets_takers
 from gateway.offsets.wire import DELETE_RECORDS, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, Wire
-from gateway.ports import DisklessTopic, Session, UpstreamLost
+from gateway.ports import DisklessTopic, Session
 from tests.gateway.classic.kafka import KafkaInMemory, numbered
 
 LIST, DELETE, EPOCH = KafkaApi.LIST_OFFSETS, KafkaApi.DELETE_RECORDS, KafkaApi.OFFSET_FOR_LEADER_EPOCH
@@ -74,7 +75,7 @@ class Allowed:
     async def forbidden(self, session: Session, topics: Collection[str], operation: AclOperation) -> frozenset[str]:
         self.asked.append(operation)
         if self.is_lost:
-            raise UpstreamLost("the broker went away")
+            raise BrokerLost("the broker went away")
         return frozenset({"secret"} & set(topics))
 
 

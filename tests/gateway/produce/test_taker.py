@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from coordinator.adapters.kafka.link import BrokerLost
 from coordinator.kafka.errors import ErrorCode
 from coordinator.object_store import StoreDenied
 from coordinator.protocol.wire import MalformedMessage
-from gateway.ports import NO_ANSWER, UpstreamLost
+from gateway.ports import NO_ANSWER
 from gateway.produce.buffer import BufferLimits
 from records.record_batch import ProducerSequence, Record, encode_batch, parse_headers
 from simulation.fakes.objects import StoreFault
@@ -173,7 +174,7 @@ def test_a_connection_whose_rights_cannot_be_asked_for_ends() -> None:
     async def work() -> None:
         world = World()
         client = world.client()
-        world.rights.takes_s, world.rights.error = 0.1, UpstreamLost("broker 1 is gone")
+        world.rights.takes_s, world.rights.error = 0.1, BrokerLost("broker 1 is gone")
         sent = [client.send(("orders", [(0, batch())])) for _ in range(2)]
         assert await asyncio.gather(*sent) == [None, None]
         assert world.memory.bytes_held == 0

@@ -21,6 +21,7 @@ from kio.schema.metadata.v12.response import (
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32
 
+from coordinator.adapters.kafka.link import BrokerLost
 from coordinator.adapters.server.contract import IncomingRequest, Peer
 from coordinator.client.calls.directory import TopicConfigs
 from coordinator.client.calls.migrations import DisklessLogState
@@ -31,7 +32,6 @@ from coordinator.protocol.codec import encode
 from coordinator.protocol.framing import read_request_header, reply_frame, request_frame
 from coordinator.security.principal import ANONYMOUS
 from gateway.kafka_apis import KafkaApi
-from gateway.ports import UpstreamLost
 from gateway.topics.wire import NOW, TOPIC
 
 
@@ -120,7 +120,7 @@ class FakeBroker:
     async def ask(self, request: Any, answer_type: type[Any]) -> Any:
         self.asked.append(type(request).__name__)
         if self.is_lost:
-            raise UpstreamLost("the broker went away")
+            raise BrokerLost("the broker went away")
         return self._metadata(request) if isinstance(request, MetadataRequest) else self._configs(request)
 
     def _metadata(self, request: MetadataRequest) -> MetadataResponse:

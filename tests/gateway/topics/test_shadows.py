@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.ports import UpstreamLost
+from coordinator.adapters.kafka.link import BrokerLost
 from gateway.topics.catalogue import TopicCatalogue
 from gateway.topics.shadows import Shadows
 from tests.gateway.topics.fakes import FakeBroker, FakeCoordinators, listing
@@ -46,7 +46,7 @@ async def test_nothing_new_is_shown_while_the_coordinators_do_not_answer() -> No
 async def test_a_lost_broker_ends_the_question() -> None:
     shadows, _, broker = made()
     broker.is_lost = True
-    with pytest.raises(UpstreamLost):
+    with pytest.raises(BrokerLost):
         await shadows.unfinished(ALL)
 
 

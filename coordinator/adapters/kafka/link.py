@@ -1,7 +1,7 @@
 """One connection to a broker: requests are sent as they come, answers are given back in their order.
 
 A broker answers the requests of a connection in the order in which they came. Invariant: every request that was sent is answered once,
-or refused by `UpstreamLost` when the connection ends; requests that get no answer (Produce with acks=0) must be sent by `tell`.
+or refused by `BrokerLost` when the connection ends; requests that get no answer (Produce with acks=0) must be sent by `tell`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from coordinator.protocol.codec import Message, decode, encode
 from coordinator.protocol.framing import FrameReader, read_correlation_id, reply_body, request_frame
 from coordinator.protocol.wire import MalformedMessage
 from coordinator.security.client_security import ClientSecurity
-from gateway.kafka_apis import KafkaApi
-from gateway.ports import UpstreamLost
 
 LOG = logging.getLogger(__name__)
 
@@ -32,14 +30,20 @@ UNSENT_BYTES_MAX: Final = 64 * 1024
 ANSWER_BYTES_MAX: Final = 2**31 - 1
 _SIZE: Final = struct.Struct(">i")
 _OWN_CORRELATION_ID: Final = 0x4457
-"""Of questions of the gateway's own: order, not the number, says which answer is whose."""
+"""Of questions of this process's own: order, not the number, says which answer is whose."""
+
+_API_VERSIONS: Final = 18
 
 Answer = TypeVar("Answer", bound=Message)
 Answered = Callable[[bytes | None], None]
 """Takes the frame of an answer without its length; None when the connection was lost."""
 Place = tuple[str, int]
 FindPlace = Callable[[Collection[Place]], Awaitable[Place]]
-"""Returns host and port of a broker, not one of those given, which were tried in vain. Raises `UpstreamLost` when there is none."""
+"""Returns host and port of a broker, not one of those given, which were tried in vain. Raises `BrokerLost` when there is none."""
+
+
+class BrokerLost(Exception):
+    """The connection to a broker was lost, or could not be made; the text says why."""
 
 
 class BrokerLink(asyncio.Protocol):
@@ -100,14 +104,14 @@ class BrokerLink(asyncio.Protocol):
             taken()
 
     def forward(self, frame: bytes) -> asyncio.Future[bytes]:
-        """Send a request; the future has the answer, or raises `UpstreamLost`."""
+        """Send a request; the future has the answer, or raises `BrokerLost`."""
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
         def answered(answer: bytes | None) -> None:
             if future.done():  # whoever waited was cancelled
                 return
             if answer is None:
-                future.set_exception(UpstreamLost(self.why_lost))
+                future.set_exception(BrokerLost(self.why_lost))
             else:
                 future.set_result(answer)
 
@@ -115,12 +119,12 @@ class BrokerLink(asyncio.Protocol):
         return future
 
     async def ask(self, request: Message, answer_type: type[Answer]) -> Answer:
-        """Ask a question of the gateway's own. Raises `UpstreamLost`."""
+        """Ask a question of this process's own. Raises `BrokerLost`."""
         await self._may_ask.wait()
         return _read(await self.forward(self._question(request)), request, answer_type)
 
     def keep_questions(self, kept: bool) -> None:
-        """Keep the gateway's own questions back while the client logs in: the broker would end the connection. Then let them go."""
+        """Keep this process's own questions back while the client logs in: the broker would end the connection. Then let them go."""
         if kept and self._lost is None:
             self._may_ask.clear()
         else:
@@ -140,7 +144,7 @@ class BrokerLink(asyncio.Protocol):
         else:
             self._transport.resume_reading()
 
-    def close(self, why: str = "closed by the gateway") -> None:
+    def close(self, why: str = "closed here") -> None:
         """End it; what waits for an answer is refused."""
         self._end(why)
 
@@ -219,7 +223,7 @@ class BrokerLink(asyncio.Protocol):
             self._end(f"{self._name} did not answer in {CONNECT_TIMEOUT_S:g} s")
         except LoginRejected as error:
             self._end(f"{self._name}: {error}")
-        except UpstreamLost as error:
+        except BrokerLost as error:
             self._end(str(error))
         else:
             self._opening = None
@@ -230,13 +234,13 @@ class BrokerLink(asyncio.Protocol):
             self._look_finished()
 
     async def _connect(self) -> None:
-        """Connect to the first broker that can be reached. Raises `UpstreamLost`."""
+        """Connect to the first broker that can be reached. Raises `BrokerLost`."""
         unreached: dict[Place, str] = {}
         while True:
             try:
                 self.place = host, port = await self._find_place(unreached)
-            except UpstreamLost as error:
-                raise UpstreamLost("; ".join([*unreached.values(), str(error)])) from error
+            except BrokerLost as error:
+                raise BrokerLost("; ".join([*unreached.values(), str(error)])) from error
             context: ssl.SSLContext | None = self._security.context()
             name = None if context is None else host
             try:
@@ -247,7 +251,7 @@ class BrokerLink(asyncio.Protocol):
                 return
 
     async def _first(self, request: Message) -> Message:
-        """Ask, for the login, before everything that waits to be sent. Raises `UpstreamLost`."""
+        """Ask, for the login, before everything that waits to be sent. Raises `BrokerLost`."""
         future: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
         self._waiting.appendleft(lambda answer: None if future.done() else future.set_result(answer))
         assert self._transport is not None
@@ -255,7 +259,7 @@ class BrokerLink(asyncio.Protocol):
         self._transport.writelines((_SIZE.pack(len(frame)), frame))
         answer = await future
         if answer is None:
-            raise UpstreamLost(self.why_lost)
+            raise BrokerLost(self.why_lost)
         operation, version = operation_of(type(request))
         return _read(answer, request, operation.versions[version].response_type)
 
@@ -286,9 +290,9 @@ class BrokerLink(asyncio.Protocol):
 
 
 def _read(frame: bytes, request: Message, answer_type: type[Answer]) -> Answer:
-    """Read the answer to a question. Raises `UpstreamLost`."""
+    """Read the answer to a question. Raises `BrokerLost`."""
     try:
         read_correlation_id(frame)
-        return decode(answer_type, reply_body(frame, tagged=answer_type.__flexible__ and int(request.__api_key__) != KafkaApi.API_VERSIONS))
+        return decode(answer_type, reply_body(frame, tagged=answer_type.__flexible__ and int(request.__api_key__) != _API_VERSIONS))
     except MalformedMessage as error:
-        raise UpstreamLost(f"an answer to {type(request).__name__} cannot be read: {error}") from error
+        raise BrokerLost(f"an answer to {type(request).__name__} cannot be read: {error}") from error
