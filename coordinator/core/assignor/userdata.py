@@ -1,0 +1,130 @@
+"""What members tell each other through the group, as bytes: of themselves when they join, of their duties when they are assigned.
+
+Brokers keep all of a group in one record (1 MB by default), hence binary. The first byte is the version of the form.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from coordinator.core.assignor.member import GroupMember
+
+VERSION: Final = 1
+_MOST: Final = 2**31 - 1
+_HEAD: Final = struct.Struct(">Biq?H")
+_COUNT: Final = struct.Struct(">i")
+_NONE: Final = -1
+
+
+class UnreadableUserdata(Exception):
+    """Bytes that no member of this version wrote; the text says what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duties:
+    """What a member shall do beside leading its partitions: follow these; `leaders` has the node of each partition's leader."""
+
+    follows: frozenset[int]
+    leaders: Mapping[int, int]
+
+
+def encode_member(member: GroupMember) -> bytes:
+    """Return what a member tells of itself; entries behind are clipped to 31 bits."""
+    rack = member.rack.encode()[:65_535]
+    only = [_COUNT.pack(_NONE)] if member.only is None else [_numbers(member.only)]
+    return b"".join(
+        (
+            _HEAD.pack(VERSION, member.node_id, member.started_ms, member.drains, len(rack)),
+            rack,
+            _numbers(number for pair in sorted(member.leads.items()) for number in pair),
+            _numbers(number for partition, lag in sorted(member.follows.items()) for number in (partition, min(lag, _MOST))),
+            _numbers(member.claims),
+            _numbers(member.refuses),
+            *only,
+        )
+    )
+
+
+def decode_member(data: bytes) -> GroupMember:
+    """Read what a member tells of itself. Raises `UnreadableUserdata`."""
+    reader = _Reader(data)
+    version, node_id, started_ms, drains, rack_size = reader.take(_HEAD)
+    if version != VERSION:
+        raise UnreadableUserdata(f"version {version} of what members tell; this node knows {VERSION}")
+    rack = reader.raw(rack_size).decode(errors="replace")
+    member = GroupMember(
+        node_id=node_id,
+        rack=rack,
+        started_ms=started_ms,
+        leads=reader.pairs(),
+        follows=reader.pairs(),
+        claims=frozenset(reader.numbers() or ()),
+        refuses=frozenset(reader.numbers() or ()),
+        only=None if (only := reader.numbers()) is None else frozenset(only),
+        drains=drains,
+    )
+    reader.end()
+    return member
+
+
+def encode_duties(duties: Duties) -> bytes:
+    """Return the duties of a member."""
+    leaders = (number for pair in sorted(duties.leaders.items()) for number in pair)
+    return bytes((VERSION,)) + _numbers(duties.follows) + _numbers(leaders)
+
+
+def decode_duties(data: bytes) -> Duties:
+    """Read the duties of a member. Raises `UnreadableUserdata`."""
+    reader = _Reader(data)
+    if reader.raw(1) != bytes((VERSION,)):
+        raise UnreadableUserdata(f"another version of duties than {VERSION}")
+    duties = Duties(frozenset(reader.numbers() or ()), reader.pairs())
+    reader.end()
+    return duties
+
+
+def _numbers(numbers: Iterable[int]) -> bytes:
+    """Numbers of 32 bits behind their count."""
+    listed = sorted(numbers) if isinstance(numbers, frozenset) else list(numbers)
+    return struct.pack(f">{len(listed) + 1}i", len(listed), *listed)
+
+
+class _Reader:
+    """Takes one thing after the other. Every method raises `UnreadableUserdata` for bytes that are not there."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    def raw(self, size: int) -> bytes:
+        taken = self._data[self._at : self._at + size]
+        if len(taken) < size:
+            raise UnreadableUserdata(f"{len(self._data)} bytes end too early")
+        self._at += size
+        return taken
+
+    def take(self, form: struct.Struct) -> tuple[int, ...]:
+        return form.unpack(self.raw(form.size))
+
+    def numbers(self) -> tuple[int, ...] | None:
+        (count,) = self.take(_COUNT)
+        if count == _NONE:
+            return None
+        if count < 0:
+            raise UnreadableUserdata(f"a count of {count}")
+        size = 4 * count
+        if size > len(self._data):
+            raise UnreadableUserdata(f"{count} numbers in {len(self._data)} bytes")
+        return struct.unpack(f">{count}i", self.raw(size))
+
+    def pairs(self) -> dict[int, int]:
+        numbers = self.numbers() or ()
+        if len(numbers) % 2:
+            raise UnreadableUserdata(f"{len(numbers)} numbers are no pairs")
+        return dict(zip(numbers[::2], numbers[1::2], strict=True))
+
+    def end(self) -> None:
+        if self._at != len(self._data):
+            raise UnreadableUserdata(f"{len(self._data) - self._at} bytes too many")

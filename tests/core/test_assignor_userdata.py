@@ -1,0 +1,62 @@
+"""What members tell each other survives the way through the group, and hostile bytes raise one error."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.core.assignor.member import GroupMember
+from coordinator.core.assignor.userdata import Duties, UnreadableUserdata, decode_duties, decode_member, encode_duties, encode_member
+
+NUMBERS = st.integers(0, 2**31 - 1)
+SETS = st.frozensets(NUMBERS, max_size=9)
+PAIRS = st.dictionaries(NUMBERS, NUMBERS, max_size=9)
+MEMBERS = st.builds(
+    GroupMember,
+    node_id=NUMBERS,
+    rack=st.text(max_size=9),
+    started_ms=st.integers(0, 2**62),
+    leads=PAIRS,
+    follows=PAIRS,
+    claims=SETS,
+    refuses=SETS,
+    only=st.none() | SETS,
+    drains=st.booleans(),
+)
+
+
+@given(MEMBERS)
+def test_a_member_is_read_as_it_was_told(member: GroupMember) -> None:
+    assert decode_member(encode_member(member)) == member
+
+
+@given(SETS, PAIRS)
+def test_duties_are_read_as_they_were_given(follows: frozenset[int], leaders: dict[int, int]) -> None:
+    assert decode_duties(encode_duties(Duties(follows, leaders))) == Duties(follows, leaders)
+
+
+@given(MEMBERS, st.data())
+def test_damaged_bytes_are_read_or_refused(member: GroupMember, data: st.DataObject) -> None:
+    told = bytearray(encode_member(member))
+    at = data.draw(st.integers(0, len(told) - 1))
+    told[at] = data.draw(st.integers(0, 255))
+    for damaged in (bytes(told), bytes(told[:at]), bytes(told) + b"x", data.draw(st.binary(max_size=60))):
+        for decode in (decode_member, decode_duties):
+            try:
+                decode(damaged)  # type: ignore[operator]
+            except UnreadableUserdata:
+                continue
+
+
+def test_another_version_is_named() -> None:
+    told = b"\x02" + encode_member(GroupMember(node_id=1))[1:]
+    with pytest.raises(UnreadableUserdata, match="version 2 of what members tell; this node knows 1"):
+        decode_member(told)
+
+
+def test_what_a_thousand_partitions_and_fifty_nodes_tell_fits_in_one_record() -> None:
+    led, followed = dict.fromkeys(range(20), 2**31 - 1), dict.fromkeys(range(40), 2**31 - 1)
+    told = encode_member(GroupMember(node_id=1, rack="europe-west4-a", leads=led, follows=followed))
+    duties = encode_duties(Duties(frozenset(range(40)), dict.fromkeys(range(1000), 49)))
+    assert 50 * (len(told) + len(duties)) < 500_000
