@@ -6,6 +6,7 @@ others, and it goes on believing until it hears of it and joins again.
 
 from __future__ import annotations
 
+from coordinator.core.assignor.group import NOT_ASSIGNED
 from simulation.fakes.kafka_group import FakeGroup, FakeMembership
 from simulation.loop import VirtualLoop
 
@@ -37,11 +38,11 @@ class SimulatedMembership(FakeMembership):
             return
         self._is_joined = False
         self._epoch += 1
-        self._assigned = frozenset()
+        self._assigned = NOT_ASSIGNED
         if self._listener is not None:
-            self._listener.on_assignment(frozenset())
+            self._listener.on_assignment(NOT_ASSIGNED)
 
     def believe(self, partition: int) -> None:
         """Hear an assignment that the group did not make: two members own the partition now."""
         if self._is_joined:
-            self.hear(self._assigned | {partition})
+            self.hear(self._assigned._replace(leads=self._assigned.leads | {partition}))

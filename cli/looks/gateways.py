@@ -64,9 +64,9 @@ async def find_gateways(kafka: KafkaPlace, group_id: str, timeout_s: float) -> t
     from cli.kafka.cluster import kafka_errors
     from coordinator.adapters.kafka.brokers import describe_brokers
     from coordinator.adapters.kafka.link import BrokerLink, BrokerLost, FindPlace, Place
-    from coordinator.runtime.failures import FatalError
+    from coordinator.adapters.kafka.member.coordinator import GroupCoordinator, GroupRefused, GroupTrouble
     from coordinator.security.client_security import ClientSecurity
-    from gateway.view.group import GroupCoordinator, GroupTrouble
+    from gateway.view.members import described_members, explained
     from gateway.view.model import distinct
 
     await asyncio.to_thread(kafka.check)
@@ -91,15 +91,15 @@ async def find_gateways(kafka: KafkaPlace, group_id: str, timeout_s: float) -> t
         async with asyncio.timeout(timeout_s):
             while True:
                 try:
-                    return distinct(await coordinator.members())
+                    return distinct([one for _, one in await described_members(coordinator)])
                 except (GroupTrouble, BrokerLost) as error:
                     why = str(error)
                 coordinator.drop(why)
                 await asyncio.sleep(RETRY_S)
     except TimeoutError as error:
         raise Failed(f"the group of gateways {group_id} cannot be read: {why}", Exit.UNAVAILABLE) from error
-    except FatalError as error:
-        raise Failed(str(error)) from error
+    except GroupRefused as refused:
+        raise Failed(explained(group_id, refused)) from refused
     finally:
         coordinator.drop("the command has its answer")
 

@@ -15,9 +15,9 @@ from coordinator.app.version import installed_version
 from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.core.leadership.states import State
 from coordinator.kafka.errors import error_name
-from coordinator.runtime.node.abstention import KINDS
 from coordinator.runtime.node.accusations import CONTRADICTION_KINDS
 from coordinator.runtime.node.node import Node
+from coordinator.runtime.node.refusals import KINDS
 from coordinator.runtime.snapshots.keeper import STEPS
 from coordinator.runtime.telemetry import SnapshotPurpose
 
@@ -125,7 +125,7 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
     yield Sample("pending_bytes_limit", (), config.limits.queue_bytes_max)
     for state, count in states.items():
         yield Sample("partitions", (state,), count)
-    withheld = node.abstention.kinds()
+    withheld = node.standing.refusals.kinds()
     for kind in KINDS:
         yield Sample("leadership_withheld", (kind,), kind in withheld)
     for comparison in node.clocks.comparisons():
@@ -264,7 +264,6 @@ def kafka_samples(stats: KafkaStats) -> Iterable[Sample]:
     yield Sample("read_errors_total", (), stats.reader_partition_errors.total())
     events = {
         "assigned": stats.member_assignments,
-        "revoked": stats.member_revoked,
         "lost": stats.member_lost,
         "left by watchdog": stats.member_watchdog_leaves,
         "failed": stats.member_failures,

@@ -12,13 +12,12 @@ from coordinator.config.rules import advice
 from coordinator.config.settings import KEYS, Settings
 from coordinator.config.show import DocumentedKey, ShownSetting, document_keys, render
 from coordinator.config.sources import SourceError, parse_properties_flags
-from coordinator.config.values import GroupProtocol, HttpAddress, Listener, StoreUrl
+from coordinator.config.values import HttpAddress, Listener, StoreUrl
 
 __all__ = [
     "KEYS",
     "ConfigError",
     "DocumentedKey",
-    "GroupProtocol",
     "HttpAddress",
     "Listener",
     "Problem",

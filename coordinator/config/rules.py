@@ -14,7 +14,7 @@ from coordinator.config.sections.security import ClientAuth
 from coordinator.config.security_rules import listener_advice, listener_problems
 from coordinator.config.settings import NODE, Settings
 from coordinator.config.table import ProcessSettings, SettingsTable
-from coordinator.config.values import GroupProtocol, SecurityProtocol, text_of
+from coordinator.config.values import SecurityProtocol, text_of
 from coordinator.kafka.coordinators import OWNERS_MAX
 from coordinator.store_mark import KEPT
 
@@ -53,7 +53,7 @@ RESERVED_KAFKA_KEYS = dict.fromkeys(_FIXED_KAFKA_KEYS, _LEAVE_OUT) | {
     "bootstrap.servers": "set bootstrap.servers instead",
     "metadata.broker.list": "set bootstrap.servers instead",
     "group.id": "set group.id instead",
-    "group.protocol": "set group.protocol instead",
+    "group.protocol": "leave it out: nodes are members by the classic protocol",
     "session.timeout.ms": "set session.timeout.ms instead",
     "heartbeat.interval.ms": "set heartbeat.interval.ms instead",
     "client.id": "leave it out: clients are named after node.id",
@@ -110,11 +110,6 @@ def advice(settings: Settings) -> list[str]:
         found.append(
             f"leader.term.timeout.ms={settings.leader_term_timeout_ms}: an unclean broker death freezes acknowledgements for 8 to "
             "12 s, so one dead broker may cost every term; use 15000 or more"
-        )
-    if settings.group_protocol is GroupProtocol.CONSUMER:
-        found.append(
-            "group.protocol=consumer: a dead process is replaced after the brokers' group.consumer.session.timeout.ms, 45 s unless "
-            "lowered there"
         )
     return [*found, *listener_advice(settings)]
 

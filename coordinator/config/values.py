@@ -96,13 +96,6 @@ def _topic_pattern(text: str) -> TopicPattern:
     return TopicPattern(prefix, is_prefix=prefix != name)
 
 
-class GroupProtocol(StrEnum):
-    """The rebalance protocol of the leadership group."""
-
-    CLASSIC = "classic"
-    CONSUMER = "consumer"
-
-
 def _host_and_port(address: str, rule: str) -> tuple[str, int]:
     match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%]+)\]|([^\s:/\[\]]*)):(\d{1,5})", address)
     if match is None:

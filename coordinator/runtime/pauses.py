@@ -36,9 +36,6 @@ class Pauses:
     directory_patience_s: float = 10.0
     """A data directory whose probe takes longer is slow; a replica that had trouble there is made anew in it."""
 
-    group_look_s: tuple[float, float] = (0.5, 30.0)
-    """Between two looks of a node that stays out of leadership at the other members of the group; grows."""
-
     refused_s: tuple[float, float] = (5.0, 300.0)
     """Before a node tries again to lead a partition to which Kafka refused its entries; doubles with each refusal."""
 

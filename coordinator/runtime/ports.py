@@ -12,6 +12,8 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from coordinator.core.assignor.group import GroupAssignment
+from coordinator.core.assignor.member import GroupMember
 from coordinator.core.events import Delivery, NewEntry
 from coordinator.core.log_entry import ReadEntry
 from coordinator.core.state.packing import Flush
@@ -104,8 +106,8 @@ class Proof(Enum):
 
 
 class MembershipListener(Protocol):
-    def on_assignment(self, partitions: frozenset[int]) -> None:
-        """The whole current assignment; empty when revoked or lost."""
+    def on_assignment(self, assignment: GroupAssignment) -> None:
+        """The whole current assignment; `NOT_ASSIGNED` when this node is no member any longer."""
 
 
 class Membership(Protocol):
@@ -114,7 +116,13 @@ class Membership(Protocol):
     def join(self, listener: MembershipListener) -> None: ...
 
     def leave(self) -> None:
-        """Leave the group at once (idempotent); the listener hears an empty assignment."""
+        """Leave the group at once (idempotent); the listener hears `NOT_ASSIGNED`."""
+
+    def tell(self, member: GroupMember, partitions: int) -> None:
+        """Set what the others are told in the next round, and how many partitions there are to be assigned."""
+
+    def refresh(self, why: str) -> None:
+        """Ask for a round, in which what was told last counts."""
 
     def prove(self, partition: int, callback: Callable[[Proof], None]) -> None:
         """Ask the group coordinator asynchronously; the callback comes within a bounded time."""

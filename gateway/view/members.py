@@ -12,35 +12,33 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from typing import Final
 
-import kio.schema.heartbeat.v4 as heartbeat
-import kio.schema.join_group.v7 as join_group
-import kio.schema.join_group.v7.request as join_group_request
-import kio.schema.leave_group.v5 as leave_group
-import kio.schema.leave_group.v5.request as leave_group_request
-import kio.schema.sync_group.v5 as sync_group
-import kio.schema.sync_group.v5.request as sync_group_request
 from kio.schema.errors import ErrorCode
-from kio.schema.types import GroupId
-from kio.static.primitive import i32, i32Timedelta
 
 from coordinator.adapters.kafka.link import BrokerLink, BrokerLost, FindPlace
+from coordinator.adapters.kafka.member.classic import ClassicMember
+from coordinator.adapters.kafka.member.coordinator import GroupCoordinator, GroupRefused, GroupTrouble
 from coordinator.runtime.failures import FatalError
-from gateway.view.group import PROTOCOL_TYPE, GroupCoordinator, GroupTrouble, check, read_members
 from gateway.view.model import BadMember, Gateway, distinct
 
 LOG = logging.getLogger(__name__)
 
+PROTOCOL_TYPE: Final = "diskless-gateway"
 PROTOCOL: Final = "all-1"
 """The name says the form of what members tell: a member with another one cannot join."""
 REBALANCE_TIMEOUT_MS: Final = 10_000
 RETRY_PAUSE_S: Final = 0.3
 LOOK_PAUSE_S: Final = 0.3
-LEAVE_TIMEOUT_S: Final = 2.0
+_REFUSED: Final = {
+    ErrorCode.inconsistent_group_protocol: "it is the group of something else; name another one in diskless.gateway.group.id",
+    ErrorCode.group_authorization_failed: "the gateway's own login may not use it; allow READ and DESCRIBE on the group",
+    ErrorCode.invalid_session_timeout: "gateway.session.timeout.ms is outside of what the brokers allow "
+    "(group.min.session.timeout.ms, group.max.session.timeout.ms)",
+    ErrorCode.group_max_size_reached: "it is full; raise the brokers' group.max.size",
+}
 
 
 class GatewayGroup:
@@ -59,13 +57,19 @@ class GatewayGroup:
     ) -> None:
         """`connect` makes a connection with the gateway's own login; `changed` is called when the list of gateways is another one."""
         self._me = me
-        self._group_id = GroupId(group_id)
+        self._group_id = group_id
         self._session_timeout_ms = session_timeout_ms
-        self._heartbeat_s = heartbeat_interval_ms / 1000
         self._changed = changed
         self._coordinator = GroupCoordinator(group_id, connect, any_place)
-        self._member_id = ""
-        self._generation = -1
+        self._member = ClassicMember(
+            self._coordinator,
+            self,
+            protocol_type=PROTOCOL_TYPE,
+            protocol=PROTOCOL,
+            session_timeout_ms=session_timeout_ms,
+            rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+            heartbeat_interval_ms=heartbeat_interval_ms,
+        )
         self._listed: tuple[Gateway, ...] = (me,)
         self.has_joined = asyncio.Event()
         """Set once this gateway was in a generation."""
@@ -92,6 +96,8 @@ class GatewayGroup:
         while True:
             try:
                 double = await self._double()
+            except GroupRefused as refused:
+                raise _fatal(self._group_id, refused) from refused
             except (GroupTrouble, BrokerLost) as error:
                 LOG.info("group of gateways not reached yet reason=%r", str(error))
                 self._coordinator.drop("asked again")
@@ -109,8 +115,10 @@ class GatewayGroup:
         """Be a member. Ends by being cancelled. Raises `FatalError` for a group that this gateway may not join."""
         while True:
             try:
-                await self._join()
-                await self._stay()
+                await self._member.join()
+                await self._member.stay()
+            except GroupRefused as refused:
+                raise _fatal(self._group_id, refused) from refused
             except (GroupTrouble, BrokerLost, TimeoutError) as error:
                 if self.is_member or not self.has_joined.is_set():
                     LOG.warning("group of gateways not reached reason=%r; the gateways known stay", str(error) or "no answer in time")
@@ -120,71 +128,25 @@ class GatewayGroup:
 
     async def leave(self) -> None:
         """Tell the others that this gateway ends."""
-        if not self._member_id or not self._coordinator.is_connected:
-            return
         try:
-            async with asyncio.timeout(LEAVE_TIMEOUT_S):
-                await self._leave_as(self._member_id, "the gateway stops")
+            await self._member.leave("the gateway stops")
         except (GroupTrouble, BrokerLost, TimeoutError) as error:
             LOG.warning("group of gateways not left reason=%r; the others miss this one after its session", str(error))
         self._coordinator.drop("the gateway stops")
 
-    async def _leave_as(self, member_id: str, why: str) -> None:
-        """Take a member out of the group. Raises `GroupTrouble`, `BrokerLost`."""
-        member = leave_group_request.MemberIdentity(member_id=member_id, reason=why)
-        request = leave_group.LeaveGroupRequest(group_id=self._group_id, members=(member,))
-        await self._coordinator.ask(request, leave_group.LeaveGroupResponse)
+    # ---- as a member
 
-    # ---- the protocol
+    def tell(self) -> bytes:
+        """Return what the others shall know of this gateway."""
+        return self._me.encode()
 
-    async def _join(self) -> None:
-        protocol = join_group_request.JoinGroupRequestProtocol(name=PROTOCOL, metadata=self._me.encode())
-        while True:
-            request = join_group.JoinGroupRequest(
-                group_id=self._group_id,
-                session_timeout=_time(self._session_timeout_ms),
-                rebalance_timeout=_time(REBALANCE_TIMEOUT_MS),
-                member_id=self._member_id,
-                protocol_type=PROTOCOL_TYPE,
-                protocols=(protocol,),
-            )
-            joined = await self._coordinator.ask(request, join_group.JoinGroupResponse, REBALANCE_TIMEOUT_MS / 1000)
-            if joined.error_code is ErrorCode.member_id_required:
-                self._member_id = joined.member_id
-                continue
-            if joined.error_code is ErrorCode.unknown_member_id:
-                self._member_id = ""
-                continue
-            check(self._group_id, joined.error_code, "joined")
-            break
-        self._member_id, self._generation = joined.member_id, joined.generation_id
-        assignments: tuple[sync_group_request.SyncGroupRequestAssignment, ...] = ()
-        if joined.leader == joined.member_id:
-            listed = make_list([one.metadata for one in joined.members])
-            assignments = tuple(
-                sync_group_request.SyncGroupRequestAssignment(member_id=one.member_id, assignment=listed) for one in joined.members
-            )
-        synced = await self._coordinator.ask(
-            sync_group.SyncGroupRequest(
-                group_id=self._group_id,
-                generation_id=i32(self._generation),
-                member_id=self._member_id,
-                protocol_type=PROTOCOL_TYPE,
-                protocol_name=PROTOCOL,
-                assignments=assignments,
-            ),
-            sync_group.SyncGroupResponse,
-            REBALANCE_TIMEOUT_MS / 1000,
-        )
-        if synced.error_code is ErrorCode.rebalance_in_progress:
-            return await self._join()
-        check(self._group_id, synced.error_code, "synced")
-        self._take(read_list(synced.assignment))
-        return None
+    def assign(self, told: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """Return the list of all members for each of them."""
+        return dict.fromkeys(told, make_list(list(told.values())))
 
-    def _take(self, gateways: Sequence[Gateway]) -> None:
-        """Take the list of a generation."""
-        known = distinct(gateways)
+    def take(self, assignment: bytes) -> None:
+        """Take the list of a generation. Raises `GroupTrouble`, and `FatalError` when a later gateway has this one's node id."""
+        known = distinct(read_list(assignment))
         mine = next((one for one in known if one.node_id == self._me.node_id), None)
         if mine is not None and mine.incarnation > self._me.incarnation:
             raise FatalError(
@@ -193,40 +155,36 @@ class GatewayGroup:
         self.is_member = True
         self.generations += 1
         if known != self._listed or not self.has_joined.is_set():
-            LOG.info("gateways found generation=%d gateways=%s", self._generation, [f"{one.node_id}:{_where(one)}" for one in known])
+            LOG.info("gateways found generation=%d gateways=%s", self._member.generation, [f"{one.node_id}:{_where(one)}" for one in known])
             self._listed = known
             self._changed()
         self.has_joined.set()
 
-    async def _stay(self) -> None:
-        """Send heartbeats until the generation has ended. Raises `GroupTrouble`, `BrokerLost`, `FatalError`."""
-        while await self._is_in_generation():  # noqa: ASYNC110 - the broker says it, and only when asked
-            await asyncio.sleep(self._heartbeat_s)
-
-    async def _is_in_generation(self) -> bool:
-        request = heartbeat.HeartbeatRequest(group_id=self._group_id, generation_id=i32(self._generation), member_id=self._member_id)
-        code = (await self._coordinator.ask(request, heartbeat.HeartbeatResponse)).error_code
-        if code in (ErrorCode.rebalance_in_progress, ErrorCode.illegal_generation):
-            return False
-        if code is ErrorCode.unknown_member_id:
-            self._member_id = ""
-            return False
-        check(self._group_id, code, "heartbeat")
-        return True
+    def removed(self) -> None:
+        """Keep the list: an old one serves clients better than none."""
 
     async def _double(self) -> Gateway | None:
-        """Return a member with this gateway's node id and other addresses. Raises `GroupTrouble`, `BrokerLost`, `FatalError`.
+        """Return a member with this gateway's node id and other addresses. Raises `GroupTrouble`, `GroupRefused`, `BrokerLost`.
 
         A former self is taken out of the group: the others would wait for it until its session is over.
         """
-        for member_id, one in await self._coordinator.member_ids():
+        for member_id, one in await described_members(self._coordinator):
             if one.node_id != self._me.node_id:
                 continue
             if dict(one.listeners) != dict(self._me.listeners):
                 return one
             LOG.info("former self leaves the group member=%s", member_id)
-            await self._leave_as(member_id, "killed, and started again")
+            await self._member.remove(member_id, "killed, and started again")
         return None
+
+
+async def described_members(coordinator: GroupCoordinator) -> list[tuple[str, Gateway]]:
+    """Return the gateways that can be read, each with its id in the group. Raises `GroupTrouble`, `GroupRefused`, `BrokerLost`.
+
+    Several with one node id can be among them: a former self stays a member until its session ends.
+    """
+    members = (await coordinator.describe(PROTOCOL_TYPE)).members
+    return [(member.member_id, one) for member in members for one in read_members([member.member_metadata])]
 
 
 def make_list(told: Sequence[bytes]) -> bytes:
@@ -252,9 +210,25 @@ def read_list(assignment: bytes) -> tuple[Gateway, ...]:
     return read_members(told)
 
 
+def read_members(told: Iterable[bytes]) -> tuple[Gateway, ...]:
+    """Read what gateways tell of themselves; what cannot be read is left out, and logged."""
+    found = []
+    for one in told:
+        try:
+            found.append(Gateway.decode(one))
+        except BadMember as error:
+            LOG.error("gateway not known reason=%r", str(error))
+    return tuple(found)
+
+
+def explained(group_id: str, refused: GroupRefused) -> str:
+    """Return why gateways cannot use their group, with the remedy."""
+    return f"diskless.gateway.group.id={group_id}: {refused.code.name}: {_REFUSED[refused.code]}"
+
+
+def _fatal(group_id: str, refused: GroupRefused) -> FatalError:
+    return FatalError(explained(group_id, refused))
+
+
 def _where(gateway: Gateway) -> str:
     return ",".join(f"{name}://{one.host}:{one.port}" for name, one in gateway.listeners.items())
-
-
-def _time(ms: int) -> i32Timedelta:
-    return i32Timedelta.parse(timedelta(milliseconds=ms))

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
+from coordinator.core.assignor.group import GroupAssignment
 from coordinator.core.events import NewEntry
 from coordinator.core.log_entry import entry_hash, size_of
 from coordinator.runtime.ports import (
@@ -90,8 +91,8 @@ class Assignments:
     def __init__(self) -> None:
         self.heard: list[frozenset[int]] = []
 
-    def on_assignment(self, partitions: frozenset[int]) -> None:
-        self.heard.append(partitions)
+    def on_assignment(self, assignment: GroupAssignment) -> None:
+        self.heard.append(assignment.leads)
 
     @property
     def now(self) -> frozenset[int]:

@@ -1,15 +1,18 @@
 """The consumer group of the fakes: members, assignments, generations, the watchdog.
 
-Automatic balance is sticky and cooperative: partitions that move are revoked first and assigned a rebalance later, so
-there is a hole as with the real protocol. A test may also switch it off and move partitions by hand.
+A round plans by `coordinator.core.assignor`, as the leader of a real group does, from what the members tell then. A test may also switch
+rounds off and assign partitions by hand.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+import zlib
 from collections.abc import Callable, Mapping
 
+from coordinator.core.assignor.group import NOT_ASSIGNED, GroupAssignment, assign
+from coordinator.core.assignor.member import AssignorRules, GroupMember
 from coordinator.runtime.ports import MembershipListener, Proof
 from simulation.fakes.kafka_log import Faults
 
@@ -18,6 +21,7 @@ class FakeGroup:
     """The group coordinator: who is a member, in which generation, and who owns which partition."""
 
     def __init__(self, *, loop: asyncio.AbstractEventLoop, rng: random.Random, faults: Faults, partitions: int) -> None:
+        self.rules = AssignorRules()
         self.loop = loop
         self.rng = rng
         self.faults = faults
@@ -63,7 +67,7 @@ class FakeGroup:
         member = self._members.get(node)
         self.remove(node)
         if member is not None:
-            member.hear(frozenset())
+            member.hear(NOT_ASSIGNED)
 
     def grow(self, partitions: int) -> None:
         """The topic has so many partitions now; the next rebalance assigns the new ones."""
@@ -87,6 +91,11 @@ class FakeGroup:
             return
         self._owners = {partition: owner for partition, owner in self._owners.items() if owner != node}
         self._schedule()
+
+    def ask_for_round(self, node: str) -> None:
+        """A member asks for a round, in which it tells what is true then."""
+        if node in self._members:
+            self._schedule()
 
     def is_member(self, node: str) -> bool:
         """Whether the node is a member now."""
@@ -113,45 +122,19 @@ class FakeGroup:
         if not self.is_available:
             self._schedule()
             return
-        wanted = self._balanced()
-        kept = {partition: node for partition, node in self._owners.items() if wanted.get(partition) == node}
-        if kept != self._owners:
-            # Cooperative: first everybody gives up what moves, and the next round hands it out.
-            self._owners = kept
-            self._new_generation()
-            self._schedule()
-            return
-        self._owners = wanted
-        self._new_generation()
+        told = {node: member.told for node, member in self._members.items()}
+        assigned = assign(told, self.partition_count, self.rules)
+        self._owners = {partition: node for node, one in assigned.items() for partition in one.leads}
+        self._new_generation(assigned)
 
-    def _balanced(self) -> dict[int, str]:
-        """Give every partition an owner, moving as few as possible; loads differ by one at most."""
-        nodes = list(self._members)
-        if not nodes:
-            return {}
-        least, extra = divmod(self.partition_count, len(nodes))
-        owners: dict[int, str] = {}
-        loads = dict.fromkeys(nodes, 0)
-        with_extra = 0
-        for partition in range(self.partition_count):
-            node = self._owners.get(partition)
-            if node not in loads:
-                continue
-            if loads[node] < least or (loads[node] == least and with_extra < extra):
-                with_extra += loads[node] == least
-                loads[node] += 1
-                owners[partition] = node
-        for partition in range(self.partition_count):
-            if partition not in owners:
-                node = min(nodes, key=lambda name: loads[name])
-                loads[node] += 1
-                owners[partition] = node
-        return owners
-
-    def _new_generation(self) -> None:
+    def _new_generation(self, assigned: Mapping[str, GroupAssignment] | None = None) -> None:
         self.generation += 1
+        nodes = {node: member.told.node_id for node, member in self._members.items()}
+        leaders = {partition: nodes[owner] for partition, owner in self._owners.items() if owner in nodes}
         for node, member in self._members.items():
-            member.hear(frozenset(partition for partition, owner in self._owners.items() if owner == node))
+            led = frozenset(partition for partition, owner in self._owners.items() if owner == node)
+            follows = frozenset(range(self.partition_count)) - led if assigned is None else assigned[node].follows
+            member.hear(GroupAssignment(led, follows, leaders))
 
 
 class FakeMembership:
@@ -161,11 +144,13 @@ class FakeMembership:
         self.node = node
         self.client_id = f"diskless-{node}" if client_id is None else client_id
         self.watchdog_leaves = 0
+        self.told = GroupMember(node_id=zlib.crc32(node.encode()))
+        """What the others are told; a member that never tells anything has a node id of its own."""
         self._group = group
         self._loop = group.loop
         self._silence_max_s = session_timeout_ms / 2000
         self._listener: MembershipListener | None = None
-        self._assigned: frozenset[int] = frozenset()
+        self._assigned = NOT_ASSIGNED
         self._is_wanted = False
         self._is_joined = False
         self._is_up = True
@@ -189,7 +174,7 @@ class FakeMembership:
         self._enter()
 
     def leave(self) -> None:
-        """Leave at once (idempotent); the listener hears an empty assignment."""
+        """Leave at once (idempotent); the listener hears `NOT_ASSIGNED`."""
         if not self._is_wanted:
             return
         self._is_wanted = False
@@ -202,7 +187,7 @@ class FakeMembership:
         def answer() -> None:
             if not self._is_up:
                 return
-            if not self._is_joined or epoch != self._epoch or not group.is_member(self.node) or partition not in self._assigned:
+            if not self._is_joined or epoch != self._epoch or not group.is_member(self.node) or partition not in self._assigned.leads:
                 callback(Proof.NOT_A_MEMBER)
             elif not group.is_available or group.generation != generation or group.is_rebalancing():
                 callback(Proof.ASK_AGAIN)
@@ -224,14 +209,22 @@ class FakeMembership:
             self._watchdog.cancel()
         self._loop.call_later(self._silence_max_s * 2, self._group.remove, self.node)
 
-    def hear(self, partitions: frozenset[int]) -> None:
+    def tell(self, member: GroupMember, partitions: int) -> None:
+        """Set what the others are told in the next round; how many partitions there are the group knows by itself."""
+        self.told = member
+
+    def refresh(self, why: str) -> None:
+        """Ask for a round, over the network."""
+        self._loop.call_later(self._group.delay_s(self._group.faults.network_ms), self._group.ask_for_round, self.node)
+
+    def hear(self, assignment: GroupAssignment) -> None:
         """The group coordinator tells the member its whole assignment."""
         epoch = self._epoch
 
         def tell() -> None:
             if self._is_up and epoch == self._epoch and self._listener is not None:
-                self._assigned = partitions
-                self._listener.on_assignment(partitions)
+                self._assigned = assignment
+                self._listener.on_assignment(assignment)
 
         self._loop.call_soon(tell)
 
@@ -252,8 +245,8 @@ class FakeMembership:
     def _exit(self) -> None:
         self._is_joined = False
         self._epoch += 1
-        self._assigned = frozenset()
-        self.hear(frozenset())
+        self._assigned = NOT_ASSIGNED
+        self.hear(NOT_ASSIGNED)
         self._group.remove(self.node)
 
     def _watch(self) -> None:

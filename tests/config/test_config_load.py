@@ -11,7 +11,7 @@ from coordinator.config import KEYS, ConfigError, Settings, advice, document_key
 from coordinator.config.keys import Key
 from coordinator.config.settings import NODE
 from coordinator.config.sources import SourceError, environment_name, parse_properties
-from coordinator.config.values import GroupProtocol, HttpAddress, Listener
+from coordinator.config.values import HttpAddress, Listener
 from coordinator.kafka.acls import TopicPattern
 from records.history import levels
 from records.levels import LEVEL_LATEST
@@ -38,7 +38,6 @@ def test_defaults_are_within_their_own_bounds_and_rules() -> None:
     settings = load()
     assert settings.node_id == 1
     assert settings.metadata_topic == "__diskless_metadata"
-    assert settings.group_protocol is GroupProtocol.CLASSIC
     assert settings.listeners == (Listener("PLAINTEXT", "0.0.0.0", 9192),)
     assert settings.http_listener == HttpAddress("0.0.0.0", 9193)
     assert settings.data_dirs == (Path("/var/lib/diskless"),)
@@ -124,17 +123,15 @@ def test_all_problems_come_at_once() -> None:
             overrides={
                 "node.id": "-1",
                 "sesion.timeout.ms": "1",
-                "group.protocol": "eager",
                 "data.dirs": "a,./a",
                 "heartbeat.interval.ms": "5000",
             }
         )
     text = str(caught.value)
-    assert text.startswith("7 problems in the configuration:")
+    assert text.startswith("6 problems in the configuration:")
     assert "docs/configuration.md explain every key" in text
     assert "node.id = '-1' (--property): must be a whole number from 0 to 2147483647" in text
     assert "did you mean session.timeout.ms?" in text
-    assert "must be one of classic, consumer" in text
     assert "must be a list without repeated entries" in text
     assert "must be at most a third of session.timeout.ms" in text
     assert "bootstrap.servers is not set: must be given" in text

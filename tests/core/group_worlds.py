@@ -16,7 +16,7 @@ RACKS = ([""], ["a", "b"], ["a", "b", "c"], ["a", "a", "a", "b"])
 
 
 class GroupWorld:
-    """Nodes of one service and their rounds. `plan` is the last one, `cold_terms` counts partitions given to nodes without a warm replica."""
+    """Nodes of one service and their rounds. `cold_terms` counts partitions given to nodes without a warm replica."""
 
     def __init__(self, seed: int, *, nodes: int | None = None, partitions: int | None = None, standbys: int | None = None) -> None:
         self.random = random.Random(seed)

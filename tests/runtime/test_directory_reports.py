@@ -208,6 +208,7 @@ async def test_a_standby_tells_the_leader_of_partition_0_and_tells_it_again_unti
     wire = Wire([None, ErrorCode.NOT_COORDINATOR, ErrorCode.STALE_BROKER_EPOCH])
     async with running(kafka, MemoryStateStores()) as first:
         await register(first)
+        kafka.group.is_automatic = False  # the second node is a standby of both partitions
         wire.first = first
         endpoints = [Endpoint(listener="PLAINTEXT", host="two", port=9192)]
         async with running(kafka, MemoryStateStores(), name="2", node_id=2, endpoints=endpoints, incarnation_id=b"2" * 16) as second:

@@ -1,9 +1,10 @@
-"""A member that cannot bring what it was assigned to leading leaves the group, so that another may lead, and comes back later."""
+"""A member that cannot bring what it was assigned to leading refuses it for a while, so that another may lead."""
 
 from __future__ import annotations
 
 import asyncio
 
+from coordinator.core.assignor.group import GroupAssignment
 from coordinator.runtime.ports import KafkaUnavailable
 from simulation.fakes.state_store import MemoryStateStores
 from tests.runtime.nodes import in_memory, running
@@ -18,12 +19,12 @@ class Heard:
     def __init__(self) -> None:
         self.assignments: list[frozenset[int]] = []
 
-    def on_assignment(self, partitions: frozenset[int]) -> None:
+    def on_assignment(self, assignment: GroupAssignment) -> None:
         """What the group assigns to it now."""
-        self.assignments.append(partitions)
+        self.assignments.append(assignment.leads)
 
 
-async def test_who_cannot_lead_leaves_the_group_for_a_while() -> None:
+async def test_who_cannot_lead_refuses_for_a_while() -> None:
     """Its session is alive, but it is told no end of the log, without which nobody may claim."""
     kafka, is_told, other = in_memory(), asyncio.Event(), Heard()
 
@@ -36,14 +37,15 @@ async def test_who_cannot_lead_leaves_the_group_for_a_while() -> None:
         await started.until(lambda: started.node.assignment == EVERYTHING, "the assignment")
         kafka.node("2").membership.join(other)
         await started.until(lambda: EVERYTHING in other.assignments, "the other member's turn")
+        assert started.node.is_joined
+        assert "did not come to leading in 0.3 s (load.timeout.ms)" in (started.node.withheld_reason or "")
         assert not started.node.replicas.led()
         is_told.set()
         await started.until(lambda: bool(started.node.replicas.led()), "the return")
-        assert len(started.node.replicas.led()) == 1
     assert started.fatal == []
 
 
-async def test_who_leads_stays_in_the_group() -> None:
+async def test_who_leads_refuses_nothing() -> None:
     kafka, other = in_memory(), Heard()
     async with running(kafka, MemoryStateStores(), load_timeout_ms=LOAD_TIMEOUT_MS) as started:
         await started.leads()
@@ -51,5 +53,5 @@ async def test_who_leads_stays_in_the_group() -> None:
         kafka.node("2").membership.join(other)
         await started.until(lambda: asyncio.get_running_loop().time() > began_s + 3 * LOAD_TIMEOUT_MS / 1000, "three times the timeout")
         assert EVERYTHING not in other.assignments
-        assert started.node.is_joined
-        assert len(started.node.assignment) == 1
+        assert started.node.withheld_reason is None
+        assert started.node.assignment == EVERYTHING

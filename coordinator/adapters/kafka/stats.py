@@ -43,7 +43,6 @@ class KafkaStats:
     report_errors: Counter[str] = field(default_factory=Counter)
 
     member_assignments: int = 0
-    member_revoked: int = 0
     member_lost: int = 0
     member_watchdog_leaves: int = 0
     member_failures: int = 0

@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.config.keys import INT32_MAX, boolean, choice, http_address, integer, items, listener_list, paths, store_url, text
-from coordinator.config.values import GroupProtocol, HttpAddress, Listener, StoreUrl
+from coordinator.config.keys import INT32_MAX, boolean, http_address, integer, items, listener_list, paths, store_url, text
+from coordinator.config.values import HttpAddress, Listener, StoreUrl
 from coordinator.kafka.coordinators import COORDINATORS_MAX, OWNERS_MAX
 from coordinator.kafka.names import METADATA_TOPIC
 
@@ -148,14 +148,6 @@ class EssentialSettings:
         why="""Consumer group whose assignment of metadata partitions says which process may claim which coordinator. All processes
         of one service share it, and nothing else may use it.""",
     )
-    group_protocol: GroupProtocol = choice(
-        "group.protocol",
-        GroupProtocol.CLASSIC,
-        essential=True,
-        why="""classic works on every Kafka. consumer (KIP-848) moves partitions with smaller pauses, but the brokers' own minimum
-        session is 45 s until the operator lowers group.consumer.session.timeout.ms and
-        group.consumer.heartbeat.interval.ms there.""",
-    )
     session_timeout_ms: int = integer(
         "session.timeout.ms",
         6_000,
@@ -163,8 +155,7 @@ class EssentialSettings:
         high=300_000,
         essential=True,
         why="""A process that dies is replaced after this time, so it is most of the fail-over time. Kafka refuses values below the
-        brokers' group.min.session.timeout.ms (6 s by default). Used with group.protocol=classic; the other protocol takes the
-        brokers' value.""",
+        brokers' group.min.session.timeout.ms (6 s by default).""",
     )
     standby_replicas: int = integer(
         "standby.replicas",

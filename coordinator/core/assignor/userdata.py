@@ -6,10 +6,10 @@ Brokers keep all of a group in one record (1 MB by default), hence binary. The f
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Final
 
+from coordinator.core.assignor.group import GroupAssignment
 from coordinator.core.assignor.member import GroupMember
 
 VERSION: Final = 1
@@ -21,14 +21,6 @@ _NONE: Final = -1
 
 class UnreadableUserdata(Exception):
     """Bytes that no member of this version wrote; the text says what is wrong."""
-
-
-@dataclass(frozen=True, slots=True)
-class Duties:
-    """What a member shall do beside leading its partitions: follow these; `leaders` has the node of each partition's leader."""
-
-    follows: frozenset[int]
-    leaders: Mapping[int, int]
 
 
 def encode_member(member: GroupMember) -> bytes:
@@ -64,26 +56,26 @@ def decode_member(data: bytes) -> GroupMember:
         claims=frozenset(reader.numbers() or ()),
         refuses=frozenset(reader.numbers() or ()),
         only=None if (only := reader.numbers()) is None else frozenset(only),
-        drains=drains,
+        drains=bool(drains),
     )
     reader.end()
     return member
 
 
-def encode_duties(duties: Duties) -> bytes:
-    """Return the duties of a member."""
-    leaders = (number for pair in sorted(duties.leaders.items()) for number in pair)
-    return bytes((VERSION,)) + _numbers(duties.follows) + _numbers(leaders)
+def encode_duties(assignment: GroupAssignment) -> bytes:
+    """Return what Kafka's own form of an assignment has no place for: all but the partitions that the member leads."""
+    leaders = (number for pair in sorted(assignment.leaders.items()) for number in pair)
+    return bytes((VERSION,)) + _numbers(assignment.follows) + _numbers(leaders)
 
 
-def decode_duties(data: bytes) -> Duties:
-    """Read the duties of a member. Raises `UnreadableUserdata`."""
+def decode_duties(leads: frozenset[int], data: bytes) -> GroupAssignment:
+    """Read the assignment of a member that leads these partitions. Raises `UnreadableUserdata`."""
     reader = _Reader(data)
     if reader.raw(1) != bytes((VERSION,)):
         raise UnreadableUserdata(f"another version of duties than {VERSION}")
-    duties = Duties(frozenset(reader.numbers() or ()), reader.pairs())
+    assignment = GroupAssignment(leads, frozenset(reader.numbers() or ()), reader.pairs())
     reader.end()
-    return duties
+    return assignment
 
 
 def _numbers(numbers: Iterable[int]) -> bytes:

@@ -1,6 +1,6 @@
 """Looks whether this node may lead: not while its clock is the odd one out, nor a partition to which Kafka refuses what it writes.
 
-What it finds it tells `Abstention`, which leaves the group, so that other nodes get the partitions, and comes back. With every
+What it finds it tells `Refusals`, so that the group gives the partitions to other nodes. With every
 tick a look at what Kafka refused; clocks are compared more rarely, because that takes longer than the rest of a tick.
 """
 
@@ -10,22 +10,22 @@ import asyncio
 from collections.abc import Callable
 
 from coordinator.core.leadership.clock_votes import ClockVerdict
-from coordinator.runtime.node.abstention import CLOCK, REFUSED, Abstention
+from coordinator.runtime.node.refusals import CLOCK, REFUSED, Refusals
 from coordinator.runtime.pauses import doubled
 from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.routing.context import NodeContext
 
 REFUSED_TERMS_MAX = 3
-"""A node leaves the group after this number of terms of a partition in a row in which Kafka took no entry but, perhaps, the claim."""
+"""A node refuses a partition after this number of its terms in a row in which Kafka took no entry but, perhaps, the claim."""
 RETURN_SHARE = 0.5
-"""A node that stays out for its clock comes back at half the limit: otherwise a drifting clock would make it come and go."""
+"""A node that refuses for its clock leads again at half the limit: otherwise a drifting clock would make leaders come and go."""
 
 
 class Fitness:
     """See the module's text; one per node."""
 
-    def __init__(self, context: NodeContext, *, abstention: Abstention, verdict: Callable[[float], ClockVerdict]) -> None:
-        self._abstention = abstention
+    def __init__(self, context: NodeContext, *, refusals: Refusals, verdict: Callable[[float], ClockVerdict]) -> None:
+        self._reasons = refusals
         self._replicas = context.replicas
         self._verdict = verdict
         self._rng = context.rng
@@ -54,7 +54,7 @@ class Fitness:
         now_s = asyncio.get_running_loop().time()
         for partition in [partition for partition, back_at_s in self._back_at_s.items() if now_s >= back_at_s]:
             del self._back_at_s[partition]
-            self._abstention.release(REFUSED, partition)
+            self._reasons.release(REFUSED, partition)
 
     def _look_at_clock(self) -> None:
         self._clock_due_s = asyncio.get_running_loop().time() + self._clock_look_s
@@ -63,9 +63,9 @@ class Fitness:
             return
         self._is_clock_odd = reason is not None
         if reason is not None:
-            self._abstention.withhold(CLOCK, f"{reason}; synchronise it (chrony, ntpd): they may differ by clock.skew.max.ms")
+            self._reasons.withhold(CLOCK, f"{reason}; synchronise it (chrony, ntpd): they may differ by clock.skew.max.ms")
         else:
-            self._abstention.release(CLOCK)
+            self._reasons.release(CLOCK)
 
     def _give_back(self, replica: Replica) -> None:
         partition = replica.partition
@@ -73,6 +73,6 @@ class Fitness:
         tries = self._refusals[partition] = self._refusals.get(partition, 0) + 1
         back_off_s = doubled(self._refused_s[0], tries - 1, self._refused_s[1])
         self._back_at_s[partition] = asyncio.get_running_loop().time() + back_off_s * self._rng.uniform(0.5, 1.0)
-        self._abstention.withhold(
+        self._reasons.withhold(
             REFUSED, f"Kafka refused what this node wrote to metadata partition {partition}: {replica.recovery.refusal}", partition
         )

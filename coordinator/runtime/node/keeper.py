@@ -1,7 +1,7 @@
 """The replicas of a node: made and loaded at the start and when the topic grows; `replica_repairs` makes those anew that failed.
 
 Each partition is loaded by itself: one whose broker does not answer is tried again for as long as it takes, while the others serve.
-One that this version cannot lead (its log lost entries, a newer version wrote it) stays as it is; `Abstention` hears of it. So it does
+One that this version cannot lead (its log lost entries, a newer version wrote it) stays as it is; `Refusals` hears of it. So it does
 of one that is behind the start of its log while no snapshot is good, which is tried again.
 """
 
@@ -24,9 +24,9 @@ from coordinator.runtime.directories.keeper import DirectoryKeeper
 from coordinator.runtime.failures import FailureLog, FatalError
 from coordinator.runtime.loading.opening import BehindLogStart, ReplicaUnloadable, StateLoader
 from coordinator.runtime.loading.restored import RestoreUnfinished
-from coordinator.runtime.node.abstention import UNLOADABLE, UNSUPPORTED, Abstention
 from coordinator.runtime.node.config import NodeConfig, NodePorts
 from coordinator.runtime.node.metadata_topic import MetadataTopic
+from coordinator.runtime.node.refusals import UNLOADABLE, UNSUPPORTED, Refusals
 from coordinator.runtime.node.repairs import ReplicaRepairs
 from coordinator.runtime.pauses import doubled
 from coordinator.runtime.ports import (
@@ -61,7 +61,7 @@ class ReplicaKeeper:
         config: NodeConfig,
         ports: NodePorts,
         topic: MetadataTopic,
-        abstention: Abstention,
+        refusals: Refusals,
         on_loaded: Callable[[Replica], None],
         on_directory_changed: Callable[[], None],
         on_contradicted: Callable[[int, Contradicted, LeadershipClaimed | None], None],
@@ -85,7 +85,7 @@ class ReplicaKeeper:
             config=config,
             ports=ports,
             topic=topic,
-            abstention=abstention,
+            refusals=refusals,
             directories=self.directories,
             make=self._new_replica,
             load=self._load,
@@ -101,7 +101,7 @@ class ReplicaKeeper:
         self._config = config
         self._ports = ports
         self._replicas = context.replicas
-        self._abstention = abstention
+        self._refusals = refusals
         self._spawn = context.spawn
         self._on_loaded = on_loaded
         self._log_ahead_ms = log_ahead_ms
@@ -269,10 +269,10 @@ class ReplicaKeeper:
             LOG.error("replica failed partition=%d reason=%r", replica.partition, str(unloadable))
             replica.unloadable, replica.is_behind_log_start = str(unloadable), isinstance(unloadable, BehindLogStart)
             replica.failures.failed(replica.unloadable)
-            self._abstention.withhold(UNLOADABLE, replica.unloadable, replica.partition)
+            self._refusals.withhold(UNLOADABLE, replica.unloadable, replica.partition)
         else:
             del self._without_snapshot[replica.partition]
-            self._abstention.release(UNLOADABLE, replica.partition)
+            self._refusals.release(UNLOADABLE, replica.partition)
             replica.grow(self._replicas.count)  # the topic may have grown meanwhile
             self._on_loaded(replica)
             self._spawn(self.directories.loaded(replica.partition), f"one-home-{replica.partition}")
@@ -325,7 +325,7 @@ class ReplicaKeeper:
         shard = self._replicas[partition].view
         if shard is not None and shard.is_unsupported:
             # The entry would stop a replica that is built anew; the database is right as far as it goes.
-            self._abstention.withhold(UNSUPPORTED, f"metadata partition {partition}: {reason}", partition)
+            self._refusals.withhold(UNSUPPORTED, f"metadata partition {partition}: {reason}", partition)
         else:
             self._repairs.begin(partition)
 

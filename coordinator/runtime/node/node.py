@@ -14,6 +14,7 @@ import random
 from collections.abc import Callable
 from functools import partial
 
+from coordinator.core.assignor.group import GroupAssignment
 from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.core.leadership.states import State
 from coordinator.core.state.applying import TRIM_BATCHES
@@ -21,7 +22,6 @@ from coordinator.protocol.messages import DescribeNodeResponse
 from coordinator.runtime.directories.reporting import DirectoryReports, log_dirs
 from coordinator.runtime.failures import FatalError
 from coordinator.runtime.loading.progress import LoadLog, LoadStatus
-from coordinator.runtime.node.abstention import Abstention
 from coordinator.runtime.node.accusations import Accusations
 from coordinator.runtime.node.clocks import NodeClocks
 from coordinator.runtime.node.config import NodeConfig, NodePorts
@@ -29,7 +29,9 @@ from coordinator.runtime.node.fitness import Fitness
 from coordinator.runtime.node.kafka_brokers import KafkaBrokers
 from coordinator.runtime.node.keeper import ReplicaKeeper
 from coordinator.runtime.node.metadata_topic import MetadataTopic
+from coordinator.runtime.node.refusals import LOADING
 from coordinator.runtime.node.registration import NodeIdTaken, Registration
+from coordinator.runtime.node.standing import Standing
 from coordinator.runtime.node.workers import Workers
 from coordinator.runtime.pauses import TICK_S
 from coordinator.runtime.ports import ClusterRefused, LoginRefused, TopicFacts
@@ -89,15 +91,15 @@ class Node:
         self.clocks = NodeClocks(
             context, wall_ms=wall_ms, monotonic_ms=lambda: asyncio.get_running_loop().time() * 1000, skew_max_ms=config.clock_skew_max_ms
         )
-        self.abstention = Abstention(context, membership=ports.membership, listener=self)
-        self.fitness = Fitness(context, abstention=self.abstention, verdict=self.clocks.verdict)
+        self.standing = Standing(context, membership=ports.membership, rack=config.rack, started_ms=wall_ms(), warm_lag=config.warm_lag)
+        self.fitness = Fitness(context, refusals=self.standing.refusals, verdict=self.clocks.verdict)
         self.workers = Workers(context, config=config, ports=ports, topic=self.topic)
         self.keeper = ReplicaKeeper(
             context,
             config=config,
             ports=ports,
             topic=self.topic,
-            abstention=self.abstention,
+            refusals=self.standing.refusals,
             on_loaded=self._replica_loaded,
             on_directory_changed=self._directory_changed,
             on_contradicted=self.accusations.contradicted,
@@ -122,7 +124,8 @@ class Node:
             on_taken=lambda taken: on_fatal(FatalError(str(taken))),
         )
         self.schema_level = 1
-        self.assignment: frozenset[int] = frozenset()
+        self.is_joined = False
+        """Whether this node is, or wants to be, a member of the group."""
         self.is_prepared = asyncio.Event()
         """Set once Kafka was reached, the data directories are open and the state is loaded."""
         self.loop_rounds_s: dict[str, float] = {}
@@ -158,7 +161,9 @@ class Node:
             raise FatalError(str(taken)) from taken
         await self.clocks.ask()
         self.fitness.look()
-        self.abstention.join()
+        self.standing.tick()
+        self.is_joined = True
+        self._ports.membership.join(self)
         self._tasks.spawn(self.clocks.keep(), "clocks")
         self._tasks.spawn(self.topic.guard(facts, use=self.keeper.grow, note_round=partial(self._note_round, "topic-guard")), "topic-guard")
         self._tasks.spawn(self.registration.keep(), "registration")
@@ -182,7 +187,8 @@ class Node:
         self.keeper.stop()
         for replica in self.replicas.followed():
             replica.stop_leading()
-        self.abstention.stop()
+        self.is_joined = False
+        self._ports.membership.leave()
         deadline = asyncio.get_running_loop().time() + (self.config.shutdown_timeout_ms / 1000 if hand_over else 0)
         # Leadership ends inside the shards, which know no events to wait for.
         while self.replicas.led() and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110
@@ -194,14 +200,14 @@ class Node:
         await self.keeper.close()
 
     @property
-    def is_joined(self) -> bool:
-        """Whether this node is, or wants to be, a member of the group."""
-        return self.abstention.is_joined
+    def assignment(self) -> frozenset[int]:
+        """The partitions that the group assigns to this node now."""
+        return self.standing.assignment
 
     @property
     def withheld_reason(self) -> str | None:
-        """Why this node stays out of leadership; None while it does not."""
-        return self.abstention.withheld_reason
+        """Why this node refuses to lead partitions, all or some; None while it does not."""
+        return self.standing.refusals.reason
 
     def loading(self) -> dict[int, LoadStatus]:
         """The progress of the replicas that are not loaded yet, by metadata partition."""
@@ -223,10 +229,9 @@ class Node:
 
     # ---- the group and the level of the log
 
-    def on_assignment(self, partitions: frozenset[int]) -> None:
+    def on_assignment(self, assignment: GroupAssignment) -> None:
         """Take the partitions that the group assigns now."""
-        before, self.assignment = self.assignment, partitions
-        self.abstention.assigned(partitions)
+        before, partitions = self.standing.assigned(assignment), assignment.leads
         now = asyncio.get_running_loop().time()
         for replica in self.replicas.followed():
             partition = replica.partition
@@ -287,6 +292,7 @@ class Node:
                 self.directory.directory_changed()
                 self.workers.marking.wake()
             self.fitness.tick()
+            self.standing.tick()
             self._watch_loading()
             self._load_log.look(loop.time())
             self._note_round("tick")
@@ -309,17 +315,21 @@ class Node:
         self.loop_rounds_s[loop] = asyncio.get_running_loop().time()
 
     def _watch_loading(self) -> None:
-        """A member that cannot bring a partition to leading leaves, so that another may lead; it comes back later."""
+        """A partition that does not come to leading in time is refused for a while, so that another node may lead it."""
         if self._is_stopping or not self.is_joined:
             return
-        now = asyncio.get_running_loop().time()
+        now, refusals = asyncio.get_running_loop().time(), self.standing.refusals
         for partition in list(self._assigned_since):
             shard = self.replicas.shard(partition)
-            if (shard is not None and shard.phase is State.LEADING) or self.abstention.is_withheld(partition):
+            if (shard is not None and shard.phase is State.LEADING) or refusals.includes(partition):
                 self._assigned_since[partition] = now
             elif now - self._assigned_since[partition] > self.config.load_timeout_ms / 1000:
-                LOG.error("assigned partition does not come to leading; leaving the group for a while partition=%d", partition)
-                self._assigned_since.clear()
-                away_s = self.context.rng.uniform(0.5, 1.0) * self.config.load_timeout_ms / 1000
-                self._tasks.spawn(self.abstention.leave_for("loading", away_s), "rejoin")
-                return
+                self._assigned_since[partition] = now
+                self._tasks.spawn(self._refuse_for_a_while(partition), f"refuse-{partition}")
+
+    async def _refuse_for_a_while(self, partition: int) -> None:
+        timeout_s = self.config.load_timeout_ms / 1000
+        reason = f"metadata partition {partition} was assigned and did not come to leading in {timeout_s:g} s (load.timeout.ms)"
+        self.standing.refusals.withhold(LOADING, reason, partition)
+        await asyncio.sleep(self.context.rng.uniform(0.5, 1.0) * timeout_s)
+        self.standing.refusals.release(LOADING, partition)

@@ -18,9 +18,9 @@ from coordinator.core.state.damage import StateFailed
 from coordinator.runtime.directories.keeper import DirectoryKeeper
 from coordinator.runtime.directories.moving import ReplicaMove
 from coordinator.runtime.failures import FatalError
-from coordinator.runtime.node.abstention import DIRECTORY, Abstention
 from coordinator.runtime.node.config import NodeConfig, NodePorts
 from coordinator.runtime.node.metadata_topic import MetadataTopic
+from coordinator.runtime.node.refusals import DIRECTORY, Refusals
 from coordinator.runtime.pauses import doubled
 from coordinator.runtime.ports import TopicFacts
 from coordinator.runtime.replica.replica import Replica
@@ -45,7 +45,7 @@ class ReplicaRepairs:
         config: NodeConfig,
         ports: NodePorts,
         topic: MetadataTopic,
-        abstention: Abstention,
+        refusals: Refusals,
         directories: DirectoryKeeper,
         make: Callable[[int, TopicFacts], Replica],
         load: Callable[[Replica], Awaitable[None]],
@@ -55,7 +55,7 @@ class ReplicaRepairs:
         self._ports = ports
         self._replicas = context.replicas
         self._topic = topic
-        self._abstention = abstention
+        self._refusals = refusals
         self._directories = directories
         self._make = make
         self._load = load
@@ -126,7 +126,7 @@ class ReplicaRepairs:
             else:
                 is_done = not self._is_unfinished(partition)
         self._under_way.discard(partition)
-        self._abstention.release(DIRECTORY, partition)
+        self._refusals.release(DIRECTORY, partition)
 
     async def move(self, move: ReplicaMove) -> None:
         """Move a replica into another data directory; whatever fails leaves it in one of the two."""
@@ -179,7 +179,7 @@ class ReplicaRepairs:
             return
         replica.writer.suspend()
         partition = replica.partition
-        self._abstention.withhold(DIRECTORY, f"the data directory of metadata partition {partition} has failed", partition)
+        self._refusals.withhold(DIRECTORY, f"the data directory of metadata partition {partition} has failed", partition)
         replica.stop_leading()
         deadline = asyncio.get_running_loop().time() + self._config.shutdown_timeout_ms / 1000
         # Leadership ends inside the shard, which knows no events to wait for.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from math import inf
 
 from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.runtime.directories.port import StateDirectory
@@ -77,9 +76,9 @@ class Workers:
         self.files.loaded(replica.partition)
 
     def _keep_fresh(self, partition: int) -> None:
-        """Compare the replicas of a partition with the end of its log from now on, if reads ask for that."""
+        """Compare the replicas of a partition with the end of its log from now on."""
         lag_max_s = self._config.files.read_lag_max_s
-        if lag_max_s < inf and partition not in self._kept_fresh:
+        if partition not in self._kept_fresh:
             self._kept_fresh.add(partition)
             context = self._context
             asking = keep_asking(context.cluster, partition, lambda: context.replicas[partition].freshness, lag_max_s)

@@ -36,6 +36,7 @@ class Freshness:
         self._lag_max_s = lag_max_s
         self._confirmed_s = float("-inf")
         self._ends: deque[_End] = deque(maxlen=ASKED_MAX)
+        self._newest_end: int | None = None
 
     @property
     def is_sufficient(self) -> bool:
@@ -53,9 +54,15 @@ class Freshness:
         """Another state is loaded."""
         self._confirmed_s = float("-inf")
         self._ends.clear()
+        self._newest_end = None
+
+    def entries_behind(self, next_offset: int) -> int | None:
+        """How many entries the log had, when it was asked last, that are not applied; None when it was not asked yet."""
+        return None if self._newest_end is None else max(0, self._newest_end - next_offset)
 
     def learned_end(self, asked_s: float, end_offset: int) -> None:
         """The log ended there at some time after `asked_s`. The oldest of too many ends stays, or a busy replica would reach none."""
+        self._newest_end = end_offset
         if len(self._ends) == ASKED_MAX:
             self._ends.pop()
         self._ends.append(_End(asked_s, end_offset))

@@ -1,15 +1,16 @@
-"""A node that could not lead what it is assigned gives it back to the group, says why, and writes nothing to the log."""
+"""A node that could not lead a partition refuses it, says why, and writes nothing to the log."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
 from coordinator.app.readiness import readiness
+from coordinator.core.assignor.group import GroupAssignment
 from coordinator.core.leadership.states import State
-from coordinator.runtime.pauses import Pauses
 from records.codec import encode_entry
 from records.entry_key import EntryKey, encode_key
 from records.levels import LEVEL_LATEST
@@ -19,7 +20,6 @@ from simulation.fakes.state_store import MemoryStateStores
 from tests.runtime.nodes import Running, in_memory, running
 
 EVERYTHING = frozenset({0, 1})
-SHORT_LOOKS = Pauses(group_look_s=(0.005, 0.02))
 UNKNOWN_SCHEMA = b"\xc3\x01" + b"unknown!" + b"body"
 
 
@@ -29,9 +29,9 @@ class Heard:
     def __init__(self) -> None:
         self.assignments: list[frozenset[int]] = []
 
-    def on_assignment(self, partitions: frozenset[int]) -> None:
+    def on_assignment(self, assignment: GroupAssignment) -> None:
         """What the group assigns to it now."""
-        self.assignments.append(partitions)
+        self.assignments.append(assignment.leads)
 
 
 def newer_leader_wrote(kafka: FakeKafka, value: bytes) -> int:
@@ -50,7 +50,7 @@ async def unable(value: bytes) -> AsyncIterator[tuple[Running, FakeKafka, int]]:
     kafka = in_memory()
     end = newer_leader_wrote(kafka, value)
     stores = MemoryStateStores()
-    async with running(kafka, stores, pauses=SHORT_LOOKS) as started:
+    async with running(kafka, stores) as started:
         node = started.node
         await started.until(lambda: node.assignment == EVERYTHING and node.replicas.led() == [0], "leadership of partition 0")
         await started.until(lambda: node.withheld_reason is not None, "the reason")
@@ -82,50 +82,55 @@ async def test_a_log_of_a_newer_version_is_given_to_another_member_and_no_epoch_
         assert reason in str(detail["failed"])
         member = kafka.node("2").membership
         member.join(other)
-        # It is given partition 1 by the balance, or by this node's leaving; what is led here is led on unless another node claims it.
+        # It is given partition 1, and nothing else as long as it has no warm replica.
         await started.until(lambda: bool(other.assignments) and 1 in other.assignments[-1], "the other member's turn")
         assert node.replicas.led() == [0]
         member.leave()
-        await started.until(lambda: node.assignment == EVERYTHING, "the return when nobody else is left")
+        await started.until(lambda: node.assignment == EVERYTHING, "everything when nobody else is left")
         await started.until(lambda: node.replicas.led() == [0], "leadership of partition 0")
         assert kafka.logs[1].end_offset == end
         assert node.replicas[1].view is shard
 
 
-async def test_who_is_not_fit_stays_out_while_others_are_there_and_comes_back_when_it_is() -> None:
+async def test_who_refuses_everything_leads_on_and_is_assigned_it_again_when_it_is_fit() -> None:
     kafka, other = in_memory(), Heard()
-    looked: list[int] = []
-
-    async def noted(partition: int) -> None:
-        looked.append(partition)
-
-    kafka.before["group_members"] = noted
-    async with running(kafka, MemoryStateStores(), pauses=SHORT_LOOKS) as started:
+    async with running(kafka, MemoryStateStores()) as started:
         await started.leads()
-        abstaining = started.node.abstention
-        abstaining.withhold("unsupported", "for the test")
+        refusals = started.node.standing.refusals
+        refusals.withhold("unsupported", "for the test")
         assert started.node.withheld_reason == "for the test"
+        await started.until(lambda: started.node.assignment == EVERYTHING, "the assignment, for nobody else is there")
         kafka.node("2").membership.join(other)
         await started.until(lambda: EVERYTHING in other.assignments, "the other member's turn")
-        looks = len(looked)
-        await started.until(lambda: len(looked) > looks + 3, "some looks at who else is there")
-        assert not started.node.is_joined
-        assert abstaining.left["unsupported"] == 1
+        assert started.node.is_joined
+        assert started.node.assignment == frozenset()
         assert started.node.replicas.led() == [0, 1]
-        abstaining.release("unsupported")
-        await started.until(lambda: len(started.node.assignment) == 1, "the return")
+        refusals.release("unsupported")
+        await started.until(lambda: started.node.assignment == EVERYTHING, "what is led here to be assigned here again")
         assert started.node.withheld_reason is None
         await started.until(lambda: readiness(started.node)[0], "readiness")
 
 
+async def test_a_round_comes_when_refusals_change_and_not_when_the_reason_is_told_anew() -> None:
+    kafka = in_memory()
+    async with running(kafka, MemoryStateStores()) as started:
+        await started.leads()
+        refusals, generation = started.node.standing.refusals, kafka.group.generation
+        refusals.withhold("clock", "10 s ahead")
+        await started.until(lambda: kafka.group.generation == generation + 1, "a round")
+        refusals.withhold("clock", "11 s ahead")
+        await asyncio.sleep(1)  # virtual time
+        assert kafka.group.generation == generation + 1
+
+
 async def test_a_log_that_lost_entries_is_given_back_too() -> None:
     kafka, stores = in_memory(), MemoryStateStores()
-    async with running(kafka, stores, pauses=SHORT_LOOKS) as started:
+    async with running(kafka, stores) as started:
         await started.leads()
     # The topic comes back shorter than what the state has applied.
     kafka.logs[1].cut(0)
     other = Heard()
-    async with running(kafka, stores, pauses=SHORT_LOOKS) as started:
+    async with running(kafka, stores) as started:
         await started.until(lambda: started.node.withheld_reason is not None, "the reason")
         assert "Acknowledged data is missing from the log" in str(started.node.withheld_reason)
         kafka.node("2").membership.join(other)

@@ -1,0 +1,87 @@
+"""What this node tells the group: which coordinators it leads, follows and how far behind, is about to lead, and refuses.
+
+The group hears of it with each round. One is asked for when that may change the plan: a refusal came or went, or a replica became warm that
+was not when the last assignment was made.
+"""
+
+from __future__ import annotations
+
+from coordinator.core.assignor.group import GroupAssignment
+from coordinator.core.assignor.member import GroupMember
+from coordinator.core.leadership.states import State
+from coordinator.runtime.node.refusals import Refusals
+from coordinator.runtime.ports import Membership
+from coordinator.runtime.replica.replica import Replica
+from coordinator.runtime.routing.context import NodeContext
+
+UNKNOWN_LAG = 2**31 - 1
+"""Entries behind of a replica that is not loaded, or does not know where its log ends."""
+
+
+class Standing:
+    """See the module's text; one per node."""
+
+    def __init__(self, context: NodeContext, *, membership: Membership, rack: str, started_ms: int, warm_lag: int) -> None:
+        """`started_ms` tells this process from a former one of the same node."""
+        self.refusals = Refusals(lambda: self._ask_for_round("refuses other partitions than before"))
+        self.assignment: frozenset[int] = frozenset()
+        """The partitions that the group assigns to this node now."""
+        self._replicas = context.replicas
+        self._node_id = context.node_id
+        self._membership = membership
+        self._rack = rack
+        self._started_ms = started_ms
+        self._warm_lag = warm_lag
+        self._drains = False
+        self._warm: frozenset[int] = frozenset()
+        self._is_round_due = False
+
+    def tick(self) -> None:
+        """Tell what is true now, and ask for a round when it may change the plan."""
+        member = self._told()
+        self._membership.tell(member, self._replicas.count)
+        warm = frozenset(partition for partition, lag in member.follows.items() if lag <= self._warm_lag) | member.leads.keys()
+        if warm - self._warm:
+            self._ask_for_round("replicas are warm")
+            self._warm |= warm
+
+    def assigned(self, assignment: GroupAssignment) -> frozenset[int]:
+        """Take an assignment; returns the partitions assigned before."""
+        before, self.assignment = self.assignment, assignment.leads
+        return before
+
+    def drain(self, drains: bool) -> None:
+        """Give up everything that is led, or take part again."""
+        self._drains = drains
+        self._ask_for_round("drains" if drains else "drains no longer")
+
+    def _told(self) -> GroupMember:
+        leads: dict[int, int] = {}
+        follows: dict[int, int] = {}
+        for replica in self._replicas.followed():
+            view = replica.view
+            if view is not None and view.phase is State.LEADING:
+                leads[replica.partition] = view.fence.epoch
+            elif view is not None and view.phase is not State.FAILED:
+                follows[replica.partition] = _lag(replica)
+        return GroupMember(
+            node_id=self._node_id,
+            rack=self._rack,
+            started_ms=self._started_ms,
+            leads=leads,
+            follows=follows,
+            claims=frozenset(self.assignment - leads.keys()),
+            refuses=self.refusals.of(self._replicas.ids()),
+            drains=self._drains,
+        )
+
+    def _ask_for_round(self, why: str) -> None:
+        self._membership.tell(self._told(), self._replicas.count)
+        self._membership.refresh(why)
+
+
+def _lag(replica: Replica) -> int:
+    """Entries that a loaded replica is behind the end of its log, as far as it knows that."""
+    assert replica.view is not None
+    known = replica.freshness.entries_behind(replica.view.next_offset)
+    return UNKNOWN_LAG if known is None else min(known, UNKNOWN_LAG)
