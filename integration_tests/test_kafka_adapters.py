@@ -22,11 +22,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, mis
 
 from cli.dev.kafka import ExtraListener, KafkaCluster
 from coordinator.adapters.kafka.cluster import KafkaAdmin
-from coordinator.adapters.kafka.membership import GroupProtocol, KafkaMembership
+from coordinator.adapters.kafka.member.membership import KafkaMembership
 from coordinator.adapters.kafka.producing.producer import KafkaTermProducers
 from coordinator.adapters.kafka.reading.reader import KafkaLogReader
 from coordinator.adapters.kafka.settings import KafkaPropertyRefused
 from coordinator.adapters.kafka.stats import KafkaStats
+from coordinator.core.assignor.member import AssignorRules, GroupMember
 from coordinator.runtime.pauses import TICK_S
 from coordinator.runtime.ports import ClusterRefused, KafkaUnavailable, LogBroken, LogEntry, LogListener, Proof, Report, TopicMissing
 from simulation.contracts.kafka import ALL, CHECKS, PARTITIONS, Assignments, Recorder, entry, key, prove_finally, send, write
@@ -44,12 +45,11 @@ class Closing(Protocol):
 class RealWorld:
     """A fresh topic and group on a running broker."""
 
-    def __init__(self, bootstrap: str, *, group_protocol: GroupProtocol = "classic", session_timeout_ms: int = 6_000) -> None:
+    def __init__(self, bootstrap: str, *, session_timeout_ms: int = 6_000) -> None:
         self.loop = asyncio.get_running_loop()
         self.bootstrap = bootstrap
         self.topic = f"__diskless_test_{os.urandom(5).hex()}"
         self.stats = KafkaStats()
-        self._group_protocol = group_protocol
         self._session_timeout_ms = session_timeout_ms
         self._admin = AdminClient({"bootstrap.servers": bootstrap})
         self._producers: dict[str, KafkaTermProducers] = {}
@@ -134,9 +134,10 @@ class RealWorld:
             group_id=self.topic,
             client_id=f"test-{node}",
             session_timeout_ms=self._session_timeout_ms,
-            group_protocol=self._group_protocol,
+            rules=AssignorRules(),
             stats=self.stats,
         )
+        member.tell(GroupMember(node_id=ord(node[0])), PARTITIONS)
         member.start()
         self._closing.insert(0, member)
 
@@ -189,8 +190,8 @@ class RealWorld:
 
 
 @contextlib.asynccontextmanager
-async def world(bootstrap: str, *, group_protocol: GroupProtocol = "classic", session_timeout_ms: int = 6_000) -> AsyncIterator[RealWorld]:
-    made = RealWorld(bootstrap, group_protocol=group_protocol, session_timeout_ms=session_timeout_ms)
+async def world(bootstrap: str, *, session_timeout_ms: int = 6_000) -> AsyncIterator[RealWorld]:
+    made = RealWorld(bootstrap, session_timeout_ms=session_timeout_ms)
     try:
         await made.create()
         yield made
@@ -210,15 +211,6 @@ async def test_brokers_are_told_with_their_racks(kafka_cluster: Callable[..., Ka
         [broker] = await made.cluster().brokers()
     assert broker.rack == "rack-a"
     assert f"{broker.host}:{broker.port}" in kafka.bootstrap.split(",")
-
-
-MEMBER_CHECKS = [name for name in CHECKS if "member" in name]
-
-
-@pytest.mark.parametrize("name", MEMBER_CHECKS)
-async def test_membership_contract_with_the_consumer_protocol(bootstrap: str, name: str) -> None:
-    async with world(bootstrap, group_protocol="consumer") as made:
-        await CHECKS[name](made)
 
 
 async def test_a_spare_producer_claims_without_waiting_for_its_id(bootstrap: str) -> None:
