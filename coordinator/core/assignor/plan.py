@@ -44,7 +44,7 @@ class Because(Enum):
     DRAINED = "it is warm, and the former leader drains or is in another rack than those of leaders"
 
 
-class Reason(NamedTuple):
+class LeaderReason(NamedTuple):
     """Why, from which node the partition came (None: from none that leads), and which node warms up to lead it instead (None: none)."""
 
     because: Because
@@ -60,7 +60,7 @@ class GroupPlan:
     targets: Mapping[int, int]
     standbys: Mapping[int, tuple[int, ...]]
     follows: Mapping[int, frozenset[int]]
-    reasons: Mapping[int, Reason]
+    reasons: Mapping[int, LeaderReason]
 
     @property
     def is_settled(self) -> bool:
@@ -181,10 +181,10 @@ class _Leading:
         self.leaders: dict[int, int] = {}
         self.targets: dict[int, int] = {}
 
-    def reasons(self) -> dict[int, Reason]:
+    def reasons(self) -> dict[int, LeaderReason]:
         """Return why each partition is where it is."""
         return {
-            partition: Reason(
+            partition: LeaderReason(
                 self._because[partition],
                 self._former.get(partition),
                 None if self.targets[partition] == leader else self.targets[partition],

@@ -31,7 +31,7 @@ from coordinator.runtime.node.keeper import ReplicaKeeper
 from coordinator.runtime.node.metadata_topic import MetadataTopic
 from coordinator.runtime.node.refusals import LOADING
 from coordinator.runtime.node.registration import NodeIdTaken, Registration
-from coordinator.runtime.node.standing import Standing
+from coordinator.runtime.node.standing import GroupStanding
 from coordinator.runtime.node.workers import Workers
 from coordinator.runtime.pauses import TICK_S
 from coordinator.runtime.ports import ClusterRefused, LoginRefused, TopicFacts
@@ -91,7 +91,9 @@ class Node:
         self.clocks = NodeClocks(
             context, wall_ms=wall_ms, monotonic_ms=lambda: asyncio.get_running_loop().time() * 1000, skew_max_ms=config.clock_skew_max_ms
         )
-        self.standing = Standing(context, membership=ports.membership, rack=config.rack, started_ms=wall_ms(), warm_lag=config.warm_lag)
+        self.standing = GroupStanding(
+            context, membership=ports.membership, rack=config.rack, started_ms=wall_ms(), warm_lag=config.warm_lag
+        )
         self.fitness = Fitness(context, refusals=self.standing.refusals, verdict=self.clocks.verdict)
         self.workers = Workers(context, config=config, ports=ports, topic=self.topic)
         self.keeper = ReplicaKeeper(

@@ -18,7 +18,7 @@ UNKNOWN_LAG = 2**31 - 1
 """Entries behind of a replica that is not loaded, or does not know where its log ends."""
 
 
-class Standing:
+class GroupStanding:
     """See the module's text; one per node."""
 
     def __init__(self, context: NodeContext, *, membership: Membership, rack: str, started_ms: int, warm_lag: int) -> None:
