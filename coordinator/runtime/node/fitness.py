@@ -1,6 +1,6 @@
 """Looks whether this node may lead: not while its clock is the odd one out, nor a partition to which Kafka refuses what it writes.
 
-What it finds it tells `Refusals`, so that the group gives the partitions to other nodes. With every
+What it finds it tells `LeadRefusals`, so that the group gives the partitions to other nodes. With every
 tick a look at what Kafka refused; clocks are compared more rarely, because that takes longer than the rest of a tick.
 """
 
@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 
 from coordinator.core.leadership.clock_votes import ClockVerdict
-from coordinator.runtime.node.refusals import CLOCK, REFUSED, Refusals
+from coordinator.runtime.node.refusals import CLOCK, REFUSED, LeadRefusals
 from coordinator.runtime.pauses import doubled
 from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.routing.context import NodeContext
@@ -24,7 +24,7 @@ RETURN_SHARE = 0.5
 class Fitness:
     """See the module's text; one per node."""
 
-    def __init__(self, context: NodeContext, *, refusals: Refusals, verdict: Callable[[float], ClockVerdict]) -> None:
+    def __init__(self, context: NodeContext, *, refusals: LeadRefusals, verdict: Callable[[float], ClockVerdict]) -> None:
         self._reasons = refusals
         self._replicas = context.replicas
         self._verdict = verdict

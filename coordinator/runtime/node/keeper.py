@@ -1,7 +1,7 @@
 """The replicas of a node: made and loaded at the start and when the topic grows; `replica_repairs` makes those anew that failed.
 
 Each partition is loaded by itself: one whose broker does not answer is tried again for as long as it takes, while the others serve.
-One that this version cannot lead (its log lost entries, a newer version wrote it) stays as it is; `Refusals` hears of it. So it does
+One that this version cannot lead (its log lost entries, a newer version wrote it) stays as it is; `LeadRefusals` hears of it. So it does
 of one that is behind the start of its log while no snapshot is good, which is tried again.
 """
 
@@ -26,7 +26,7 @@ from coordinator.runtime.loading.opening import BehindLogStart, ReplicaUnloadabl
 from coordinator.runtime.loading.restored import RestoreUnfinished
 from coordinator.runtime.node.config import NodeConfig, NodePorts
 from coordinator.runtime.node.metadata_topic import MetadataTopic
-from coordinator.runtime.node.refusals import UNLOADABLE, UNSUPPORTED, Refusals
+from coordinator.runtime.node.refusals import UNLOADABLE, UNSUPPORTED, LeadRefusals
 from coordinator.runtime.node.repairs import ReplicaRepairs
 from coordinator.runtime.pauses import doubled
 from coordinator.runtime.ports import (
@@ -61,7 +61,7 @@ class ReplicaKeeper:
         config: NodeConfig,
         ports: NodePorts,
         topic: MetadataTopic,
-        refusals: Refusals,
+        refusals: LeadRefusals,
         on_loaded: Callable[[Replica], None],
         on_directory_changed: Callable[[], None],
         on_contradicted: Callable[[int, Contradicted, LeadershipClaimed | None], None],

@@ -29,7 +29,7 @@ class Unfit:
     partition: int | None = None
 
 
-class Refusals:
+class LeadRefusals:
     """See the module's text; one per node."""
 
     def __init__(self, changed: Callable[[], None]) -> None:

@@ -20,7 +20,7 @@ from coordinator.runtime.directories.moving import ReplicaMove
 from coordinator.runtime.failures import FatalError
 from coordinator.runtime.node.config import NodeConfig, NodePorts
 from coordinator.runtime.node.metadata_topic import MetadataTopic
-from coordinator.runtime.node.refusals import DIRECTORY, Refusals
+from coordinator.runtime.node.refusals import DIRECTORY, LeadRefusals
 from coordinator.runtime.pauses import doubled
 from coordinator.runtime.ports import TopicFacts
 from coordinator.runtime.replica.replica import Replica
@@ -45,7 +45,7 @@ class ReplicaRepairs:
         config: NodeConfig,
         ports: NodePorts,
         topic: MetadataTopic,
-        refusals: Refusals,
+        refusals: LeadRefusals,
         directories: DirectoryKeeper,
         make: Callable[[int, TopicFacts], Replica],
         load: Callable[[Replica], Awaitable[None]],

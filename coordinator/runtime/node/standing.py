@@ -9,7 +9,7 @@ from __future__ import annotations
 from coordinator.core.assignor.group import GroupAssignment
 from coordinator.core.assignor.member import GroupMember
 from coordinator.core.leadership.states import State
-from coordinator.runtime.node.refusals import Refusals
+from coordinator.runtime.node.refusals import LeadRefusals
 from coordinator.runtime.ports import Membership
 from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.routing.context import NodeContext
@@ -23,7 +23,7 @@ class GroupStanding:
 
     def __init__(self, context: NodeContext, *, membership: Membership, rack: str, started_ms: int, warm_lag: int) -> None:
         """`started_ms` tells this process from a former one of the same node."""
-        self.refusals = Refusals(lambda: self._ask_for_round("refuses other partitions than before"))
+        self.refusals = LeadRefusals(lambda: self._ask_for_round("refuses other partitions than before"))
         self.assignment: frozenset[int] = frozenset()
         """The partitions that the group assigns to this node now."""
         self._replicas = context.replicas
