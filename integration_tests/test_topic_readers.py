@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -127,9 +129,11 @@ def test_spark_reads_the_topic_and_is_refused_others(service: SecuredService, tm
             values(read(subscribe=SECRETS))
         with pytest.raises(Exception, match=REFUSED):
             streamed(subscribe=f"{ORDERS},{SECRETS}")
-        plan = read(subscribe=ORDERS)._jdf.queryExecution().toString()
-        assert "diskless" in plan
-        assert login["sasl.password"] not in plan
+        plan = io.StringIO()
+        with redirect_stdout(plan):
+            read(subscribe=ORDERS).explain(extended=True)
+        assert "diskless" in plan.getvalue()
+        assert login["sasl.password"] not in plan.getvalue()
 
 
 async def test_a_reader_that_follows_ends_when_the_right_is_taken_away(service: SecuredService, secured_kafka: SecuredKafka) -> None:

@@ -41,7 +41,7 @@ class KafkaSaysNo(DisklessError):
     """Kafka does not give the classic part of a migrated partition; the text says which one, why, and what to look at."""
 
 
-class ClassicParts:
+class ClassicReader:
     """See the module's text. Each question has a connection of its own."""
 
     def __init__(self, options: SourceOptions) -> None:

@@ -21,7 +21,7 @@ from tables.source.planning import Task
 if TYPE_CHECKING:
     import pyarrow
 
-    from tables.source.classic import ClassicParts
+    from tables.source.classic import ClassicReader
 
 T = TypeVar("T")
 BATCHES_READY: Final = 2
@@ -61,14 +61,14 @@ async def _batches(options: SourceOptions, task: Task) -> AsyncGenerator[pyarrow
             raise data_loss(str(error)) from error
 
 
-def classic_parts(options: SourceOptions) -> ClassicParts | None:
+def classic_parts(options: SourceOptions) -> ClassicReader | None:
     """Return what reads the classic parts of migrated topics, if Kafka's address is given."""
     if not options.kafka_servers:
         return None
     # Imported where it is needed: it brings Kafka's client.
-    from tables.source.classic import ClassicParts
+    from tables.source.classic import ClassicReader
 
-    return ClassicParts(options)
+    return ClassicReader(options)
 
 
 def on_a_thread(make: Callable[[], AsyncGenerator[T]], *, ready_max: int) -> Iterator[T]:

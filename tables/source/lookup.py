@@ -27,7 +27,7 @@ from tables.source.options import KAFKA, AtOffset, AtOffsets, AtTime, AtTimes, B
 if TYPE_CHECKING:
     from coordinator.client.client import DisklessClient
     from coordinator.protocol.find_batches import BatchLocation
-    from tables.source.classic import ClassicParts
+    from tables.source.classic import ClassicReader
 
 LOG = logging.getLogger("diskless.source")
 
@@ -71,7 +71,7 @@ class Topics:
 class Lookup:
     """See the module's text. Used on one event loop."""
 
-    def __init__(self, client: DisklessClient, store: ObjectStore | None = None, classic: ClassicParts | None = None) -> None:
+    def __init__(self, client: DisklessClient, store: ObjectStore | None = None, classic: ClassicReader | None = None) -> None:
         """The store is needed where bounds are times. With `classic` a migrated topic begins where Kafka's log of it does."""
         self._client = client
         self._store = store

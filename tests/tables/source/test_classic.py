@@ -9,7 +9,7 @@ import pytest
 from records.record_batch import StoredRecord, TimestampType
 from tables.reading.arrow import schema_of
 from tables.reading.span import HEADERS, ReadOptions
-from tables.source.classic import ClassicParts, KafkaSaysNo, batch_of
+from tables.source.classic import ClassicReader, KafkaSaysNo, batch_of
 from tables.source.offsets import TopicPlace
 from tests.tables.source.given import batch, span
 
@@ -43,6 +43,6 @@ def test_records_of_kafka_are_rows_as_others() -> None:
 async def test_a_kafka_that_does_not_answer_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
-    parts = ClassicParts(batch(**{"diskless.kafka.bootstrap.servers": address, "diskless.timeout": "1s"}))
+    parts = ClassicReader(batch(**{"diskless.kafka.bootstrap.servers": address, "diskless.timeout": "1s"}))
     with pytest.raises(KafkaSaysNo, match=r"orders-0 was migrated, .*; look at diskless\.kafka\.bootstrap\.servers"):
         await parts.first_offset(TopicPlace("orders", 0))
