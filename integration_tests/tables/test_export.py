@@ -9,6 +9,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
@@ -67,10 +68,16 @@ class Topic:
 
         return asyncio.run(ask())
 
-    def write(self, rng: random.Random, count: int, size: int = 20) -> None:
-        """Append records to each partition."""
+    def write(self, rng: random.Random, count: int, size: int = 20, timeless: int | None = None) -> None:
+        """Append records to each partition, those of `timeless` without timestamps."""
         new = {partition: [rng.randbytes(size) for _ in range(count)] for partition in range(PARTITIONS)}
-        files = {(self.name, partition): [Record(key=b"k", value=value) for value in values] for partition, values in new.items()}
+        now_ms = time.time_ns() // 1_000_000
+        files = {
+            (self.name, partition): [
+                Record(timestamp_ms=-1 if partition == timeless else now_ms, key=b"k", value=value) for value in values
+            ]
+            for partition, values in new.items()
+        }
         self.asked(lambda client: client.write(files))
         for partition, values in new.items():
             self.values[partition] += values
@@ -211,7 +218,7 @@ def test_status_metrics_and_a_signal(topic: Topic) -> None:
     assert f'diskless_export_lag_records{{partition="2",topic="{topic.name}"}} 0.0' in metrics
     os.kill(process.pid, signal.SIGTERM)
     assert process.wait(60) == Exit.OK, topic.said()
-    topic.write(random.Random(4), 6)
+    topic.write(random.Random(4), 6, timeless=1)
     found = json.loads(topic.run("status", "-o", "json").stdout)
     assert [(one["partition"], one["next_offset"], one["log_end_offset"], one["lag"], one["lost"]) for one in found] == [
         (partition, 4, 10, 6, 0) for partition in range(PARTITIONS)

@@ -139,6 +139,12 @@ def newest_ms_of(location: BatchLocation) -> int:
     return location.batch_max_timestamp if append_ms is None else append_ms
 
 
+def retained_ms_of(location: BatchLocation) -> int:
+    """The time that retention counts from: the newest one of a batch's records, or, when they have none, that of the commit."""
+    newest_ms = newest_ms_of(location)
+    return newest_ms if newest_ms >= 0 else location.log_append_timestamp
+
+
 def _records(batch: BatchOf, data: memoryview) -> list[StoredRecord]:
     header = check_batch(batch, data)
     base_offset, append_ms = batch.location.base_offset, append_ms_of(batch.location)
