@@ -25,7 +25,7 @@ from tables.errors import OtherContentError, RivalWriterError, TableError
 from tables.export.columns import DATE, NotTextError, no_rows, table_rows
 from tables.export.metrics import ExportState
 from tables.export.source import PartitionBounds, RecordSource
-from tables.export.target import ExportTarget, commit
+from tables.export.target import ExportTarget, commit, next_offsets
 
 LOG = logging.getLogger("tables.export")
 
@@ -136,7 +136,8 @@ class Export:
         """Export what the log has now; return False when it was stopped before."""
         bounds = await self._source.bounds()
         known = await asyncio.to_thread(self._target.position, [one.partition for one in bounds])
-        begin = {one.partition: self._begin(one, known.get(one.partition)) for one in bounds}
+        due = next_offsets(known, [one.partition for one in bounds])
+        begin = {one.partition: self._begin(one, due[one.partition]) for one in bounds}
         self._state.on_begin(begin, bounds)
         self._state.seconds_left = min((await self._source.seconds_left(begin, bounds)).values(), default=None)
         chunk = PendingRows({one.partition: known.get(one.partition) for one in bounds}, begin)
@@ -157,10 +158,9 @@ class Export:
         self._state.on_caught_up()
         return True
 
-    def _begin(self, bounds: PartitionBounds, known: int | None) -> int:
+    def _begin(self, bounds: PartitionBounds, due: int) -> int:
         """Return where to read on in a partition. Raises `DataLossError`."""
         partition, start, end = bounds
-        due = known or 0  # a table is made with the starts of all partitions: one that it does not know is new, and begins at 0
         if due > end:
             raise DataLossError(
                 f"{self._target.place}: partition {partition} is exported up to offset {due}, and the log ends at {end}: the log lost its "

@@ -79,7 +79,7 @@ class ExportState:
     def samples(self) -> Iterator[Sample]:
         """Return the metrics."""
         for partition, end in self.ends.items():
-            yield Sample("lag_records", (self.topic, partition), max(0, end - self.position.get(partition, 0)))
+            yield Sample("lag_records", (self.topic, partition), max(0, end - self.position[partition]))
         if self.seconds_left is not None:
             yield Sample("retention_seconds_left", (self.topic,), self.seconds_left)
         values = {

@@ -22,7 +22,7 @@ from tables.export.job import DataLossError, Export, ExportOptions
 from tables.export.metrics import TABLE, ExportState
 from tables.export.source import PartitionBounds, TopicGoneError
 from tables.export.standing import standings
-from tables.export.target import ExportedTopic, Position
+from tables.export.target import ExportedTopic, Position, next_offsets
 from tests.tables.fake_log import FakeLog
 from tests.waiting import until
 
@@ -315,7 +315,7 @@ async def test_metrics_tell_lag_and_the_time_that_retention_leaves(exporting: Ex
 
 def test_standings_tell_lag_and_loss() -> None:
     bounds = [PartitionBounds(0, 5, 20), PartitionBounds(1, 0, 4), PartitionBounds(2, 3, 3)]
-    [behind, done, new] = standings({0: 2, 1: 4}, bounds, {0: 7.5})
+    [behind, done, new] = standings(next_offsets({0: 2, 1: 4}, range(3)), bounds, {0: 7.5})
     assert (behind.lag, behind.lost, behind.seconds_left) == (15, 3, 7.5)
     assert (done.lag, done.lost, done.seconds_left) == (0, 0, None)
     assert (new.next_offset, new.lag, new.lost) == (0, 0, 3)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from coordinator.kafka.batches import LOG_APPEND_TIME
 from coordinator.object_store import ObjectMissing, ObjectStore, StoreError, grouped_ranges
 from coordinator.protocol.find_batches import BatchLocation
-from records.columns import decode_records
+from records.columns import decode_records, first_record, record_columns
 from records.record_batch import BatchHeader, CorruptBatch, StoredRecord, parse_header
 
 OBJECTS_AT_ONCE: Final = 8
@@ -111,6 +111,22 @@ async def read_batches(store: ObjectStore, batches: Sequence[BatchOf]) -> AsyncG
     async with aclosing(read_ranges(store, batches)) as ranges:
         async for batch, data in ranges:
             yield batch, _records(batch, data)
+
+
+async def find_record(store: ObjectStore, batch: BatchOf, *, time_ms: int | None, from_offset: int) -> tuple[int, int] | None:
+    """Read a batch, and look a record up in it as `first_record` does. Raises as `read_object`, and `WrongObject`."""
+    [data] = await read_object(store, [batch])
+    return await asyncio.to_thread(_find, batch, data, time_ms, from_offset)
+
+
+def _find(batch: BatchOf, data: memoryview, time_ms: int | None, from_offset: int) -> tuple[int, int] | None:
+    header = check_batch(batch, data)
+    base_offset, append_ms = batch.location.base_offset, append_ms_of(batch.location)
+    try:
+        [columns] = record_columns(data, header, base_offset=base_offset, append_ms=append_ms)
+    except CorruptBatch as error:
+        raise WrongObject(f"{batch}: {error}") from error
+    return first_record(columns, time_ms=time_ms, from_offset=from_offset)
 
 
 def check_batch(batch: BatchOf, data: bytes | memoryview) -> BatchHeader:
