@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from spark_jobs.dashboard.scraping import Scraping
-from spark_jobs.dashboard.verdict import Level, PageProblem, Weight, counted, duration
+from spark_jobs.dashboard.verdict import Level, PageProblem, Urgency, counted, duration
 
 COMMITS = "diskless_coordinator_commits_total"
 LEADING = "diskless_coordinator_leading"
@@ -37,7 +37,7 @@ STORE_FAILURES_MS = 60_000
 """So long a store that failed is told of: nodes try again after up to half a minute."""
 
 
-class Answer(NamedTuple):
+class NodeAnswer(NamedTuple):
     """What a process said of itself. `leading` are coordinators by number, `store_failures` counts by kind."""
 
     name: str
@@ -46,14 +46,14 @@ class Answer(NamedTuple):
     store_failures: Mapping[str, float]
 
 
-def read_answer(text: str) -> Answer:
+def read_answer(text: str) -> NodeAnswer:
     """Read an answer in Prometheus' text format. Raises ValueError for another format."""
     samples: list[Sample] = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     failures = dict.fromkeys(STORE_FAILURES.values(), 0.0)
     for sample in samples:
         if sample.name in STORE_FAILURES:
             failures[STORE_FAILURES[sample.name]] += float(sample.value)
-    return Answer(
+    return NodeAnswer(
         name=next((f"{INFOS[one.name]} {one.labels['node_id']}" for one in samples if one.name in INFOS and "node_id" in one.labels), ""),
         commits=sum(float(sample.value) for sample in samples if sample.name == COMMITS),
         leading=frozenset(int(sample.labels["partition"]) for sample in samples if sample.name == LEADING and sample.value),
@@ -71,7 +71,7 @@ class AskedNode:
 
     address: str
     error: str = ""
-    answer: Answer | None = None
+    answer: NodeAnswer | None = None
     seen_ms: int = 0
     commits_per_s: float | None = None
     store_failed: dict[str, tuple[int, float]] = field(default_factory=dict)
@@ -162,7 +162,7 @@ class AskedNodes:
             return
         which = ", ".join(node.name for node in down[:3]) + (", ..." if len(down) > 3 else "")
         text = f"{which} {'does' if len(down) == 1 else 'do'} not answer ({len(down)} of {counted(len(self.all), 'process', 'processes')})"
-        yield PageProblem(level=Level.BAD, text=text[0].upper() + text[1:], panel="leadership", weight=Weight.NODE)
+        yield PageProblem(level=Level.BAD, text=text[0].upper() + text[1:], panel="leadership", urgency=Urgency.NODE)
 
     def _unled(self, claims: Mapping[int, tuple[int, int]], now_ms: int) -> Iterable[PageProblem]:
         asked = {node.node_id for node in self.all}
@@ -179,7 +179,7 @@ class AskedNodes:
         text = f"No node leads {'coordinator' if len(unled) == 1 else 'coordinators'} {named} for {age}"
         silent = [node.name for node in self.all if node.error and any(claims.get(one, (-1, 0))[0] == node.node_id for one in unled)]
         text += f": {', '.join(silent)} {'does' if len(silent) == 1 else 'do'} not answer" if silent else ""
-        yield PageProblem(level=Level.BAD, text=text, panel="leadership", weight=Weight.LEADER)
+        yield PageProblem(level=Level.BAD, text=text, panel="leadership", urgency=Urgency.LEADER)
 
     def _store_failures(self, now_ms: int) -> Iterable[PageProblem]:
         for node in self.all:
@@ -188,4 +188,4 @@ class AskedNodes:
                 told = ", ".join(f"{kind} ({count:.0f})" for kind, count in failed.items())
                 age = duration(now_ms - max(node.store_failed[kind][0] for kind in failed))
                 text = f"The object store failed {node.name} {age} ago: {told}"
-                yield PageProblem(level=Level.BAD, text=text, panel="files", weight=Weight.STORE)
+                yield PageProblem(level=Level.BAD, text=text, panel="files", urgency=Urgency.STORE)

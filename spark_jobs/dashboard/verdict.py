@@ -21,7 +21,7 @@ OPEN_TRANSACTION_MS_MAX = 60_000
 HAND_OVER_MS_MAX = 3_600_000
 
 
-class Weight(IntEnum):
+class Urgency(IntEnum):
     """What comes first among problems of one level: what hurts users before what hurts whoever watches."""
 
     LOST_DATA = 0
@@ -44,7 +44,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageProblem:
-    """Something to look at. `panel` is the part of the page that shows it, `weight` its place among those of its level.
+    """Something to look at. `panel` is the part of the page that shows it, `urgency` its place among those of its level.
 
     `is_found`: the audit found something wrong in log, service or object store; otherwise something is not as it should be now.
     """
@@ -53,7 +53,7 @@ class PageProblem:
     text: str
     panel: str
     is_found: bool = False
-    weight: Weight = Weight.OTHER
+    urgency: Urgency = Urgency.OTHER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,8 +152,8 @@ def judge(facts: Facts, more: Sequence[PageProblem], now_ms: int, service_commit
 
 
 def worst_first(problems: Iterable[PageProblem]) -> list[PageProblem]:
-    """Order problems by level, then by weight."""
-    return sorted(problems, key=lambda problem: (-problem.level, problem.weight))
+    """Order problems by level, then by urgency."""
+    return sorted(problems, key=lambda problem: (-problem.level, problem.urgency))
 
 
 def watch_problem(watch: Watching, now_ms: int, service_commits_per_s: float = 0.0) -> PageProblem | None:
@@ -161,25 +161,25 @@ def watch_problem(watch: Watching, now_ms: int, service_commits_per_s: float = 0
     unobserved_ms = watch.unobserved_ms(now_ms)
     if unobserved_ms is None:
         return None
-    level, weight = Level.BAD, Weight.MONITOR
+    level, urgency = Level.BAD, Urgency.MONITOR
     meanwhile = f", and the nodes decide {rate_text(service_commits_per_s)} requests/s" if service_commits_per_s else ""
     silent_ms = now_ms - watch.alive_ms
     if watch.ended_ms is not None:
         ago = f"{duration(now_ms - watch.ended_ms)} ago"
         if watch.failure:
             text = f"The monitor ended with an error {ago}: {watch.failure}{meanwhile}"
-            return PageProblem(level=level, text=text, panel="monitor", weight=weight)
+            return PageProblem(level=level, text=text, panel="monitor", urgency=urgency)
         level = Level.WARNING
         what = f"The monitor read the log once and ended {ago}" if watch.is_once else f"The monitor was stopped {ago}"
     elif silent_ms > SILENT_MS_MAX:
         what = f"No sign of the monitor for {duration(silent_ms)}"
     elif not watch.is_following:
         text = f"The monitor is starting: the log is not watched yet{meanwhile}"
-        return PageProblem(level=Level.UNKNOWN, text=text, panel="monitor", weight=weight)
+        return PageProblem(level=Level.UNKNOWN, text=text, panel="monitor", urgency=urgency)
     else:
         what = f"Kafka has not answered the monitor for {duration(unobserved_ms)}"
-        weight = weight if service_commits_per_s else Weight.KAFKA
-    return PageProblem(level=level, text=f"{what}: what follows is not watched{meanwhile}", panel="monitor", weight=weight)
+        urgency = urgency if service_commits_per_s else Urgency.KAFKA
+    return PageProblem(level=level, text=f"{what}: what follows is not watched{meanwhile}", panel="monitor", urgency=urgency)
 
 
 def _problems(facts: Facts, now_ms: int, service_commits_per_s: float) -> list[PageProblem]:
@@ -192,26 +192,26 @@ def _problems(facts: Facts, now_ms: int, service_commits_per_s: float) -> list[P
     if facts.missing_files:
         is_are = "is" if facts.missing_files == 1 else "are"
         text = f"{counted(facts.missing_files, 'file', 'files')} with live batches {is_are} not in the object store: data is lost"
-        found.append(PageProblem(level=Level.BAD, text=text, panel="objects", is_found=True, weight=Weight.LOST_DATA))
+        found.append(PageProblem(level=Level.BAD, text=text, panel="objects", is_found=True, urgency=Urgency.LOST_DATA))
     unwatched = watch_problem(facts.watch, now_ms, service_commits_per_s)
     unseen_ms = now_ms - (facts.last_commit_ms or facts.watch.started_ms)
     if unwatched is not None:
         found.append(unwatched)
     elif not facts.heads:
         text = "Waiting for the monitor: it has merged nothing of the log yet"
-        found.append(PageProblem(level=Level.UNKNOWN, text=text, panel="monitor", weight=Weight.MONITOR))
+        found.append(PageProblem(level=Level.UNKNOWN, text=text, panel="monitor", urgency=Urgency.MONITOR))
     elif facts.behind_entries and facts.behind_ms > BEHIND_MS_MAX:
         text = f"The monitor is {duration(facts.behind_ms)} behind ({counted(facts.behind_entries, 'entry', 'entries')})"
-        found.append(PageProblem(level=Level.WARNING, text=text, panel="monitor", weight=Weight.MONITOR))
+        found.append(PageProblem(level=Level.WARNING, text=text, panel="monitor", urgency=Urgency.MONITOR))
     elif service_commits_per_s and unseen_ms > UNSEEN_MS_MAX + 2 * facts.trigger_ms:
         text = f"The nodes decide {rate_text(service_commits_per_s)} requests/s, and the monitor has seen no file for {duration(unseen_ms)}"
-        found.append(PageProblem(level=Level.WARNING, text=text, panel="monitor", weight=Weight.MONITOR))
+        found.append(PageProblem(level=Level.WARNING, text=text, panel="monitor", urgency=Urgency.MONITOR))
     if facts.quarantined:
         text = f"{counted(facts.quarantined, 'entry', 'entries')} could not be read: a newer coordinator, or damage"
         found.append(PageProblem(level=Level.WARNING, text=text, panel="quarantine", is_found=True))
     if facts.unclaimed and facts.entries:
         text = f"No leader known for {counted(len(facts.unclaimed), 'coordinator', 'coordinators')} (first: {facts.unclaimed[0]})"
-        found.append(PageProblem(level=Level.BAD, text=text, panel="leadership", weight=Weight.LEADER))
+        found.append(PageProblem(level=Level.BAD, text=text, panel="leadership", urgency=Urgency.LEADER))
     for age_ms, most_ms, what, panel in (
         (facts.oldest_transaction_ms, OPEN_TRANSACTION_MS_MAX, "A transaction has been open", "snapshots"),
         (facts.oldest_hand_over_ms, HAND_OVER_MS_MAX, "A file has waited for its next owner", "files"),

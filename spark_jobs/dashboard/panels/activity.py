@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, marks, rows, topic_ids, topic_names
-from spark_jobs.dashboard.panels.sight import NO_LOG, NOT_READ, Known, Sight, Unknown, known, shown_s, unknown_json
+from spark_jobs.dashboard.panels.sight import NO_LOG, NOT_READ, KnownTimes, Sight, UnknownTime, known, shown_s, unknown_json
 
 LINES_MAX = 8
 STEPS_MAX = 720
@@ -30,7 +30,7 @@ class Window(NamedTuple):
     first_s: int
     end_s: int
     step_s: int
-    unknown: list[Unknown]
+    unknown: list[UnknownTime]
 
     @property
     def steps(self) -> int:
@@ -74,7 +74,7 @@ def activity(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
     return answer
 
 
-def _window(query: PanelQuery, sight: Sight, seen: Known | None, *, of_minutes: bool = False) -> Window:
+def _window(query: PanelQuery, sight: Sight, seen: KnownTimes | None, *, of_minutes: bool = False) -> Window:
     now_s = sight.now_ms // 1000
     step_s = next((step_s for step_s in STEPS_S if query.range_s <= step_s * STEPS_MAX), STEPS_S[-1])
     step_s = max(step_s, 60) if of_minutes else step_s
@@ -86,7 +86,7 @@ def _window(query: PanelQuery, sight: Sight, seen: Known | None, *, of_minutes: 
         first_s, end_s = first_s // step_s * step_s, -(-end_s // step_s) * step_s
     kept_from_s = (now_s // 60 - MINUTES_KEPT) * 60 if of_minutes else now_s - SECONDS_KEPT
     span = (first_s * 1000, end_s * 1000)
-    unknown = [Unknown(*span, NOT_READ)] if seen is None else seen.unknown(*span, kept_from_s * 1000)
+    unknown = [UnknownTime(*span, NOT_READ)] if seen is None else seen.unknown(*span, kept_from_s * 1000)
     return Window(first_s, end_s, step_s, unknown)
 
 

@@ -35,7 +35,7 @@ class Sight:
     silent_ms: Mapping[int, int] = field(default_factory=dict)
 
 
-class Unknown(NamedTuple):
+class UnknownTime(NamedTuple):
     """Times `[from_ms, to_ms)` of which nothing is known, and why."""
 
     from_ms: int
@@ -44,13 +44,13 @@ class Unknown(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownTimes:
     """Times from `from_ms` until `until_ms` are known, but for `lost`. The log has its first entry at `began_ms`."""
 
     began_ms: int
     from_ms: int
     until_ms: int
-    lost: tuple[Unknown, ...] = ()
+    lost: tuple[UnknownTime, ...] = ()
 
     def is_current(self, now_ms: int) -> bool:
         """Whether it can be said what happens now."""
@@ -60,19 +60,19 @@ class Known:
         """Return the end of the last second to show: the last known one while that is current."""
         return (self.until_ms if self.is_current(now_ms) else now_ms) // 1000
 
-    def unknown(self, first_ms: int, end_ms: int, kept_from_ms: int = 0) -> list[Unknown]:
+    def unknown(self, first_ms: int, end_ms: int, kept_from_ms: int = 0) -> list[UnknownTime]:
         """Return the times in `[first_ms, end_ms)` of which nothing is known; activity of before `kept_from_ms` is not kept."""
         return list(_cut(self._all(end_ms, kept_from_ms), first_ms, end_ms))
 
-    def _all(self, end_ms: int, kept_from_ms: int) -> Iterator[Unknown]:
-        yield Unknown(0, self.began_ms, NO_LOG)
-        yield Unknown(self.began_ms, self.from_ms, NOT_READ)
-        yield Unknown(self.began_ms, kept_from_ms, NOT_KEPT)
+    def _all(self, end_ms: int, kept_from_ms: int) -> Iterator[UnknownTime]:
+        yield UnknownTime(0, self.began_ms, NO_LOG)
+        yield UnknownTime(self.began_ms, self.from_ms, NOT_READ)
+        yield UnknownTime(self.began_ms, kept_from_ms, NOT_KEPT)
         yield from self.lost
-        yield Unknown(self.until_ms, end_ms, NOT_READ)
+        yield UnknownTime(self.until_ms, end_ms, NOT_READ)
 
 
-def known(db: sqlite3.Connection, sight: Sight) -> Known | None:
+def known(db: sqlite3.Connection, sight: Sight) -> KnownTimes | None:
     """Return which times are known; None when nothing is."""
     heads = {row["kpart"]: row for row in rows(db, "select kpart, from_offset, from_ms, append_ms from head")}
     if not heads:
@@ -82,11 +82,11 @@ def known(db: sqlite3.Connection, sight: Sight) -> Known | None:
     unread = {kpart for kpart, end in ends.items() if end and kpart not in heads}
     until = [max(row["append_ms"], read_until.get(kpart, 0)) for kpart, row in heads.items()]
     until += [read_until.get(kpart, began_ms) for kpart in unread]
-    return Known(
+    return KnownTimes(
         began_ms=began_ms,
         from_ms=max([began_ms, *(row["from_ms"] for row in heads.values() if row["from_offset"])]),
         until_ms=min(sight.now_ms, max(began_ms, min(until))),
-        lost=tuple(Unknown(row["from_ms"], row["to_ms"], LOST) for row in rows(db, "select from_ms, to_ms from unread_span")),
+        lost=tuple(UnknownTime(row["from_ms"], row["to_ms"], LOST) for row in rows(db, "select from_ms, to_ms from unread_span")),
     )
 
 
@@ -96,18 +96,18 @@ def known_json(db: sqlite3.Connection, sight: Sight) -> Json:
     return {"known_until_ms": None if seen is None else seen.until_ms, "is_current": seen is not None and seen.is_current(sight.now_ms)}
 
 
-def shown_s(seen: Known | None, query: PanelQuery, now_ms: int) -> tuple[int, int]:
+def shown_s(seen: KnownTimes | None, query: PanelQuery, now_ms: int) -> tuple[int, int]:
     """Return where the range of a question begins and ends."""
     return query.span_s(now_ms // 1000 if seen is None else seen.end_s(now_ms))
 
 
-def unknown_json(spans: list[Unknown]) -> list[Json]:
+def unknown_json(spans: list[UnknownTime]) -> list[Json]:
     """Return the times for a chart, which draws them as bands."""
     return [span._asdict() for span in spans]
 
 
-def _cut(spans: Iterator[Unknown], first_ms: int, end_ms: int) -> Iterator[Unknown]:
+def _cut(spans: Iterator[UnknownTime], first_ms: int, end_ms: int) -> Iterator[UnknownTime]:
     for span in spans:
         from_ms, to_ms = max(span.from_ms, first_ms), min(span.to_ms, end_ms)
         if from_ms < to_ms:
-            yield Unknown(from_ms, to_ms, span.why)
+            yield UnknownTime(from_ms, to_ms, span.why)
