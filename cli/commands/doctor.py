@@ -23,6 +23,7 @@ from cli.options import (
     topic_option,
 )
 from cli.output import print_rows
+from cli.progress import doing
 
 if TYPE_CHECKING:
     from cli.doctor.diagnosis import Diagnosis, LastEntry
@@ -116,7 +117,8 @@ def doctor(
         lag_max=lag_max,
         timeout_s=timeout_s,
     )
-    found = sorted(asyncio.run(_examine(patient)), key=lambda one: CHECK_ORDER.index(one.check))
+    with doing("examining the service"):
+        found = sorted(asyncio.run(_examine(patient)), key=lambda one: CHECK_ORDER.index(one.check))
     print_rows([asdict(one) for one in found], output, COLUMNS)
     errors = sum(one.health is Health.ERROR for one in found)
     if errors:

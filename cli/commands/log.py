@@ -18,7 +18,8 @@ from cli.options import (
     server_option,
     timeout_option,
 )
-from cli.output import RowStream, print_rows, progress, time_text
+from cli.output import RowStream, print_rows, time_text
+from cli.progress import doing
 
 if TYPE_CHECKING:
     from cli.kafka.cluster import KafkaPlace
@@ -95,8 +96,8 @@ def _entries(
             first = max(low, min(from_offset, end)) if no_verdict else low
             fold = folds.enter_context(FoldedReplica(partition)) if first == 0 else None
             judges[partition], ends[partition] = EntryJudge(from_start=first == 0, fold=fold), end
-            with progress(f"reading {consumer.topic}-{partition}", end - first) as step:
-                yield from _judged(consumer, {partition: first}, {partition: end}, judges, from_offset, step)
+            with doing(f"reading {consumer.topic}-{partition}", end - first) as work:
+                yield from _judged(consumer, {partition: first}, {partition: end}, judges, from_offset, work.step)
         if follow:
             yield from _judged(consumer, ends, None, judges, from_offset, lambda: None)
 

@@ -23,6 +23,7 @@ from cli.options import (
     timeout_option,
 )
 from cli.output import print_rows, say, time_text
+from cli.progress import doing
 from cli.spark.session import outcome_folder_option
 
 if TYPE_CHECKING:
@@ -88,7 +89,8 @@ def start(
     """
     expectations = expected_topic(kafka, replication_factor, min_insync_replicas)
     wanted = _Wanted(cluster_id, topic_id_text, partitions, accepted, dry_run)
-    asyncio.run(_start(kafka, store.open(), store.snapshots_prefix, expectations, wanted, timeout_s, output))
+    with doing("reading and proving snapshots"):
+        asyncio.run(_start(kafka, store.open(), store.snapshots_prefix, expectations, wanted, timeout_s, output))
 
 
 class _Wanted:
@@ -227,7 +229,8 @@ def report(
     from cli.service import run
 
     began_ms = time.time_ns() // 1_000_000
-    missing = run(_report(bootstrap_server, store.open(), store.wal_prefix, store.snapshots_prefix, timeout_s, output))
+    report = _report(bootstrap_server, store.open(), store.wal_prefix, store.snapshots_prefix, timeout_s, output)
+    missing = run(report, "comparing the service with the object store")
     if folder is not None:
         from cli.spark.batch import note_result
 

@@ -167,7 +167,8 @@ def export(
             on_damage=Damage(on_damage),
         )
         set_up_logging(log_level)
-        is_done = run(_export(wanted, opened, options, reading, address, bootstrap_server, timeout_s))
+        export_work = _export(wanted, opened, options, reading, address, bootstrap_server, timeout_s)
+        is_done = run(export_work, f"copying records of {topic}")
     if once and not is_done:
         raise Failed("the export was stopped before the table had all records; start it again")
 

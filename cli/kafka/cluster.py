@@ -16,6 +16,7 @@ from cli.configuration import read_service_settings
 from cli.node_security import read_client_properties, without_nodes
 from cli.options import KAFKA_VARIABLE
 from cli.outcome import Exit, Failed
+from cli.progress import doing
 from coordinator.config import KEYS, Settings
 from coordinator.config.values import OutOfBounds
 
@@ -105,7 +106,8 @@ def kafka_errors() -> Iterator[None]:
     from coordinator.runtime.ports import ClusterRefused, KafkaUnavailable, TopicMissing
 
     try:
-        yield
+        with doing("asking Kafka"):
+            yield
     except TopicMissing as error:
         raise Failed(f"{error}; `diskless init` creates it", Exit.NOT_FOUND) from error
     except ClusterRefused as error:
