@@ -124,7 +124,7 @@ property_option = click.option(
     "--property", "properties", multiple=True, metavar="KEY=VALUE", help="One setting; wins over file and environment. Repeatable."
 )
 
-topic_option = click.option("--topic", help="Name of the metadata topic. [default: metadata.topic]")
+topic_option = click.option("--metadata-topic", "topic", metavar="NAME", help="Name of the metadata topic. [default: metadata.topic]")
 
 log_level_option = click.option(
     "--log-level", type=click.Choice(LOG_LEVELS), default="INFO", show_default=True, help="Least level that is logged."

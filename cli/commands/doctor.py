@@ -166,7 +166,7 @@ async def _look_at_kafka(patient: Patient) -> tuple[TopicFacts | None, list[Last
     except Failed as failed:
         why = "the metadata topic cannot be read"
         if failed.status is Exit.NOT_FOUND:  # Kafka has answered
-            remedy = "nothing can be committed without it: create it with `diskless init`, or name another with --topic"
+            remedy = "nothing can be committed without it: create it with `diskless init`, or name another with --metadata-topic"
             why = "the metadata topic does not exist"
         unread = Diagnosis(health=Health.ERROR, check="kafka topic", finding=str(failed), remedy=remedy)
         return None, [], [unread, skipped("kafka leaders", why), skipped("clocks", why)]

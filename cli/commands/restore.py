@@ -51,7 +51,9 @@ def restore() -> None:
 @kafka_place("--kafka-bootstrap-server")
 @named_store_with_snapshots
 @click.option("--cluster-id", metavar="ID", help="Id of the Kafka cluster that is lost, when the store has snapshots of several.")
-@click.option("--topic-id", "topic_id_text", metavar="ID", help="Topic id of the metadata topic that is lost, when there are several.")
+@click.option(
+    "--metadata-topic-id", "topic_id_text", metavar="ID", help="Topic id of the metadata topic that is lost, when there are several."
+)
 @click.option("--partitions", type=PARTITION_COUNT, help="Partitions of the topic that is lost. [default: as the snapshots tell]")
 @click.option(
     "--accept-loss",
@@ -106,7 +108,7 @@ class _Wanted:
         try:
             self.topic_id = None if topic_id is None else parse_topic_id(topic_id)
         except ValueError as error:
-            raise Failed(f"--topic-id {topic_id}: {error}", Exit.USAGE) from error
+            raise Failed(f"--metadata-topic-id {topic_id}: {error}", Exit.USAGE) from error
         self.partitions = partitions
         self.accepted = sorted(set(accepted))
         self.dry_run = dry_run
@@ -165,7 +167,9 @@ async def _make_topic(
     from cli.outcome import Failed
 
     if exists not in (None, count):
-        raise Failed(f"topic {topic} exists with {exists} partitions, the restore has {count}: delete it, or name another (--topic)")
+        raise Failed(
+            f"topic {topic} exists with {exists} partitions, the restore has {count}: delete it, or name another (--metadata-topic)"
+        )
     if exists is None:
         facts = await create_topic(cluster, topic, count, expectations, time.monotonic() + timeout_s)
     else:

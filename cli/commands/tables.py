@@ -14,7 +14,7 @@ from cli.objects import NamedStore, named_store, store_errors
 from cli.options import log_level_option, output_option, server_option, timeout_option
 from cli.outcome import Exit, Failed
 from cli.output import print_rows
-from cli.spark.durations import Duration
+from cli.times import Duration
 
 if TYPE_CHECKING:
     from cli.options import F

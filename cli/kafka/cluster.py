@@ -83,7 +83,7 @@ def find_kafka_place(
     try:
         name = str(key.parse(topic)) if topic is not None else settings.metadata_topic if settings is not None else key.default or ""
     except OutOfBounds as error:
-        raise Failed(f"--topic: must be {error}", Exit.USAGE) from error
+        raise Failed(f"--metadata-topic: must be {error}", Exit.USAGE) from error
     properties = {} if settings is None else dict(settings.kafka)
     properties |= without_nodes(read_client_properties(command_config, command_properties))
     java_only = [name for name in _JAVA_ONLY if name in properties]

@@ -120,7 +120,7 @@ def topic_errors() -> Iterator[None]:
     try:
         yield
     except TopicMissingError as error:
-        raise Failed(f"{error}; name it with --topic, or create it with `diskless init`", Exit.NOT_FOUND) from error
+        raise Failed(f"{error}; name it with --metadata-topic, or create it with `diskless init`", Exit.NOT_FOUND) from error
     except KafkaRefusedError as error:
         raise Failed(f"Kafka: {error}") from error
     except KafkaUnavailableError as error:
