@@ -8,12 +8,12 @@ import json
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from cli.looks.groups import ask_group
 from cli.outcome import Exit, Failed
 from coordinator.kafka.object_key import created_ms_of_key
 
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from cli.kafka.cluster import KafkaPlace
     from gateway.view.model import Gateway
 
-CLIENT_ID: Final = "diskless-cli"
 PREFIX: Final = "diskless_gateway_"
-RETRY_S: Final = 0.2
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 
 Labels = tuple[tuple[str, str], ...]
@@ -61,47 +59,11 @@ class GatewayLook:
 
 async def find_gateways(kafka: KafkaPlace, group_id: str, timeout_s: float) -> tuple[Gateway, ...]:
     """Return the live gateways by node id, asked from Kafka's group of them. Raises `Failed`."""
-    from cli.kafka.cluster import kafka_errors
-    from coordinator.adapters.kafka.brokers import describe_brokers
-    from coordinator.adapters.kafka.link import BrokerLink, BrokerLost, FindPlace, Place
-    from coordinator.adapters.kafka.member.coordinator import GroupCoordinator, GroupRefused, GroupTrouble
-    from coordinator.security.client_security import ClientSecurity
     from gateway.view.members import described_members, explained
     from gateway.view.model import distinct
 
-    await asyncio.to_thread(kafka.check)
-    properties = {**kafka.properties, "bootstrap.servers": kafka.bootstrap_servers, "client.id": CLIENT_ID}
-    with kafka_errors():  # raised for security that connections of our own do not know, too
-        brokers = await asyncio.to_thread(describe_brokers, properties, timeout_s)
-    turns = cycle((one.host, one.port) for one in brokers)
-    security = ClientSecurity(properties)
-
-    async def any_place(unreached: Collection[Place]) -> Place:
-        for place in islice(turns, len(brokers)):
-            if place not in unreached:
-                return place
-        raise BrokerLost("no other broker of the cluster is known")
-
-    def connect(find: FindPlace) -> BrokerLink:
-        return BrokerLink(find, security, CLIENT_ID, logs_in=True)
-
-    coordinator = GroupCoordinator(group_id, connect, any_place)
-    why = "no answer in time"
-    try:
-        async with asyncio.timeout(timeout_s):
-            while True:
-                try:
-                    return distinct([one for _, one in await described_members(coordinator)])
-                except (GroupTrouble, BrokerLost) as error:
-                    why = str(error)
-                coordinator.drop(why)
-                await asyncio.sleep(RETRY_S)
-    except TimeoutError as error:
-        raise Failed(f"the group of gateways {group_id} cannot be read: {why}", Exit.UNAVAILABLE) from error
-    except GroupRefused as refused:
-        raise Failed(explained(group_id, refused)) from refused
-    finally:
-        coordinator.drop("the command has its answer")
+    found = await ask_group(kafka, group_id, timeout_s, described_members, lambda refused: explained(group_id, refused))
+    return distinct([one for _, one in found])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

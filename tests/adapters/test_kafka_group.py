@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
-import kio.schema.api_versions.v0 as api_versions
-import kio.schema.consumer_group_describe.v0 as consumer_group_describe
 import kio.schema.describe_groups.v5 as describe_groups
 import kio.schema.find_coordinator.v4 as find_coordinator
 import kio.schema.sasl_authenticate.v0 as sasl_authenticate
@@ -19,7 +17,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from kio.schema.errors import ErrorCode
 from kio.schema.types import BrokerId, GroupId
-from kio.static.primitive import i16, i32, i32Timedelta
+from kio.static.primitive import i32, i32Timedelta
 
 from coordinator.adapters.kafka.bootstrap import bootstrap_addresses
 from coordinator.adapters.kafka.group import describe_members
@@ -70,37 +68,8 @@ def classic(*client_ids: str, state: str = "Stable", code: ErrorCode = ErrorCode
     return lambda _: describe_groups.DescribeGroupsResponse(throttle_time=NO_TIME, groups=(group,))
 
 
-def consumer(*client_ids: str, code: ErrorCode = ErrorCode.none) -> Answer:
-    """ConsumerGroupDescribe."""
-    nothing = consumer_group_describe.response.Assignment(topic_partitions=())
-    members = tuple(
-        consumer_group_describe.response.Member(
-            member_id=one, member_epoch=i32(1), client_id=one, client_host="/h", assignment=nothing, target_assignment=nothing
-        )
-        for one in client_ids
-    )
-    group = consumer_group_describe.response.DescribedGroup(
-        error_code=code,
-        group_id=GroupId("g"),
-        group_state="Stable",
-        group_epoch=i32(1),
-        assignment_epoch=i32(1),
-        assignor_name="uniform",
-        members=members,
-    )
-    return lambda _: consumer_group_describe.ConsumerGroupDescribeResponse(throttle_time=NO_TIME, groups=(group,))
-
-
-def serves(*keys: int) -> Answer:
-    """ApiVersions, version 0."""
-    served = tuple(api_versions.response.ApiVersion(api_key=i16(key), min_version=i16(0), max_version=i16(0)) for key in keys)
-    return lambda _: api_versions.ApiVersionsResponse(error_code=ErrorCode.none, api_keys=served)
-
-
-DEAD = classic(state="Dead")
-FIND, DESCRIBE, VERSIONS, HANDSHAKE, DESCRIBE_CONSUMER, AUTHENTICATE = 10, 15, 18, 17, 69, 36
+FIND, DESCRIBE, HANDSHAKE, AUTHENTICATE = 10, 15, 17, 36
 PLAINTEXT: Mapping[str, str] = {}
-BOTH = serves(DESCRIBE, DESCRIBE_CONSUMER)
 
 
 def members(asked: Broker | str, timeout_s: float = 5.0, security: Mapping[str, str] = PLAINTEXT) -> frozenset[str]:
@@ -120,13 +89,10 @@ def refusal(asked: Broker | str, security: Mapping[str, str] = PLAINTEXT) -> Kaf
     [
         ({DESCRIBE: classic("a", "b")}, {"a", "b"}),
         ({DESCRIBE: classic(state="Empty")}, set()),
-        ({DESCRIBE: DEAD, VERSIONS: BOTH, DESCRIBE_CONSUMER: consumer("a", "b")}, {"a", "b"}),
-        ({DESCRIBE: DEAD, VERSIONS: BOTH, DESCRIBE_CONSUMER: consumer(code=ErrorCode.group_id_not_found)}, set()),
-        ({DESCRIBE: DEAD, VERSIONS: BOTH, DESCRIBE_CONSUMER: consumer(code=ErrorCode.unsupported_version)}, set()),
-        ({DESCRIBE: DEAD, VERSIONS: serves(DESCRIBE)}, set()),
+        ({DESCRIBE: classic(state="Dead")}, set()),
     ],
-)  # fmt: skip
-def test_a_group_is_described_by_the_protocol_it_uses(answers: dict[int, Answer], expected: set[str]) -> None:
+)
+def test_the_members_of_a_group_are_told(answers: dict[int, Answer], expected: set[str]) -> None:
     with broker({FIND: itself, **answers}) as asked:
         assert members(asked) == expected
         assert asked.asked == [FIND, *answers]

@@ -11,6 +11,7 @@ from coordinator.config import KEYS, Settings
 
 ROOT = Path(__file__).parents[2]
 
+
 def attributes_of(source: str, owners: tuple[str, ...]) -> set[str]:
     """The names that are read from something whose name ends in one of `owners`."""
     found = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute))
@@ -34,4 +35,3 @@ def test_every_key_is_read_by_code_outside_of_the_configuration() -> None:
     assert len(read) > 20
     unread = {key.name for key in KEYS.values() if key.attribute not in read}
     assert unread == set()
-

@@ -1,8 +1,7 @@
 """The members of a consumer group, asked of the group's coordinator over a connection of this process's own.
 
 librdkafka is not asked: its requests to a group's coordinator end the process by an assertion when that broker goes away at the wrong
-moment (`rd_kafka_enq_once_del_source_return`, its issue 4605), and its older `list_groups` knows no members of groups with the
-"consumer" protocol. Both protocols are described here; a group that brokers know in neither has no members.
+moment (`rd_kafka_enq_once_del_source_return`, its issue 4605). A group that brokers do not know has no members.
 """
 
 from __future__ import annotations
@@ -11,8 +10,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-import kio.schema.api_versions.v0 as api_versions
-import kio.schema.consumer_group_describe.v0 as consumer_group_describe
 import kio.schema.describe_groups.v5 as describe_groups
 import kio.schema.find_coordinator.v4 as find_coordinator
 from confluent_kafka import KafkaError, KafkaException
@@ -27,11 +24,7 @@ COORDINATOR_IS_COMING: Final = frozenset(
     {KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR}
 )
 """Answers while the group moves to another broker, and while the first group of a new cluster gets its topic: asked again until the end."""
-UNKNOWN_GROUP_STATE: Final = "Dead"
-"""The state in which version 5 of DescribeGroups lists a group that does not exist, or whose protocol is not "classic"."""
 KEY_TYPE_GROUP: Final = 0
-WITHOUT_GROUP: Final = frozenset({ErrorCode.group_id_not_found, ErrorCode.unsupported_version})
-"""Answers of ConsumerGroupDescribe for a group that is not there: brokers can have the "consumer" protocol switched off."""
 
 One = TypeVar("One")
 
@@ -42,11 +35,7 @@ def describe_members(properties: Mapping[str, Any], group_id: str, timeout_s: fl
     `properties` are librdkafka's; the bootstrap servers, the client id and the security of them are used.
     """
 
-    def members(coordinator: BrokerConnection) -> frozenset[str]:
-        found = _classic_members(coordinator, group_id)
-        return _consumer_members(coordinator, group_id) if found is None else found
-
-    return ask_coordinator(properties, group_id, timeout_s, members)
+    return ask_coordinator(properties, group_id, timeout_s, lambda coordinator: _members(coordinator, group_id))
 
 
 def ask_coordinator(properties: Mapping[str, Any], group_id: str, timeout_s: float, ask: Callable[[BrokerConnection], One]) -> One:
@@ -79,22 +68,10 @@ def _address(answer: find_coordinator.FindCoordinatorResponse) -> tuple[str, int
     return found.host, int(found.port)
 
 
-def _classic_members(coordinator: BrokerConnection, group_id: str) -> frozenset[str] | None:
+def _members(coordinator: BrokerConnection, group_id: str) -> frozenset[str]:
     request = describe_groups.DescribeGroupsRequest(groups=(GroupId(group_id),), include_authorized_operations=False)
     group = only(coordinator.ask(request, describe_groups.DescribeGroupsResponse).groups)
     check(group.error_code, None)
-    return None if group.group_state == UNKNOWN_GROUP_STATE else frozenset(member.client_id for member in group.members)
-
-
-def _consumer_members(coordinator: BrokerConnection, group_id: str) -> frozenset[str]:
-    served = coordinator.ask(api_versions.ApiVersionsRequest(), api_versions.ApiVersionsResponse)
-    request = consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=(GroupId(group_id),), include_authorized_operations=False)
-    if all(api.api_key != request.__api_key__ for api in served.api_keys):
-        return frozenset()  # brokers before Kafka 3.7 close the connection of those that ask
-    group = only(coordinator.ask(request, consumer_group_describe.ConsumerGroupDescribeResponse).groups)
-    if group.error_code in WITHOUT_GROUP:
-        return frozenset()
-    check(group.error_code, group.error_message)
     return frozenset(member.client_id for member in group.members)
 
 

@@ -35,8 +35,8 @@ class LeadershipSettings:
         300_000,
         low=1_000,
         high=86_400_000,
-        why="""A member that cannot bring an assigned partition to leading within this time (bad disk, entry it cannot decode)
-        leaves the group for a while so that another one may lead. It must exceed the time of a cold load.""",
+        why="""A node that cannot bring an assigned partition to leading within this time (bad disk, entry it cannot decode)
+        refuses it for a while so that another one may lead. It must exceed the time of a cold load.""",
     )
     leader_shutdown_timeout_ms: int = integer(
         "leader.shutdown.timeout.ms",
