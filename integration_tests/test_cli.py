@@ -30,6 +30,7 @@ from cli.outcome import Exit
 from cli.output import time_text
 from coordinator.client.client import DisklessClient
 from coordinator.client.records.wal_manifest import manifest_path
+from coordinator.core.assignor.plan import Because
 from coordinator.kafka.errors import ErrorCode
 from integration_tests.waiting import wait_until
 
@@ -395,6 +396,18 @@ def test_the_log_is_dumped_between_two_times(diskless: Installation) -> None:
     assert diskless.run(*dump, "--since", "2999-01-01").rows == []
     assert diskless.run(*dump, "--until", "1971-01-01").rows == []
     assert diskless.run(*dump, "--since", "1d", "--until", "0s").rows[: len(entries)] == entries
+
+
+def test_why_a_coordinator_is_where_it_is(diskless: Installation) -> None:
+    group = next(line.removeprefix("group.id=") for line in diskless.config.read_text().splitlines() if line.startswith("group.id="))
+    kafka = ("--config", diskless.config, "--group", group)
+    found = diskless.run("coordinator", "why", *kafka, "-o", "jsonl").rows
+    assert [(row["coordinator"], row["assigned"], row["follows"], row["refuses"]) for row in found] == [(0, 7, [], []), (1, 7, [], [])]
+    assert {row["why"] for row in found} <= {reason.value for reason in Because}
+    assert [row["coordinator"] for row in diskless.run("coordinator", "why", "1", *kafka, "-o", "jsonl").rows] == [1]
+    assert "coordinator 9 is not assigned" in diskless.run("coordinator", "why", "9", *kafka, status=Exit.NOT_FOUND).err
+    nobody = diskless.run("coordinator", "why", "--config", diskless.config, "--group", "nobody")
+    assert "group nobody has no member" in nobody.err + nobody.out
 
 
 def test_sql_over_the_state_of_a_running_node(diskless: Installation) -> None:
