@@ -122,6 +122,7 @@ def decode_records(
     values = loops.cut(body, fields[loops.VALUE_AT].data, fields[loops.VALUE_SIZE].data)
     offsets, times, counts = (fields[line].tolist() for line in (loops.OFFSET, loops.TIMESTAMP_MS, loops.HEADER_COUNT))
     headers = _headers(columns) if any(counts) else iter(())
+    timestamp_type = header.timestamp_type if append_ms is None else TimestampType.LOG_APPEND_TIME
     return [
         StoredRecord(
             offset=offset,
@@ -130,6 +131,7 @@ def decode_records(
             value=value,
             headers=tuple(next(headers) for _ in range(count)) if count else (),
             partition=partition,
+            timestamp_type=timestamp_type,
         )
         for offset, time_ms, key, value, count in zip(offsets, times, keys, values, counts, strict=True)
     ]

@@ -14,7 +14,7 @@ from cli.objects import NamedStore, named_store, store_errors
 from cli.options import log_level_option, output_option, server_option, timeout_option
 from cli.outcome import Exit, Failed
 from cli.output import print_rows
-from cli.spark.durations import Duration
+from cli.times import Duration
 
 if TYPE_CHECKING:
     from cli.options import F
@@ -167,7 +167,8 @@ def export(
             on_damage=Damage(on_damage),
         )
         set_up_logging(log_level)
-        is_done = run(_export(wanted, opened, options, reading, address, bootstrap_server, timeout_s))
+        export_work = _export(wanted, opened, options, reading, address, bootstrap_server, timeout_s)
+        is_done = run(export_work, f"copying records of {topic}")
     if once and not is_done:
         raise Failed("the export was stopped before the table had all records; start it again")
 
