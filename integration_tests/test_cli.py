@@ -373,10 +373,28 @@ def test_the_log_is_dumped_with_verdicts_and_a_strangers_message_is_void(diskles
     assert isinstance(some, list)
     assert [entry["offset"] for entry in some] == [1, 2]
     assert [entry["verdict"] for entry in some] == ["apply", "apply"]
-    table = diskless.run("log", "dump", "--bootstrap-server", kafka.bootstrap, "--topic", metadata_topic, "--partition", "0").out
+    table = diskless.run("log", "dump", "--bootstrap-server", kafka.bootstrap, "--metadata-topic", metadata_topic, "--partition", "0").out
     assert "LeadershipClaimed(node_id=7" in table
     diskless.run("log", "dump", "--config", diskless.config, "--partition", "9", status=Exit.NOT_FOUND)
-    diskless.run("log", "dump", "--config", diskless.config, "--topic", "nothing-here", status=Exit.NOT_FOUND)
+    diskless.run("log", "dump", "--config", diskless.config, "--metadata-topic", "nothing-here", status=Exit.NOT_FOUND)
+
+
+def test_the_log_is_dumped_between_two_times(diskless: Installation) -> None:
+    topic_named(diskless, "between", 2)
+    dump = ("log", "dump", "--config", diskless.config, "-o", "jsonl")
+    entries = diskless.run(*dump).rows
+    times = sorted({str(entry["time"]) for entry in entries})
+    since, until = times[len(times) // 3], times[2 * len(times) // 3]
+    wanted: list[dict[str, object]] = []
+    for partition in range(PARTITIONS):
+        own = [entry for entry in entries if entry["partition"] == partition]
+        first, end = (next((at for at, entry in enumerate(own) if str(entry["time"]) >= bound), len(own)) for bound in (since, until))
+        wanted += own[first:end]
+    assert wanted
+    assert diskless.run(*dump, "--since", since, "--until", until).rows == wanted
+    assert diskless.run(*dump, "--since", "2999-01-01").rows == []
+    assert diskless.run(*dump, "--until", "1971-01-01").rows == []
+    assert diskless.run(*dump, "--since", "1d", "--until", "0s").rows[: len(entries)] == entries
 
 
 def test_sql_over_the_state_of_a_running_node(diskless: Installation) -> None:
@@ -430,7 +448,17 @@ def test_init_again_changes_nothing_and_says_what_is_wrong(diskless: Installatio
     )
     assert "min.insync.replicas" in strict.err
     name = f"dry-{uuid.uuid4().hex[:8]}"
-    arguments = ["init", "--bootstrap-server", kafka.bootstrap, "--topic", name, "--replication-factor", "1", "--min-insync-replicas", "1"]
+    arguments = [
+        "init",
+        "--bootstrap-server",
+        kafka.bootstrap,
+        "--metadata-topic",
+        name,
+        "--replication-factor",
+        "1",
+        "--min-insync-replicas",
+        "1",
+    ]
     for _ in range(2):  # a dry run leaves nothing that a second one would find
         assert diskless.run(*arguments, "--dry-run", "-o", "json").json["action"] == "would create"  # type: ignore[index]
 

@@ -23,6 +23,7 @@ from cli.options import (
     topic_option,
 )
 from cli.output import print_rows
+from cli.progress import doing
 
 if TYPE_CHECKING:
     from cli.doctor.diagnosis import Diagnosis, LastEntry
@@ -116,7 +117,8 @@ def doctor(
         lag_max=lag_max,
         timeout_s=timeout_s,
     )
-    found = sorted(asyncio.run(_examine(patient)), key=lambda one: CHECK_ORDER.index(one.check))
+    with doing("examining the service"):
+        found = sorted(asyncio.run(_examine(patient)), key=lambda one: CHECK_ORDER.index(one.check))
     print_rows([asdict(one) for one in found], output, COLUMNS)
     errors = sum(one.health is Health.ERROR for one in found)
     if errors:
@@ -164,7 +166,7 @@ async def _look_at_kafka(patient: Patient) -> tuple[TopicFacts | None, list[Last
     except Failed as failed:
         why = "the metadata topic cannot be read"
         if failed.status is Exit.NOT_FOUND:  # Kafka has answered
-            remedy = "nothing can be committed without it: create it with `diskless init`, or name another with --topic"
+            remedy = "nothing can be committed without it: create it with `diskless init`, or name another with --metadata-topic"
             why = "the metadata topic does not exist"
         unread = Diagnosis(health=Health.ERROR, check="kafka topic", finding=str(failed), remedy=remedy)
         return None, [], [unread, skipped("kafka leaders", why), skipped("clocks", why)]

@@ -52,7 +52,11 @@ def test_a_healthy_folder_is_status_0(store: StoreMaker) -> None:
 @pytest.mark.parametrize(
     ("change", "status", "told"),
     [
-        (lambda store: store.finding(0, 5, "offset-gap"), Exit.AUDIT, "1 finding, the newest: offset gap in orders-7 "),
+        (
+            lambda store: store.finding(0, 5, "offset-gap"),
+            Exit.AUDIT,
+            "1 finding, the newest: offset gap in orders-7 (coordinator 0, offset 5)",
+        ),
         (lambda store: store.totals(0, {"quarantined": 2}), Exit.AUDIT, "2 entries could not be read"),
         (job("last_verify", partitions=[{"kpart": 1, "agree": False}]), Exit.AUDIT, "Log and service disagree (coordinator 1)"),
         (job("last_objects", missing_files=1), Exit.AUDIT, "1 file with live batches is not in the object store"),

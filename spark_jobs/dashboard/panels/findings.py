@@ -67,6 +67,6 @@ def _row(row: sqlite3.Row, names: dict[bytes, str], topic: str) -> Json:
 
 def look_command(topic: str, kpart: int, offset: int) -> str:
     """The command that prints the entry and the two before it."""
-    named = "" if topic == "__diskless_metadata" else f" --topic {shlex.quote(topic)}"
+    named = "" if topic == "__diskless_metadata" else f" --metadata-topic {shlex.quote(topic)}"
     first = max(0, offset - ENTRIES_BEFORE)
     return f"diskless log dump{named} --partition {kpart} --from {first} --max {offset - first + 1} -o yaml"
