@@ -53,6 +53,7 @@ NAV: Mapping[str, tuple[str, ...]] = {
         "prometheus.md",
         "dashboards.md",
         "monitor.md",
+        "monitor-on-a-cluster.md",
         "tables-export.md",
         "runbook.md",
         "upgrades.md",

@@ -297,6 +297,7 @@ async def _status(wanted: _Wanted, bootstrap_server: str, timeout_s: float) -> t
     from tables.export.columns import ValueType
     from tables.export.source import exported_topic, partition_bounds, seconds_left
     from tables.export.standing import standings
+    from tables.export.target import next_offsets
 
     async with open_client(bootstrap_server, timeout_s) as client:
         found = await find_topic(client, wanted.topic)
@@ -306,7 +307,7 @@ async def _status(wanted: _Wanted, bootstrap_server: str, timeout_s: float) -> t
             raise Failed(f"{wanted.kind}:{wanted.place} is no table; `diskless tables export` makes it", Exit.NOT_FOUND)
         position = await asyncio.to_thread(target.position, [one.partition for one in found.partitions])
         bounds = await partition_bounds(client, found)
-        known = {one.partition: position.get(one.partition, 0) for one in bounds}
+        known = next_offsets(position, [one.partition for one in bounds])
         return topic.name, standings(known, bounds, await seconds_left(client, found, known, bounds))
 
 

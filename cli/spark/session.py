@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     F = TypeVar("F", bound=Callable[..., Any])
 
 SCRATCH = "spark"
+MASTER = "spark.master"
+"""The property is as good as the option: the chart of Kubernetes passes properties."""
 ARCHIVES = "spark"
 
 folder_option = click.option(
@@ -54,7 +56,9 @@ def spark_options(function: F) -> F:
         click.option(
             "--spark-property", "spark_properties", multiple=True, metavar="KEY=VALUE", help="One setting of Spark, spark.*. Repeatable."
         ),
-        click.option("--master", help="Where Spark runs. [default: local[2,3], two tasks at a time in this process's JVM]"),
+        click.option(
+            "--master", help="Where Spark runs: spark://HOST:PORT, or in this process's JVM. [default: local[2,3], two tasks at a time]"
+        ),
     ):
         function = option(function)
     return function
@@ -69,14 +73,16 @@ def find_engine(folder: Path, *, master: str | None = None, spark_properties: tu
     from spark_jobs.session import JARS_LOCK, Engine, SparkStartError, find_spark
     from spark_jobs.settings import LOCAL_MASTER
 
+    settings = _spark_settings(spark_properties)
+    named = settings.pop(MASTER, None)
     try:
         find_spark()
         engine = Engine(
             java=find_java().program,
             jars=resolve(JARS_LOCK),
             scratch=folder.absolute() / SCRATCH,
-            master=master or LOCAL_MASTER,
-            settings=_spark_settings(spark_properties),
+            master=master or named or LOCAL_MASTER,
+            settings=settings,
             log_level={"WARNING": "WARN"}.get(log_level, log_level),
         )
         archive = class_archive(engine, cache_folder() / ARCHIVES)
@@ -108,7 +114,7 @@ def prepare_spark() -> Sequence[Path]:
     return engine.jars
 
 
-def _spark_settings(given: tuple[str, ...]) -> Mapping[str, str]:
+def _spark_settings(given: tuple[str, ...]) -> dict[str, str]:
     settings = {}
     for one in given:
         key, separator, value = one.partition("=")

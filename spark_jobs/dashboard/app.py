@@ -32,10 +32,11 @@ from spark_jobs.dashboard.guard import Guard
 from spark_jobs.dashboard.login import LOGIN_PATH, Login, LookRules
 from spark_jobs.dashboard.nodes import AskedNodes
 from spark_jobs.dashboard.panels.overview import facts, overview, watch
-from spark_jobs.dashboard.panels.query import BadQueryError, PanelQuery, parse_query
+from spark_jobs.dashboard.panels.query import BadQueryError, parse_query
 from spark_jobs.dashboard.panels.rows import Json
+from spark_jobs.dashboard.panels.sight import Sight
 from spark_jobs.dashboard.scraping import Scraping
-from spark_jobs.dashboard.verdict import Level, PageProblem, PageVerdict, judge, watch_problem
+from spark_jobs.dashboard.verdict import Level, PageProblem, PageVerdict, judge, watch_problem, worst_first
 from spark_jobs.dashboard.writes import PATHS as WRITES
 from spark_jobs.dashboard.writes import Writes
 from spark_jobs.monitor.life import read_life
@@ -121,18 +122,17 @@ class Dashboard:
     async def overview(self) -> Json:
         """The verdict and the numbers of the page's head. Never fails: a store that cannot be read is a verdict too."""
         now_ms = self.clock_ms()
-        more = self.nodes.problems()
         common: Json = {"now_ms": now_ms, "folder": str(self.folder), "can_acknowledge": self.writes.is_on}
         if not self.database.exists():
-            return {**common, "state": "empty", "verdict": _verdict_json(self._waiting(more, now_ms)), "numbers": None}
+            return {**common, "state": "empty", "verdict": _verdict_json(self._waiting(now_ms)), "numbers": None}
         try:
-            life = await asyncio.to_thread(read_life, self.folder)
-            known, numbers = await self.database.read(lambda db: (facts(db, now_ms, life), overview(db, PanelQuery(), now_ms)))
+            sight = await self._sight()
+            known, numbers = await self.database.read(lambda db: (facts(db, sight), overview(db, sight)))
         except StoreUnreadableError as error:
             problem = PageProblem(level=Level.BAD, text=f"The store cannot be read: {error}", panel="monitor")
-            verdict = PageVerdict(level=Level.BAD, sentence=problem.text, problems=(problem, *more))
+            verdict = PageVerdict(level=Level.BAD, sentence=problem.text, problems=(problem, *self.nodes.problems({})))
             return {**common, "state": "unreadable", "verdict": _verdict_json(verdict), "numbers": None}
-        verdict = judge(known, more, now_ms, self.nodes.commits_per_s())
+        verdict = judge(known, self.nodes.problems(known.claims), now_ms, self.nodes.commits_per_s())
         if not known.heads:
             return {**common, "state": "empty", "verdict": _verdict_json(verdict), "numbers": None}
         lag = {
@@ -142,11 +142,15 @@ class Dashboard:
         }
         return {**common, "state": "known", "verdict": _verdict_json(verdict), "numbers": {**numbers, "lag": lag}}
 
-    def _waiting(self, more: Sequence[PageProblem], now_ms: int) -> PageVerdict:
+    async def _sight(self) -> Sight:
+        life = await asyncio.to_thread(read_life, self.folder)
+        return Sight(now_ms=self.clock_ms(), life=life, silent_ms=self.nodes.silent_ms())
+
+    def _waiting(self, now_ms: int) -> PageVerdict:
         """Return the verdict without a store; the life file of a monitor may have the reason."""
         life = read_life(self.folder)
         own = None if life is None else watch_problem(watch(life), now_ms)
-        problems = sorted([*([] if own is None else [own]), *more], key=lambda problem: -problem.level)
+        problems = worst_first([*([] if own is None else [own]), *self.nodes.problems({})])
         sentence = f"Waiting for the monitor: nothing in {self.folder} yet" if own is None else own.text
         return PageVerdict(level=max([Level.UNKNOWN, *(problem.level for problem in problems)]), sentence=sentence, problems=problems)
 
@@ -162,8 +166,9 @@ class Dashboard:
             return JSONResponse({"error": str(error)}, 400)
 
         async def make() -> Json:
+            sight = await self._sight()
             with self.seconds.labels(panel.name).time():
-                return await self.database.read(lambda db: panel.answer(db, query, self.clock_ms()))
+                return await self.database.read(lambda db: panel.answer(db, query, sight))
 
         try:
             answer = await self.cache.get((panel.name, query), await self.database.version(), make)

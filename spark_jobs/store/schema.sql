@@ -12,6 +12,7 @@ create table if not exists head (           -- where the job is, per partition o
     next_offset integer not null,           -- entries below are replays
     epoch integer, term integer, seq integer,       -- the claim in force and its last entry; null: not known
     from_offset integer not null,           -- totals hold from here on
+    from_ms integer not null,               -- Kafka's time of the first entry read, or of the snapshot that was begun with
     log_end integer not null,               -- end of the log when last asked
     append_ms integer not null,             -- Kafka's time of the last entry read
     merged_ms integer not null,             -- when it was merged: merged_ms - append_ms is the freshness
@@ -19,6 +20,9 @@ create table if not exists head (           -- where the job is, per partition o
     restarted_at integer,                   -- entries before it were lost: user partitions may exist whose creation was not seen
     snapshot_offset integer                 -- where it last began with a snapshot, which says all that exists; null: it never did
 );
+create table if not exists unread_span (    -- times of which entries were lost before they were read
+    kpart integer, from_ms integer, to_ms integer, primary key (kpart, from_ms)
+) without rowid;
 create table if not exists held_entry (     -- entries of the open transaction
     kpart integer, offset integer, append_ms integer, value blob, primary key (kpart, offset)
 ) without rowid;

@@ -215,6 +215,13 @@ def loaded(program: str, tmp_path: Path) -> list[str]:
     return done.stdout.splitlines()[-1].split()
 
 
+@pytest.mark.parametrize("module", ["coordinator.app.main", "gateway.app"])
+def test_what_a_process_runs_loads_no_hypothesis(module: str, tmp_path: Path) -> None:
+    names = loaded(f"import {module}", tmp_path)
+    assert "kio" in names
+    assert "hypothesis" not in names
+
+
 def test_help_loads_little_more_than_any_help(tmp_path: Path) -> None:
     ours = loaded(OURS, tmp_path)
     assert not set(ours) & set(HEAVY)

@@ -366,7 +366,7 @@ def findings(folder: Path) -> list[tuple[object, ...]]:
 
 
 _COMPARED = {
-    "head": "kpart, next_offset, epoch, term, seq, from_offset, append_ms, restarted_at",
+    "head": "kpart, next_offset, epoch, term, seq, from_offset, from_ms, append_ms, restarted_at",
     "activity_second": "*", "activity_topic": "*", "activity_partition": "*", "activity_uploader": "*", "total": "*", "topic": "*",
     "partition": "kpart, topic_id, partition, start_offset, next_offset, since_offset, batches, records, bytes, last_append_ms,"
     " diskless_base, prefix_start, leader_epoch, chained",

@@ -6,12 +6,13 @@ import sqlite3
 
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, dicts, exact, job, rows, totals
+from spark_jobs.dashboard.panels.sight import Sight
 
 MICRO_BATCHES = 120
 STATED = ("started_ms", "pid", "trigger_s", "version")
 
 
-def monitor(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
+def monitor(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/monitor`."""
     summed = totals(db)
     logs = dicts(db, "select topic, topic_id, partitions, schema_version from log")
