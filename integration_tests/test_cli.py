@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,7 +15,7 @@ import urllib.request
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import cast
@@ -553,6 +555,28 @@ def test_coordinators_and_the_doctor_see_a_healthy_node(diskless: Installation) 
     assert [
         row for row in found if row["health"] in ("error", "skipped") or (row["health"] == "warning" and row["check"] != "data dirs")
     ] == []
+
+
+TASK = re.compile(r"^\| [^|]+ \| `diskless ([^`]+)` \| [^|]+ \|$", re.MULTILINE)
+
+
+def test_every_task_of_the_page_is_done_by_its_command(diskless: Installation, kafka: Kafka) -> None:
+    page = (HERE / "docs/tasks.md").read_text(encoding="utf-8")
+    tasks = TASK.findall(page)
+    assert len(tasks) == 15
+    diskless.run("topics", "create", "orders", "--partitions", "2")
+    lines = [{"topic": "orders", "partition": 0, "value": "v", "producer_id": 7, "producer_epoch": 0, "sequence": 0}]
+    diskless.run("files", "commit", pack(diskless, "orders.wal", lines), "--config", diskless.config)
+    url = next(line for line in diskless.config.read_text().splitlines() if line.startswith("http.listener=")).partition("=")[2]
+    named = {"DISKLESS_KAFKA_BOOTSTRAP_SERVER": kafka.bootstrap, "DISKLESS_CONFIG": str(diskless.config)}
+    assert all(name in page for name in (*named, "DISKLESS_BOOTSTRAP_SERVER"))
+    there = replace(diskless, environment=diskless.environment | named)
+    for task in tasks:
+        done = there.run(*(url if word == "http://localhost:9193" else word for word in shlex.split(task)))
+        assert done.out or done.err, task
+    described = cast(list[dict[str, object]], diskless.run("topics", "describe", "orders", "-o", "json").json)
+    assert [(one["settings"], one["log_start_offset"]) for one in described][:1] == [("retention.ms=86400000", 1)]
+    assert len(described) == 4
 
 
 def test_every_coordinator_has_a_gateway_among_the_brokers(diskless: Installation) -> None:
