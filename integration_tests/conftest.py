@@ -33,57 +33,62 @@ use_any_time()
 HERE = Path(__file__).parent
 
 LONGEST_FIRST = (
-    "test_protections.py",
-    "test_secured_gateway.py",
-    "test_migrated.py",
+    "test_monitoring.py",
+    "test_kafka_adapters.py",
+    "test_snapshots.py",
     "test_leadership_faults.py",
     "test_restore.py",
-    "test_kafka_adapters.py",
-    "test_clusters.py",
-    "test_snapshots.py",
-    "test_dev_up.py",
+    "test_secured_gateway.py",
+    "test_secure_nodes_page.py",
     "test_gateways.py",
-    "test_fetch.py",
-    "test_bench.py",
-    "test_strangers.py",
-    "test_offsets.py",
-    "test_refusals.py",
-    "test_dashboard.py",
-    "test_produce.py",
-    "test_dev_kafka.py",
-    "test_dashboard_service.py",
-    "test_monitor.py",
     "test_source.py",
+    "test_refusals.py",
+    "test_monitor_secured.py",
+    "test_dev_up.py",
     "test_long_polls.py",
-    "test_monitor_verify.py",
-    "test_clients.py",
-    "test_file_life.py",
-    "test_data_directories.py",
-    "test_scan_cuts.py",
     "test_monitor_pruned.py",
-    "test_chart_processes.py",
+    "test_export.py",
+    "test_strangers.py",
+    "test_file_life.py",
+    "test_kafka_tools.py",
+    "test_retention_enforced.py",
+    "test_clocks_and_doubles.py",
+    "test_monitor.py",
+    "test_migrated.py",
+    "test_data_directories.py",
+    "test_outsiders_transactions.py",
+    "test_secured_gateway_sessions.py",
+    "test_dashboard_service.py",
+    "test_broker_faults.py",
+    "test_monitor_verify.py",
+    "test_hostile_wire.py",
+    "test_protections.py",
+    "test_term_producer.py",
 )
 """Files that take minutes: begun first, so that no worker is left alone with one of them at the end."""
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test below this folder, so that `-m "not integration"` leaves them all out, and put the longest files first."""
+    """Mark every test below this folder, so that `-m "not integration"` leaves them all out, and put the longest files first.
+
+    Those without Kafka come last: the shared broker, which costs something even when it is idle, ends before them.
+    """
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.integration)
     rank = {name: place for place, name in enumerate(LONGEST_FIRST)}
-    items.sort(key=lambda item: (rank.get(item.path.name, len(rank)), item.path.is_relative_to(HERE) is False))
+    items.sort(key=lambda item: (not item.path.is_relative_to(HERE), rank.get(item.path.name, len(rank))))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    """One running Kafka for all tests; use `unique_name` for everything created on it."""
+    """One running Kafka for all tests of this folder; use `unique_name` for everything created on it."""
     with find_kafka(tmp_path_factory.mktemp("kafka")) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def bootstrap(kafka: Kafka) -> str:
     """`bootstrap.servers` of the shared Kafka."""
     return kafka.bootstrap
@@ -157,10 +162,11 @@ def service(kafka: Kafka, data_folder: Path) -> Iterator[Service]:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def one_node(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One node that leads three coordinators, shared by all tests that neither stop nor disturb it.
+    """One node that leads three coordinators, shared by all tests of a file that neither stop nor disturb it.
 
+    Idle, it and what it asks of the broker cost a twentieth of a processor: over a whole run, far more than its starts.
     With DISKLESS_TEST_LISTENER=SASL_SSL it lets nobody in without a login, and tests connect to it as a user who may do everything.
     """
     is_secured = os.environ.get("DISKLESS_TEST_LISTENER") == "SASL_SSL"
@@ -168,7 +174,7 @@ def one_node(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield made.start(1)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def secured_kafka(broker_runtime: BrokerRuntime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
     """A broker that lets in only clients that prove who they are, and lets them do only what ACLs say."""
     with SecuredKafka(tmp_path_factory.mktemp("secured"), broker_runtime) as running:

@@ -93,6 +93,19 @@ def _scan(body: memoryview, header: BatchHeader, base_offset: int, append_ms: in
             return
 
 
+def first_record(columns: RecordColumns, *, time_ms: int | None, from_offset: int) -> tuple[int, int] | None:
+    """Return offset and time of the first record, from an offset on, that has a time or a later one; without a time, the greatest one.
+
+    None when there is no such record.
+    """
+    offsets, times = columns.fields[loops.OFFSET], columns.fields[loops.TIMESTAMP_MS]
+    is_there = offsets >= from_offset
+    if time_ms is None:
+        time_ms = int(times[is_there].max(initial=-(1 << 63)))
+    found = (is_there & (times >= time_ms)).nonzero()[0][:1]
+    return (int(offsets[found[0]]), int(times[found[0]])) if found.size else None
+
+
 def decode_records(
     buffer: bytes | memoryview,
     header: BatchHeader,

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from cli.outcome import Exit, Failed
+from cli.output import say
+from cli.progress import doing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,24 +92,25 @@ def find_engine(folder: Path, *, master: str | None = None, spark_properties: tu
 
 
 def prepare_spark() -> Sequence[Path]:
-    """Fetch the jars and make the archive that jobs start quicker with, where they are not there yet. Raises `Failed`.
+    """Fetch the jars and make the archive that jobs start quicker with, where they are not there yet; return the jars. Raises `Failed`.
 
-    Returns the jars.
+    Jobs run without the archive: where it cannot be made, or not in time, that is said, and the next call tries again.
     """
     from cli.java.cache import cache_folder, file_lock
-    from cli.spark.batch import spark_failed
     from spark_jobs.class_archive import class_archive, make_class_archive
     from spark_jobs.session import SparkStartError
 
     folder = cache_folder() / ARCHIVES
     with file_lock(folder / ".lock"), tempfile.TemporaryDirectory() as scratch:
-        engine = find_engine(Path(scratch))
+        with doing("fetching Spark's jars for Kafka"):
+            engine = find_engine(Path(scratch))
         archive = class_archive(engine, folder)
         if not archive.exists():
             try:
-                make_class_archive(engine, archive)
+                with doing("making the archive of Java's classes, with which jobs start in half the time"):
+                    make_class_archive(engine, archive)
             except SparkStartError as error:
-                raise spark_failed(error) from error
+                say(f"jobs will start without an archive of Java's classes, which takes twice the time: {error}")
     return engine.jars
 
 

@@ -466,6 +466,7 @@ PROTECTIONS: dict[str, Protection] = {
         patches=_keep_speculation,
         kinds=("produce",),
         details=("DROP", "DROP_SILENTLY"),
+        seed_first=3,
     ),
     "lead-on": Protection(
         rule="a leader that loses its assignment leads on until it reads a foreign claim",
@@ -507,7 +508,7 @@ PROTECTIONS: dict[str, Protection] = {
         patches=_written_inside,
         kinds=("tear",),
         has_transactions=True,
-        seed_first=3,
+        seed_first=2,
     ),
     "transaction-cut-off": Protection(
         rule="a claim in force ends an open transaction", patches=_claims_end_nothing, kinds=("tear",), has_transactions=True
@@ -570,7 +571,7 @@ PROTECTIONS: dict[str, Protection] = {
         rule="only a leader behind a barrier says that an offset is out of range",
         patches=_out_of_range_anywhere,
         kinds=("slow",),
-        seed_first=3,
+        seed_first=6,
     ),
     "directory-read": Protection(
         rule="'no such topic' is said only by who has read the directory to its end", patches=_stale_directory, kinds=("lag",), seed_first=3

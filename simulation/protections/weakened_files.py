@@ -160,10 +160,9 @@ FILE_PROTECTIONS: dict[str, Protection] = {
         patches=lambda: [(group, "ruled_out_by", lambda _records: {})],
         kinds=("slow",),
         files={"giving_up": 0.5},
-        seed_first=2,
     ),
     "commit-age": Protection(
-        rule="old files are not committed", patches=_any_age, kinds=("network",), files={"pausing": 0.4}, seed_first=15
+        rule="old files are not committed", patches=_any_age, kinds=("network",), files={"pausing": 0.4}, seed_first=2
     ),
     "fence-retention": Protection(
         rule="fences are kept until the age limit refuses all commits of their files", patches=_forget_fences, kinds=("slow",), files={}

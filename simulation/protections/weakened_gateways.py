@@ -80,6 +80,7 @@ GATEWAY_PROTECTIONS: dict[str, Protection] = {
         patches=lambda: [(commits, "are_undecided", lambda codes: np.zeros(len(codes), np.bool_))],
         kinds=("network", "crash"),
         gateways={"first_kind": 2},
+        seed_first=3,
     ),
     "same-key": Protection(
         rule="a share is repeated under the key of its file",

@@ -9,11 +9,10 @@ import asyncio
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from coordinator.client.model import FetchFrom, PartitionId, TopicDescription
-from coordinator.client.records.wal_objects import BatchOf, append_ms_of, read_batches
+from coordinator.client.records.wal_objects import BatchOf, append_ms_of, find_record
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL, LATEST
 from coordinator.object_store import ObjectStore
@@ -167,12 +166,10 @@ class Lookup:
             if batch is None or append_ms_of(batch) is not None:
                 return offsets[place]
             assert self._store is not None, "bounds by time need the store"
-            async with slots, aclosing(read_batches(self._store, [BatchOf(place.topic, place.partition, batch)])) as reading:
-                async for _, records in reading:
-                    for record in records:
-                        if record.timestamp_ms >= times_ms[place] and record.offset >= offsets[place]:
-                            return record.offset
-            return offsets[place]
+            named = BatchOf(place.topic, place.partition, batch)
+            async with slots:
+                found = await find_record(self._store, named, time_ms=times_ms[place], from_offset=offsets[place])
+            return offsets[place] if found is None else found[0]
 
         made = await asyncio.gather(*(exact(place, batch) for place, batch in zip(offsets, found, strict=True)))
         return dict(zip(offsets, made, strict=True))

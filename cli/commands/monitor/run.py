@@ -16,9 +16,9 @@ from cli.objects import NamedStore, named_store_with_snapshots
 from cli.options import SERVER_VARIABLE, FiniteRange, gateway_group_option, kafka_place, log_level_option
 from cli.outcome import Exit, Failed
 from cli.output import say
-from cli.spark.durations import Duration
 from cli.spark.session import find_engine, folder_option, spark_options
 from cli.spark.stopping import stop_signals
+from cli.times import Duration
 
 if TYPE_CHECKING:
     from cli.kafka.cluster import KafkaPlace

@@ -22,14 +22,14 @@ export const svg = (tag, properties, ...children) => fill(document.createElement
 export function table(caption, columns, rows, empty = "Nothing.") {
   if (!rows.length) return h("p", { class: "none" }, empty);
   const kind = (column) => [column.numeric && "number", column.wide && "wide"].filter(Boolean).join(" ") || null;
-  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+  return h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": caption },
     h("table", {},
       h("caption", { class: "unseen" }, caption),
       h("thead", {}, h("tr", {}, columns.map((column) => h("th", { scope: "col", class: kind(column), title: column.help }, column.title)))),
       h("tbody", {}, rows.map((row) => h("tr", {}, columns.map((column) => h("td", { class: kind(column) }, column.cell(row))))))));
 }
 
-// A horizontal bar of parts {share, kind, title}.
+// A horizontal bar of parts {share, kind, title}; one without a label only repeats the number beside it.
 export function bar(parts, label) {
   let x = 0;
   const rects = parts.map(({ share, kind, title }) => {
@@ -38,7 +38,7 @@ export function bar(parts, label) {
     x += width;
     return rect;
   });
-  return svg("svg", { class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", role: "img", "aria-label": label },
+  return svg("svg", { class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", ...(label ? { role: "img", "aria-label": label } : { "aria-hidden": true }) },
     svg("rect", { x: 0, y: 0, width: 100, height: 8, class: "rail" }), rects);
 }
 

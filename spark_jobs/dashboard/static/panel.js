@@ -17,11 +17,12 @@ export class Panel {
   }
 
   // Load if need be. `version` is that of what is shown behind; `force` after the question itself changed.
+  // What nobody sees is asked for once, so that a print of the page has it.
   async refresh(version, force = false) {
     const now = Date.now();
     const address = this.load();
     const asked = address !== this.shown;
-    if (!this.seen) return;
+    if (!this.seen && this.shown !== null) return;
     if (!force && !asked && (now - this.loadedMs < this.everyMs() || (version === this.version && !this.moving))) return;
     this.request?.abort();
     const request = new AbortController();

@@ -27,7 +27,7 @@ export function partitionsPanel() {
       const most = Math.max(...data.rows.map((row) => row.batches_per_s), 0.001);
       const columns = [
         { title: title("name"), wide: true, cell: (row) => h("button", { type: "button", class: "plain", "data-key": `row-${row.topic}-${row.partition}`, title: "Only this topic", onclick: () => state.set({ topic: row.topic, page: "0" }) }, `${row.topic}-${row.partition}`) },
-        { title: title("rate"), numeric: true, cell: (row) => [amount(row.batches_per_s), bar([{ share: row.batches_per_s / most, kind: "fill-1" }], "")] },
+        { title: title("rate"), numeric: true, cell: (row) => (row.batches_per_s === null ? "–" : [amount(row.batches_per_s), bar([{ share: row.batches_per_s / most, kind: "fill-1" }], "")]) },
         { title: title("batches"), numeric: true, cell: (row) => grouped(row.batches) },
         { title: title("records"), numeric: true, cell: (row) => grouped(row.records) },
         { title: title("bytes"), numeric: true, cell: (row) => h("span", { title: `${row.bytes} bytes` }, bytes(row.bytes)) },
@@ -45,8 +45,9 @@ export function partitionsPanel() {
 }
 
 function skew(one) {
-  if (one.top1 === null) return h("p", { class: "note" }, "No batch in the last whole minute.");
-  return h("p", { class: "note" }, `In the last whole minute ${grouped(one.active)} of ${counted(one.partitions, "partition")} took part: the hottest had ${percent(one.top1)} of the batches, the ten hottest ${percent(one.top10)}; half of all came from ${grouped(one.half)}.`);
+  const minute = one.is_current ? "In the last whole minute" : `In the last minute that is known, ${moment(one.minute * 60000)},`;
+  if (one.top1 === null) return h("p", { class: "note" }, `${minute} there was no batch.`);
+  return h("p", { class: "note" }, `${minute} ${grouped(one.active)} of ${counted(one.partitions, "partition")} took part: the hottest had ${percent(one.top1)} of the batches, the ten hottest ${percent(one.top10)}; half of all came from ${grouped(one.half)}.`);
 }
 
 export function topicsPanel() {
