@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Route, sync_playwright
 
+from cli.dev.ports import lease_ports
 from integration_tests.dashboard_browser import DashboardProcess, axe_source, looked_at, open_chromium
+from tables.export.metrics import ExportState
+from tables.export.source import PartitionBounds
+from tables.reading.span import ReadCounts
 from tests.spark.dashboard_store import CLICKS, EVIL, EVIL_NAME, ORDERS, StoreMaker
+from tests.spark.test_dashboard_exports import metrics_of, served
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +84,27 @@ def test_an_empty_folder_says_how_to_start_and_fills_by_itself(browser: Browser,
         watched.wait_exact("#tile-records .exact", str(2**62 + 1 + 12000))
         made.close()
         watched.assert_quiet()
+
+
+def test_exports_are_shown_with_lag_and_retention(browser: Browser, store: StoreMaker, tmp_path: Path) -> None:
+    now_s = time.time()
+    state = ExportState(EVIL_NAME, ReadCounts(), caught_up_s=now_s, seconds_left=36_000.0)
+    state.on_begin({0: 10}, [PartitionBounds(0, 0, 1_234)])
+    with served(metrics_of(state)) as address, closing(lease_ports(1)[0]) as silent:
+        dashboard = DashboardProcess(tmp_path / "monitor", tmp_path, exports=[address, f"127.0.0.1:{silent.port}"])
+        try:
+            dashboard.start()
+            with looked_at(browser) as watched:
+                page = watched.open(dashboard.address)
+                page.locator("#panel-exports").scroll_into_view_if_needed()
+                watched.wait_text("#panel-exports tbody tr:nth-child(1)", EVIL_NAME)
+                watched.wait_text("#panel-exports tbody tr:nth-child(1)", "catches up")
+                watched.wait_text("#panel-exports tbody tr:nth-child(1)", "1\u202f224")
+                watched.wait_text("#panel-exports tbody tr:nth-child(1)", "in 10\u00a0h")
+                watched.wait_text("#panel-exports tbody tr:nth-child(2)", "does not answer")
+                watched.assert_quiet()
+        finally:
+            dashboard.close()
 
 
 def test_findings_are_shown_with_detail_and_survive_a_reload(browser: Browser, dashboard: DashboardProcess, store: StoreMaker) -> None:
@@ -247,8 +274,8 @@ def test_everything_can_be_reached_by_keyboard(browser: Browser, dashboard: Dash
         assert page.locator("[data-range='86400']").get_attribute("aria-pressed") == "true"
         page.keyboard.press("s")
         assert page.locator("[data-split=coordinator]").get_attribute("aria-pressed") == "true"
-        page.keyboard.press("j")
-        page.keyboard.press("j")
+        for _ in range(3):
+            page.keyboard.press("j")
         assert page.evaluate("document.activeElement.id") == "panel-findings"
         page.keyboard.press("/")
         assert page.evaluate("document.activeElement.id") == "search"
@@ -361,6 +388,60 @@ def test_a_monitor_that_died_leaves_no_number_that_looks_like_now(browser: Brows
         watched.wait_text("#tile-audit strong", "clean")
         watched.assert_quiet()
     store.close()
+
+
+def test_a_range_is_dragged_or_clicked_and_kept_in_the_address(browser: Browser, dashboard: DashboardProcess, store: StoreMaker) -> None:
+    fill(store)
+    store.row("happening", kpart=0, offset=3, append_ms=time.time_ns() // 1_000_000 - 50_000, kind="start", node_id=2, level=3)
+    dashboard.start()
+    with looked_at(browser) as watched:
+        page = watched.open(dashboard.address)
+        watched.see_all()
+        watched.wait_text("#panel-marks .legend", "1 start of a node")
+        page.evaluate("scrollTo(0, 0)")
+        over = page.locator("#panel-activity .u-over").first
+        box = over.bounding_box()
+        assert box is not None
+        at = {share: box["x"] + box["width"] * share for share in (0.2, 0.4, 0.8, 0.9)}
+        middle = box["y"] + box["height"] / 2
+
+        def range_s() -> float:
+            times = "['to', 'from'].map((name) => Date.parse(new URLSearchParams(location.hash.slice(1)).get(name)))"
+            return float(page.evaluate(f"{times}.reduce((to, from) => (to - from) / 1000)"))
+
+        page.mouse.move(at[0.2], middle)
+        page.mouse.down()
+        page.mouse.move(at[0.8], middle, steps=4)
+        page.mouse.up()
+        page.wait_for_function("location.hash.includes('from=')")
+        assert range_s() == pytest.approx(180, abs=5)
+        assert page.locator("#ranges [aria-pressed=true]").count() == 0
+        assert "\u2013" in (page.text_content("#fixed") or "")
+
+        with page.expect_response("**/api/activity?from=**"):
+            page.reload()
+        watched.see_all()
+        page.evaluate("scrollTo(0, 0)")
+        page.mouse.click(at[0.4], middle)
+        assert range_s() == pytest.approx(180, abs=5), "one click is no range"
+        page.mouse.click(at[0.9], middle)
+        assert range_s() == pytest.approx(90, abs=5)
+        page.mouse.click(at[0.4], middle)
+        page.keyboard.press("Escape")  # forgets it
+        page.mouse.click(at[0.9], middle)
+        assert range_s() == pytest.approx(90, abs=5)
+
+        page.click("#earlier")
+        assert range_s() == pytest.approx(90, abs=5)
+        page.click("#fixed")
+        page.fill("#range-form [name=from]", "2026-01-02T02:00:00")
+        page.fill("#range-form [name=to]", "2026-01-02T03:00:00")
+        page.click("#range-form [type=submit]")
+        watched.wait_text("#fixed", "2026-01-02 02:00:00 \u2013 03:00:00")
+        watched.wait_text("#panel-activity .note", "Grey: the log did not exist.")
+        page.keyboard.press("2")
+        assert page.evaluate("location.hash") == "#range=3600"
+        watched.assert_quiet()
 
 
 def test_a_print_has_every_panel_though_nobody_scrolled(browser: Browser, dashboard: DashboardProcess, store: StoreMaker) -> None:

@@ -14,6 +14,7 @@ from spark_jobs.dashboard.panels import (
     findings,
     histograms,
     leadership,
+    marks,
     migrations,
     monitor,
     partitions,
@@ -68,6 +69,12 @@ PANELS = (
         help="Terms of every coordinator in the range, and the nodes.",
         parameters=_RANGE,
     ),
+    PagePanel(
+        name="marks",
+        answer=marks.marks,
+        help="What happened in the range: leaders, starts of nodes, schema levels, snapshots, findings; the newest first.",
+        parameters=_RANGE,
+    ),
     PagePanel(name="histograms", answer=histograms.histograms, help="Distributions over the range.", parameters=_RANGE),
     PagePanel(name="files", answer=files.files, help="WAL files by state, nearly empty files, hand-overs that wait."),
     PagePanel(
@@ -77,7 +84,10 @@ PANELS = (
     PagePanel(name="findings", answer=findings.findings, help="Violations of the log's rules, the first first.", parameters=_PAGE),
     PagePanel(name="quarantine", answer=quarantine.quarantine, help="Entries that could not be read, the newest first.", parameters=_PAGE),
     PagePanel(
-        name="monitor", answer=monitor.monitor, help="The monitor itself: where it is, how far behind, its last micro-batches, all totals."
+        name="monitor",
+        answer=monitor.monitor,
+        help="The monitor itself: where it is, how far behind, its micro-batches in the range, all totals.",
+        parameters=_RANGE,
     ),
     PagePanel(name="agreement", answer=agreement.agreement, help="What `diskless monitor verify` found last."),
     PagePanel(name="objects", answer=agreement.objects, help="What `diskless restore report` found last: lost files."),
@@ -85,6 +95,7 @@ PANELS = (
 
 OTHERS = (
     ("/api/overview", "The verdict with every problem, rates of the last ten seconds, exact totals.", ()),
+    ("/api/exports", "Exports of topics to tables: lag, time until retention overtakes them, what they lost.", ()),
     ("/api/events", "Server-sent events: `overview` when something changed and every few seconds.", ()),
     (
         "/api/findings/acknowledge",

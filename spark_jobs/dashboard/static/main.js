@@ -1,15 +1,17 @@
 // The page: its panels in sections, one stream of news, keyboard, theme. Everything shown can be asked for at /api.
 
-import { repaintCharts } from "/static/charts.js";
+import { forgetAnchor, repaintCharts } from "/static/charts.js";
 import { h } from "/static/dom.js";
-import { clock, duration } from "/static/format.js";
+import { clock, duration, moment } from "/static/format.js";
 import { Live } from "/static/live.js";
 import { allowAcknowledging } from "/static/panels/acknowledge.js";
 import { activityPanel } from "/static/panels/activity.js";
 import { agreementPanel, findingsPanel, objectsPanel, quarantinePanel } from "/static/panels/audit.js";
+import { exportsPanel } from "/static/panels/exports.js";
 import { filesPanel, uploadersPanel } from "/static/panels/files.js";
 import { histogramsPanel } from "/static/panels/histograms.js";
 import { leadershipPanel } from "/static/panels/leadership.js";
+import { marksPanel } from "/static/panels/marks.js";
 import { migrationsPanel } from "/static/panels/migrations.js";
 import { monitorPanel } from "/static/panels/monitor.js";
 import { Now } from "/static/panels/now.js";
@@ -23,10 +25,10 @@ const problems = h("ul", { class: "problems", id: "problems", hidden: true, "ari
 
 const start = h("section", { class: "card start", id: "start", hidden: true, "aria-labelledby": "start-title" });
 const sections = [
-  { id: "now", title: "Now", panels: [activityPanel()], before: [problems, start, now.element] },
+  { id: "now", title: "Now", panels: [activityPanel(), marksPanel()], before: [problems, start, now.element] },
   { id: "audit", title: "Audit", panels: [findingsPanel(), agreementPanel(), quarantinePanel(), objectsPanel()] },
   { id: "leaders", title: "Leadership", panels: [leadershipPanel()] },
-  { id: "partitions", title: "Partitions", panels: [partitionsPanel(), migrationsPanel()] },
+  { id: "partitions", title: "Partitions", panels: [partitionsPanel(), migrationsPanel(), exportsPanel()] },
   { id: "files", title: "Files", panels: [topicsPanel(), uploadersPanel(), filesPanel(), snapshotsPanel(), histogramsPanel()] },
   { id: "monitor", title: "Monitor", panels: [monitorPanel()] },
 ];
@@ -105,8 +107,13 @@ const live = new Live({ overview: showOverview, state: showLink });
 
 // ---- what the user chooses
 
+const sameDay = (range) => new Set(range.map((second) => new Date(second * 1000).toDateString())).size === 1;
+
 function showChoices() {
-  for (const button of at("ranges").children) button.setAttribute("aria-pressed", button.dataset.range === state.get("range"));
+  const fixed = state.fixed();
+  for (const button of at("ranges").children) button.setAttribute("aria-pressed", !fixed && button.dataset.range === state.get("range"));
+  at("fixed").textContent = fixed ? `${moment(fixed[0] * 1000)} – ${sameDay(fixed) ? clock(fixed[1] * 1000) : moment(fixed[1] * 1000)}` : "Range…";
+  at("later").disabled = !fixed;
   if (document.activeElement !== at("topic")) at("topic").value = state.get("topic");
   at("topic").classList.toggle("set", Boolean(state.get("topic")));
 }
@@ -115,7 +122,30 @@ state.onChange(() => {
   panels.forEach((panel) => panel.refresh(version));
 });
 showChoices();
-at("ranges").addEventListener("click", (event) => event.target.dataset.range && state.set({ range: event.target.dataset.range }));
+const follow = (range) => state.set({ range, from: "", to: "" });
+at("ranges").addEventListener("click", (event) => event.target.dataset.range && follow(event.target.dataset.range));
+
+// What is shown, in seconds, also while the page follows the time.
+const shown = () => state.fixed() ?? [Math.floor(Date.now() / 1000) - Number(state.get("range")), Math.floor(Date.now() / 1000)];
+
+function shift(by) {
+  const [from, to] = shown();
+  const width = to - from;
+  if (by > 0 && to + width > Date.now() / 1000) return follow(state.get("range"));
+  state.choose(from + by * width, to + by * width);
+}
+at("earlier").addEventListener("click", () => shift(-1));
+at("later").addEventListener("click", () => shift(1));
+
+const form = at("range-form");
+const local = (second) => new Date((second - new Date(second * 1000).getTimezoneOffset() * 60) * 1000).toISOString().slice(0, 19);
+function askRange() {
+  [form.elements.from.value, form.elements.to.value] = shown().map(local);
+  at("range-dialog").showModal();
+}
+at("fixed").addEventListener("click", askRange);
+at("range-cancel").addEventListener("click", () => at("range-dialog").close());
+form.addEventListener("submit", () => state.choose(...[form.elements.from, form.elements.to].map((field) => new Date(field.value).getTime() / 1000)));
 
 let asked;
 async function offerTopics() {
@@ -179,7 +209,7 @@ function step(by) {
 }
 
 const keys = {
-  1: () => state.set({ range: "300" }), 2: () => state.set({ range: "3600" }), 3: () => state.set({ range: "86400" }),
+  1: () => follow("300"), 2: () => follow("3600"), 3: () => follow("86400"), r: askRange,
   j: () => step(1), k: () => step(-1), "/": () => at("search").focus(), f: () => at("topic").focus(), t: turn, p: hold, w: wrong, "?": () => shortcuts.showModal(),
   s: () => {
     const order = ["total", "coordinator", "topic"];
@@ -189,6 +219,7 @@ const keys = {
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   const typing = event.target.matches("input, textarea, select");
+  if (event.key === "Escape") forgetAnchor();
   if (event.key === "Escape" && typing) event.target.blur();
   if (typing || !keys[event.key]) return;
   event.preventDefault();

@@ -49,8 +49,8 @@ export function filesPanel() {
 
 export function uploadersPanel() {
   return new Panel({
-    id: "uploaders", title: "Uploaders", help: "Brokers or gateways, by rack", everyMs: () => ({ 300: 4000, 3600: 10000, 86400: 30000 })[state.get("range")],
-    load: () => `uploaders?range=${state.get("range")}`,
+    id: "uploaders", title: "Uploaders", help: "Brokers or gateways, by rack", everyMs: () => 2 * state.pauseMs(),
+    load: () => `uploaders?${state.rangeParameters()}`,
     draw(data) {
       if (!data.uploaders.length) return [h("p", { class: "none" }, "No upload in this range.")];
       const whole = data.racks.reduce((sum, rack) => sum + rack.bytes, 0) || 1;

@@ -10,8 +10,8 @@ const LANE = 22, LEFT = 34, FOOT = 20;
 export function leadershipPanel() {
   const panel = new Panel({
     id: "leadership", title: "Leadership", size: "wide", moving: true, help: "Claims that came into force, from the log",
-    everyMs: () => ({ 300: 3000, 3600: 8000, 86400: 30000 })[state.get("range")],
-    load: () => `leadership?range=${state.get("range")}`,
+    everyMs: () => 2 * state.pauseMs(),
+    load: () => `leadership?${state.rangeParameters()}`,
     draw(data, panel) {
       panel.count(0);
       if (!data.coordinators.length) return [h("p", { class: "none" }, "No coordinator yet.")];

@@ -4,6 +4,7 @@ import { TimeChart } from "/static/charts.js";
 import { details, facts, h, table } from "/static/dom.js";
 import { counted, duration, grouped, iso, milliseconds, moment, short } from "/static/format.js";
 import { Panel } from "/static/panel.js";
+import * as state from "/static/state.js";
 
 const PAUSE_MS = 10_000;
 
@@ -20,15 +21,15 @@ export function monitorPanel() {
   const charts = h("div", { class: "charts two" }, work.element, lag.element);
   const rest = h("div", {});
   return new Panel({
-    id: "monitor", title: "Monitor", size: "wide", everyMs: () => 2000, help: "The job that reads the log", load: () => "monitor",
+    id: "monitor", title: "Monitor", size: "wide", everyMs: () => Math.max(2000, state.pauseMs()), help: "The job that reads the log", load: () => `monitor?${state.rangeParameters()}`,
     draw(data, panel) {
       if (!data.heads.length) return [h("p", { class: "none" }, "The monitor has not read anything yet. Start it with ", h("code", {}, "diskless monitor run"), ".")];
       if (!panel.body.contains(charts)) panel.body.replaceChildren(charts, rest);
       const steps = withPauses(data.micro_batches);
       const times = steps.map((one) => one.merged_ms / 1000);
-      const seconds = times.length > 1 ? times.at(-1) - times[0] : 60;
-      work.update(times, [{ label: "reading", values: steps.map((one) => one.scan_ms) }, { label: "merging", values: steps.map((one) => one.merge_ms) }], seconds);
-      lag.update(times, [{ label: "entries", values: steps.map((one) => one.lag_entries) }], seconds);
+      const span = { first_s: data.first_s, end_s: data.end_s, times };
+      work.update({ ...span, lines: [{ label: "reading", values: steps.map((one) => one.scan_ms) }, { label: "merging", values: steps.map((one) => one.merge_ms) }] });
+      lag.update({ ...span, lines: [{ label: "entries", values: steps.map((one) => one.lag_entries) }] });
       const { job, log } = data;
       const known = [["Topic", log?.topic], ["Topic id", log?.topic_id], ["Version", job.version], ["Process", job.pid], ["Started", job.started_ms && moment(Number(job.started_ms))], ["Trigger", job.trigger_s && `every ${job.trigger_s} s`]];
       const open = [...rest.querySelectorAll("details")].filter((one) => one.open).map((one) => one.dataset.key);
