@@ -400,7 +400,6 @@ def test_the_log_is_dumped_between_two_times(diskless: Installation) -> None:
     assert diskless.run(*dump, "--since", "1d", "--until", "0s").rows[: len(entries)] == entries
 
 
-<<<<<<< HEAD
 def test_why_a_coordinator_is_where_it_is(diskless: Installation) -> None:
     group = next(line.removeprefix("group.id=") for line in diskless.config.read_text().splitlines() if line.startswith("group.id="))
     kafka = ("--config", diskless.config, "--group", group)
@@ -411,7 +410,8 @@ def test_why_a_coordinator_is_where_it_is(diskless: Installation) -> None:
     assert "coordinator 9 is not assigned" in diskless.run("coordinator", "why", "9", *kafka, status=Exit.NOT_FOUND).err
     nobody = diskless.run("coordinator", "why", "--config", diskless.config, "--group", "nobody")
     assert "group nobody has no member" in nobody.err + nobody.out
-=======
+
+
 def from_log(diskless: Installation, topic_id: object) -> dict[int, list[dict[str, object]]]:
     """The accepted batches of a topic by partition, as the log has them, each with the key of its object."""
     found: dict[int, list[dict[str, object]]] = {}
@@ -531,7 +531,6 @@ def test_a_running_node_tells_its_settings_and_where_they_are_from(diskless: Ins
     assert str(diskless.config) in str(given["node.id"]["source"])
     diskless.run("config", "show", "--running", "127.0.0.1:9193", status=Exit.USAGE)
     diskless.run("config", "show", "--running", "http://127.0.0.1:1", status=Exit.UNAVAILABLE)
->>>>>>> main
 
 
 def test_sql_over_the_state_of_a_running_node(diskless: Installation) -> None:

@@ -5,25 +5,12 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-<<<<<<< HEAD
-import ssl
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from cli.looks.groups import ask_group
-=======
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import cycle, islice
-from typing import TYPE_CHECKING, Final
-
 from cli.looks.http_access import HttpAccess
->>>>>>> main
-from cli.outcome import Exit, Failed
 from coordinator.kafka.object_key import created_ms_of_key
 
 if TYPE_CHECKING:
@@ -31,11 +18,6 @@ if TYPE_CHECKING:
     from gateway.view.model import Gateway
 
 PREFIX: Final = "diskless_gateway_"
-<<<<<<< HEAD
-BODY_BYTES_MAX: Final = 64 * 1024 * 1024
-=======
-RETRY_S: Final = 0.2
->>>>>>> main
 
 Labels = tuple[tuple[str, str], ...]
 
