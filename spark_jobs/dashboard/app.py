@@ -31,10 +31,10 @@ from spark_jobs.dashboard.events import Events
 from spark_jobs.dashboard.guard import Guard
 from spark_jobs.dashboard.login import LOGIN_PATH, Login, LookRules
 from spark_jobs.dashboard.nodes import AskedNodes
-from spark_jobs.dashboard.panels.overview import facts, overview, watch
+from spark_jobs.dashboard.panels.overview import facts, overview
 from spark_jobs.dashboard.panels.query import BadQueryError, parse_query
 from spark_jobs.dashboard.panels.rows import Json
-from spark_jobs.dashboard.panels.sight import Sight
+from spark_jobs.dashboard.panels.sight import Sight, watch
 from spark_jobs.dashboard.scraping import Scraping
 from spark_jobs.dashboard.verdict import Level, PageProblem, PageVerdict, judge, watch_problem, worst_first
 from spark_jobs.dashboard.writes import PATHS as WRITES
@@ -92,6 +92,7 @@ class Dashboard:
             Route("/favicon.ico", _favicon),
             Route("/api", self._catalogue),
             Route("/api/overview", self._overview),
+            Route("/api/latency", self._latency),
             Route("/api/events", self._events),
             *(Route(f"/api/{panel.name}", partial(self._panel, panel)) for panel in PANELS),
             *(Route(path, self._write, methods=["POST"]) for path in WRITES if self.writes.is_on),
@@ -158,6 +159,13 @@ class Dashboard:
         self.requests.labels("overview", "200").inc()
         return JSONResponse(await self.overview())
 
+    async def _latency(self, request: Request) -> Response:
+        try:
+            query = parse_query(request.query_params)
+        except BadQueryError as error:
+            return JSONResponse({"error": str(error)}, 400)
+        return JSONResponse(self.nodes.latencies.answer(query, self.clock_ms(), self.nodes.who_answers()))
+
     async def _panel(self, panel: PagePanel, request: Request) -> Response:
         try:
             query = parse_query(request.query_params)
@@ -207,7 +215,10 @@ def _verdict_json(verdict: PageVerdict) -> Json:
     return {
         "level": verdict.level.name.lower(),
         "sentence": verdict.sentence,
-        "problems": [{"level": problem.level.name.lower(), "text": problem.text, "panel": problem.panel} for problem in verdict.problems],
+        "problems": [
+            {"level": problem.level.name.lower(), "text": problem.text, "panel": problem.panel, "look": problem.look}
+            for problem in verdict.problems
+        ],
     }
 
 
