@@ -1,10 +1,12 @@
 """The speed of the monitor: a backlog audited from cold, and a live load beside the broker.
 
-    python -m benchmarks.monitor [--batches 5000000] [--per-file 100] [--rate 250000] [--seconds 60] [--folder FOLDER]
+    python -m benchmarks.monitor [--batches 5000000] [--per-file 100] [--rate 250000] [--seconds 60] [--folder FOLDER] [--workers 1,2]
 
 Starts a real broker, fills a topic with a made log, runs `diskless monitor run --once` on it from cold and checks its
 totals; then writes at a rate while `diskless monitor run` follows, and prints how old the numbers were, the processor time
 and the memory of all its processes together. Beside it, in the same minute, a plain loop of the machine's speed.
+With --workers the backlog is read by standalone clusters of so many workers, of one core each, in turn, and nothing else is measured: the
+rate after the first micro-batch leaves out the start of executors.
 Aims, on two quiet cores: the backlog in under 30 s, p99 under 3 s, under one core, under 1.2 GB.
 """
 
@@ -23,6 +25,8 @@ from cli.dev.kafka import KafkaCluster
 from integration_tests.made_load import LogProducer
 from integration_tests.made_log import MadeLog
 from integration_tests.monitor_process import MonitorProcess
+from integration_tests.spark_cluster.cluster import SparkCluster
+from integration_tests.spark_cluster.environment import make_environment
 from spark_jobs.monitor.report import open_report
 
 KPARTS = 4
@@ -43,14 +47,19 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--trigger-interval", default="1", help="of the live part, in seconds")
     parser.add_argument("--folder", type=Path)
+    parser.add_argument("--workers", type=lambda text: [int(one) for one in text.split(",")], default=[], metavar="N,..")
     options = parser.parse_args()
     print(f"load average before: {os.getloadavg()[0]:.1f}; a plain Python loop of 10 M steps takes {_plain_loop_s():.2f} s")
     with tempfile.TemporaryDirectory(dir=options.folder) as made:
         folder = Path(made)
         with KafkaCluster(1, folder / "kafka") as kafka:
             if options.batches:
-                _backlog(kafka.bootstrap, folder, options.batches // options.per_file, options.per_file)
-            if options.rate:
+                log = _write_backlog(kafka.bootstrap, options.batches // options.per_file, options.per_file)
+                for workers in options.workers:
+                    _on_a_cluster(kafka.bootstrap, folder, log, workers)
+                if not options.workers:
+                    _backlog(kafka.bootstrap, folder, log)
+            if options.rate and not options.workers:
                 _live(kafka.bootstrap, folder, options)
 
 
@@ -61,7 +70,7 @@ def _plain_loop_s() -> float:
     return time.perf_counter() - start_s
 
 
-def _backlog(bootstrap: str, folder: Path, files: int, per_file: int) -> None:
+def _write_backlog(bootstrap: str, files: int, per_file: int) -> MadeLog:
     producer, log = LogProducer(bootstrap, "backlog"), MadeLog.of(KPARTS, per_file)
     producer.create_topic(KPARTS)
     producer.write(log.beginning())
@@ -71,9 +80,23 @@ def _backlog(bootstrap: str, folder: Path, files: int, per_file: int) -> None:
     producer.flush()
     batches = log.totals["batches"]
     print(f"backlog: {batches} batches in {files} files written in {time.monotonic() - start_s:.1f} s")
+    return log
+
+
+def _on_a_cluster(bootstrap: str, folder: Path, log: MadeLog, workers: int) -> None:
+    own = folder / f"cluster-{workers}"
+    own.mkdir()
+    with SparkCluster(own, make_environment(own / "environment", "spark"), workers=workers) as cluster:
+        properties = [f"--spark-property={key}={value}" for key, value in cluster.settings.items()]
+        print(f"cluster of {workers} workers:")
+        _backlog(bootstrap, own, log, "--master", cluster.master, *properties)
+
+
+def _backlog(bootstrap: str, folder: Path, log: MadeLog, *where: str) -> None:
+    batches = log.totals["batches"]
     with MonitorProcess(bootstrap, "backlog", folder) as monitor:
         start_s = time.monotonic()
-        monitor.start("--once")
+        monitor.start("--once", *where)
         usage = _watch(monitor, lambda: monitor.has_ended())
         took_s = time.monotonic() - start_s
         assert monitor.process.exit_status() == 0, monitor.said()
@@ -81,8 +104,11 @@ def _backlog(bootstrap: str, folder: Path, files: int, per_file: int) -> None:
         assert not wrong, f"expected, found: {wrong}"
         assert monitor.total("findings") == 0
         with open_report(monitor.folder) as report:
-            rows = report.connection.execute("SELECT batches, scan_ms, merge_ms FROM micro_batch ORDER BY id").fetchall()
+            rows = report.connection.execute("SELECT batches, scan_ms, merge_ms, merged_ms FROM micro_batch ORDER BY id").fetchall()
     print(f"  audited from cold in {took_s:.1f} s ({batches / took_s:,.0f} batches/s), totals exact, no findings; {usage}")
+    if len(rows) > 1:
+        warm = sum(row["batches"] for row in rows[1:]) / (rows[-1]["merged_ms"] - rows[0]["merged_ms"]) * 1000
+        print(f"  after the first micro-batch: {warm:,.0f} batches/s")
     for row in rows:
         print(f"  micro-batch: {row['batches']} batches, scan {row['scan_ms']} ms, merge {row['merge_ms']} ms")
 

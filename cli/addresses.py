@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 OTHERS_S = 0.05
 """How much longer the others have once one has answered."""
+BROKER_PORT = 9092
+"""Where brokers are without a port in the address."""
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 LOOK_S = 1.5
 """How long a server has to say what it is; with the start of the program this stays below 3 s."""
 
@@ -55,13 +58,9 @@ async def check_nodes(
 
 def check_brokers(bootstrap_servers: str, properties: Mapping[str, str]) -> None:
     """Raise `Failed` when none of the addresses can be a Kafka broker's. Blocks, also on a thread with a running loop."""
-    from coordinator.client.routing.addresses import parse_servers
     from coordinator.client.routing.identify import ServerKind, complaint_as_broker, identify_all
 
-    try:
-        servers = parse_servers(bootstrap_servers)
-    except ValueError:
-        return  # librdkafka knows more forms, and says what it does not know
+    servers = _brokers(bootstrap_servers)
     is_encrypted = "SSL" in properties.get("security.protocol", "").upper()
 
     def complaint(found: Found) -> str | None:
@@ -71,6 +70,23 @@ def check_brokers(bootstrap_servers: str, properties: Mapping[str, str]) -> None
     with ThreadPoolExecutor(max_workers=1) as pool:
         found = pool.submit(lambda: asyncio.run(identify_all(servers, LOOK_S))).result()
     _judge(found, complaint)
+
+
+def _brokers(bootstrap_servers: str) -> list[tuple[str, int]]:
+    """Parse addresses as librdkafka does: a protocol may be before them, and the port may be missing. Raises `Failed`."""
+    from coordinator.client.routing.addresses import parse_servers
+
+    found = []
+    for text in filter(None, (part.strip() for part in bootstrap_servers.split(","))):
+        scheme, _, place = text.rpartition("://")
+        has_port = not place.endswith("]") and ":" in place
+        try:
+            found += parse_servers(place if has_port else f"{place}:{BROKER_PORT}")
+        except ValueError as error:
+            raise Failed(str(error), Exit.USAGE) from error
+        if scheme and scheme.upper() not in PROTOCOLS:
+            raise Failed(f"bootstrap server {text!r} is not host:port; before it may only be {'://, '.join(PROTOCOLS)}://", Exit.USAGE)
+    return found
 
 
 def _judge(found: Sequence[Found], complaint: Callable[[Found], str | None]) -> None:

@@ -18,6 +18,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
+from cli.progress import clear
+
 GRACE_S = 0.7
 """How long a command may clean up after a signal before the process is ended under it."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -70,13 +72,14 @@ def _end_now() -> None:
 
 
 class _Output(io.FileIO):
-    """A standard stream whose errors say that it was it."""
+    """A standard stream whose errors say that it was it, and before whose writes the line of `cli.progress` is taken away."""
 
     def __init__(self, descriptor: int, shown: str) -> None:
         super().__init__(descriptor, "w", closefd=False)
         self._shown = shown
 
     def write(self, data: Buffer, /) -> int:
+        clear()
         try:
             return super().write(data)
         except OSError as error:

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any
 
 import click
+from click.exceptions import NoSuchCommand
 
 from cli.ending import STOPPED, describe, is_stopping, say_last
 from cli.outcome import Exit, Failed
@@ -66,8 +67,11 @@ class LazyGroup(click.Group):
         return super().get_command(ctx, cmd_name) if lazy is None else _Listed(cmd_name, lazy)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command to run, and import it."""
-        name, command, rest = super().resolve_command(ctx, args)
+        """Find the command to run, and import it. Raises NoSuchCommand, which names those that are spelt alike."""
+        try:
+            name, command, rest = super().resolve_command(ctx, args)
+        except NoSuchCommand as error:
+            raise NoSuchCommand(error.command_name, possibilities=self.list_commands(ctx), ctx=ctx) from None
         return name, command.lazy.load() if isinstance(command, _Listed) else command, rest
 
 

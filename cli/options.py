@@ -14,7 +14,8 @@ from typing import Any, TypeVar, cast
 import click
 
 from cli.node_security import remember_file, remember_properties
-from cli.output import FORMATS
+from cli.output import FORMATS, WIDE
+from cli.progress import hushed
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -63,9 +64,20 @@ class RegularFile(click.Path):
         return path
 
 
-output_option = click.option(
-    "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="How to print what was found."
-)
+def output_option(function: F) -> F:
+    """Add the options that say how to print what was found; the command gets the format as `output`."""
+    wide = click.option(
+        "--wide",
+        is_flag=True,
+        expose_value=False,
+        callback=lambda ctx, _, value: ctx.meta.__setitem__(WIDE, value),
+        help="Show all columns of a table and whole cells, also where a terminal is too narrow for them.",
+    )
+    output = click.option(
+        "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="How to print what was found."
+    )
+    return output(wide(function))
+
 
 timeout_option = click.option(
     "--timeout",
@@ -112,7 +124,13 @@ property_option = click.option(
     "--property", "properties", multiple=True, metavar="KEY=VALUE", help="One setting; wins over file and environment. Repeatable."
 )
 
-topic_option = click.option("--topic", help="Name of the metadata topic. [default: metadata.topic]")
+token_option = click.option(
+    "--token-file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="File with a bearer token of the HTTP port (`http.bearer.token.file`).",
+)
+
+topic_option = click.option("--metadata-topic", "topic", metavar="NAME", help="Name of the metadata topic. [default: metadata.topic]")
 
 log_level_option = click.option(
     "--log-level", type=click.Choice(LOG_LEVELS), default="INFO", show_default=True, help="Least level that is logged."
@@ -176,6 +194,11 @@ def kafka_options(function: F) -> F:
     return _client_options(function, is_passed=True)
 
 
+def node_options(function: F) -> F:
+    """Add the properties of connections to nodes."""
+    return _client_options(function, is_passed=False)
+
+
 def server_option(function: F) -> F:
     """Add the options of commands that talk to nodes."""
     return _server_option(function, is_required=True, text="Addresses of coordinator nodes; one that answers is enough.")
@@ -227,4 +250,5 @@ def _client_options(function: F, *, is_passed: bool) -> F:
 def confirm(question: str, *, yes: bool) -> None:
     """Ask before something is destroyed; ends the command when the answer is no."""
     if not yes:
-        click.confirm(question, abort=True, err=True)
+        with hushed():
+            click.confirm(question, abort=True, err=True)

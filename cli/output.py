@@ -1,25 +1,29 @@
 """The output of commands: data to standard output as table, json, jsonl or yaml; everything else to standard error.
 
-A table on a terminal is drawn by rich; in a pipe it is plain aligned text, never cut and never wrapped, so that it can
-be grepped. The other formats are the same on both. Values are JSON values: callers turn bytes and enums into texts.
+A table on a terminal is drawn by rich and made as narrow as that is (`cli.fitting`), unless --wide is given; in a pipe it
+is plain aligned text, never cut and never wrapped, so that it can be grepped. The other formats are the same on both.
+Values are JSON values: callers turn bytes and enums into texts.
 Texts come from strangers: what is not printable in them is escaped, in the other formats by the format's own escapes.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self, cast
 
 import click
 
+from cli.fitting import GAP, MeasuredColumn, declared, fitted, measured, shortened, wrapped
 from coordinator.printable import indented, json_escaped, one_line, plain
 
 FORMATS = ("table", "json", "jsonl", "yaml")
+WIDE = "diskless.wide"
+"""The key in click's `meta` under which --wide is remembered."""
 TIME_MAX_MS = 253_402_300_799_999
 """The last millisecond of the year 9999, after which `datetime` has no times."""
 
@@ -41,7 +45,11 @@ Row = Mapping[str, object]
 
 def say(message: str) -> None:
     """Print a message for people, to standard error."""
-    click.echo(indented(plain(message)), err=True)
+    text = indented(plain(message))
+    if sys.stderr.isatty():
+        room = os.get_terminal_size(2).columns
+        text = "\n".join(part for line in text.splitlines() for part in wrapped(line, room, indent="    "))
+    click.echo(text, err=True)
 
 
 def tell(line: str) -> None:
@@ -55,7 +63,7 @@ def print_rows(rows: Sequence[Row], output: str, columns: Sequence[str], *, empt
         case "table" if not rows:
             say(empty)
         case "table":
-            print_table([[_cell(row.get(column)) for column in columns] for row in rows], [_title(column) for column in columns])
+            print_table([[_cell(row.get(column)) for column in columns] for row in rows], columns)
         case "json":
             click.echo(_json(list(rows), indent=2))
         case "jsonl":
@@ -91,6 +99,7 @@ class RowStream:
         self._output = output
         self._columns = columns
         self._count = 0
+        self._widths: dict[int, int] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -106,6 +115,8 @@ class RowStream:
         match self._output:
             case "table":
                 if self._count == 0:
+                    if sys.stdout.isatty() and not is_wide_wanted():
+                        self._widths = _shown([declared(name, width) for name, width in self._columns])
                     self._line([_title(name) for name, _ in self._columns])
                 self._line([_cell(row.get(name)) for name, _ in self._columns])
             case "json":
@@ -117,22 +128,14 @@ class RowStream:
         self._count += 1
 
     def _line(self, cells: Sequence[str]) -> None:
-        tell("  ".join(cell.ljust(width) for cell, (_, width) in zip(cells, self._columns, strict=True)).rstrip())
-
-
-@contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
-    """Show a bar on standard error while the work goes on, if both outputs allow it; call what is yielded at each step."""
-    # A bar between the lines of a table on the same terminal would only disturb.
-    if total < 1000 or sys.stdout.isatty() or not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True)) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda: bar.advance(task)
+        if self._widths is None:
+            tell((" " * GAP).join(cell.ljust(width) for cell, (_, width) in zip(cells, self._columns, strict=True)).rstrip())
+            return
+        # The last column takes as many lines as it needs.
+        *others, last = self._widths
+        head = "".join(shortened(cells[at], width).ljust(width + GAP) for at, width in self._widths.items() if at in others)
+        for number, line in enumerate(wrapped(shortened(cells[last], self._widths[last]), self._widths[last])):
+            tell(f"{head if number == 0 else ' ' * len(head)}{line}".rstrip())
 
 
 def time_text(time_ms: int) -> str | None:
@@ -148,31 +151,51 @@ def time_text(time_ms: int) -> str | None:
     return whole.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def print_table(cells: Sequence[Sequence[str]], titles: Sequence[str] | None) -> None:
-    """Print a table of texts."""
+def print_table(cells: Sequence[Sequence[str]], names: Sequence[str] | None) -> None:
+    """Print a table of texts; of columns with names, or of a name and a value in each row."""
     cells = [[one_line(cell) for cell in row] for row in cells]
-    if sys.stdout.isatty():
-        _draw(cells, titles)
-    else:
+    titles = None if names is None else [_title(name) for name in names]
+    if not sys.stdout.isatty():
         for line in _aligned(cells, titles):
             click.echo(line)
+    elif cells:
+        _draw(cells, names or ("", ""), titles)
 
 
-def _draw(cells: Sequence[Sequence[str]], titles: Sequence[str] | None) -> None:
+def _draw(cells: Sequence[Sequence[str]], names: Sequence[str], titles: Sequence[str] | None) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, show_header=titles is not None, header_style="bold cyan", pad_edge=False)
-    for number in range(max((len(row) for row in cells), default=len(titles or ()))):
-        numeric = titles is not None and all(_is_number(row[number]) for row in cells)
-        style = "bold" if titles is None and number == 0 else ""
-        title = titles[number] if titles is not None else ""
-        table.add_column(Text(title), justify="right" if numeric else "left", overflow="fold", style=style)
+    heads = titles or [""] * len(names)
+    columns = [measured(name, head, [row[at] for row in cells]) for at, (name, head) in enumerate(zip(names, heads, strict=True))]
+    widths = _shown(columns)
+    table = Table(
+        box=box.SIMPLE_HEAD, show_header=titles is not None, header_style="bold cyan", show_edge=False, pad_edge=False, padding=(0, 1, 0, 0)
+    )
+    for at, width in widths.items():
+        numeric = titles is not None and all(_is_number(row[at]) for row in cells)
+        style = "bold" if titles is None and at == 0 else ""
+        table.add_column(Text(heads[at]), justify="right" if numeric else "left", width=width, overflow="fold", style=style)
     for row in cells:
-        table.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
-    Console().print(table)
+        table.add_row(*(Text(shortened(row[at], width), style=STYLES.get(row[at], "")) for at, width in widths.items()))
+    Console(width=sum(widths.values()) + GAP * len(widths)).print(table, crop=False)
+
+
+def _shown(columns: Sequence[MeasuredColumn]) -> dict[int, int]:
+    """The columns that are drawn, with their widths; those that are left out are named on standard error."""
+    is_wide = is_wide_wanted()
+    widths = {at: one.natural for at, one in enumerate(columns)} if is_wide else fitted(columns, os.get_terminal_size(1).columns)
+    if left_out := [one.name for at, one in enumerate(columns) if at not in widths]:
+        say(f"left out for lack of room: {', '.join(name.replace('_', ' ') for name in left_out)} (--wide)")
+    return widths
+
+
+def is_wide_wanted() -> bool:
+    """Whether --wide was given."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(WIDE))
 
 
 def _aligned(cells: Sequence[Sequence[str]], titles: Sequence[str] | None) -> Iterable[str]:

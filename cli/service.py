@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from cli.outcome import Exit, Failed
+from cli.progress import doing
 
 if TYPE_CHECKING:
     from coordinator.client.client import DisklessClient
@@ -17,14 +18,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def run(work: Coroutine[object, object, T]) -> T:
-    """Run a command's work. Raises `Failed` for refusals of the service."""
+def run(work: Coroutine[object, object, T], what: str = "asking the service") -> T:
+    """Run a command's work, which is called `what` when it takes long. Raises `Failed` for refusals of the service."""
     import asyncio
 
     from coordinator.client.errors import ServiceError
 
     try:
-        return asyncio.run(work)
+        with doing(what):
+            return asyncio.run(work)
     except ServiceError as error:
         raise Failed(str(error), status_of(error)) from error
 

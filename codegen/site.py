@@ -38,9 +38,10 @@ HOME = {"README.md": "index.md"}
 """What links of the repository mean by these is another page of the site."""
 
 NAV: Mapping[str, tuple[str, ...]] = {
-    "Start": ("index.md", "getting-started.md", "use-your-kafka-clients.md", "topics-as-tables.md", "concepts.md"),
+    "Start": ("index.md", "getting-started.md", "use-your-kafka-clients.md", "topics-as-tables.md", "concepts.md", "compare.md"),
     "Operate": (
         "operating.md",
+        "tasks.md",
         "sizing.md",
         "secure-nodes.md",
         "secure-gateways.md",
@@ -52,6 +53,7 @@ NAV: Mapping[str, tuple[str, ...]] = {
         "prometheus.md",
         "dashboards.md",
         "monitor.md",
+        "monitor-on-a-cluster.md",
         "tables-export.md",
         "runbook.md",
         "upgrades.md",

@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, Page, Playwright
 
 from cli.dev.ports import lease_ports
 from cli.dev.process import ChildProcess, start_child
+from integration_tests.gateway.stranger_clients import made, run_in
 from integration_tests.waiting import wait_until
 
 START_TIMEOUT_S = 120
@@ -42,15 +43,29 @@ def open_chromium(playwright: Playwright) -> Browser:
     return playwright.chromium.launch(executable_path=found, args=list(ARGUMENTS), timeout=START_TIMEOUT_S * 1000)
 
 
+def axe_source() -> str:
+    """Return the script of axe-core, which npm fetches once."""
+    folder = made("axe", Path(__file__).parent / "axe", lambda folder: run_in(folder, "npm", "install", "--no-audit", "--no-fund"))
+    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+
+
 class DashboardProcess:
     """`diskless dashboard` on a port of its own, which it keeps when it is started again."""
 
-    def __init__(self, monitor_folder: Path, log_folder: Path, coordinators: Sequence[str] = (), token_file: Path | None = None) -> None:
+    def __init__(
+        self,
+        monitor_folder: Path,
+        log_folder: Path,
+        coordinators: Sequence[str] = (),
+        token_file: Path | None = None,
+        exports: Sequence[str] = (),
+    ) -> None:
         self._lease = lease_ports(1)[0]
         self.address = f"http://127.0.0.1:{self._lease.port}/"
         self.log_file = log_folder / "dashboard.log"
         self._command = [sys.executable, "-m", "cli.program", "dashboard", "--dir", str(monitor_folder)]
         self._command += ["--listen", f"127.0.0.1:{self._lease.port}", "--coordinators", ",".join(coordinators)]
+        self._command += ["--exports", ",".join(exports)]
         self._command += [] if token_file is None else ["--token-file", str(token_file)]
         self._process: ChildProcess | None = None
 
@@ -117,6 +132,22 @@ class Watched:
             arg=[selector, digits],
             timeout=timeout_s * 1000,
         )
+
+    def violations(self, axe: str) -> list[str]:
+        """Return what axe-core finds wrong, each with where."""
+        self.page.evaluate(axe)
+        found = self.page.evaluate("axe.run(document, {resultTypes: ['violations']}).then((one) => one.violations)")
+        return [
+            f"{one['id']}: {one['help']}: {node['html'][:150]} {node['any'][:1] and node['any'][0]['message']}"
+            for one in found
+            for node in one["nodes"]
+        ]
+
+    def see_all(self) -> None:
+        """Have every panel drawn."""
+        for panel in self.page.locator("section.card[id^=panel-]:not([hidden])").all():
+            panel.scroll_into_view_if_needed()
+            self.page.wait_for_function("id => 'ready' in document.getElementById(id).dataset", arg=panel.get_attribute("id"))
 
     def assert_quiet(self, *, but_lost: bool = False) -> None:
         """Fail when the page complained; a lost connection shows in the console whatever a page does."""

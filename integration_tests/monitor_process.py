@@ -41,7 +41,7 @@ class MonitorProcess:
 
     def command(self, *options: str) -> list[str]:
         """The command line."""
-        where = ["--bootstrap-server", self.bootstrap, "--topic", self.topic, "--dir", str(self.folder)]
+        where = ["--bootstrap-server", self.bootstrap, "--metadata-topic", self.topic, "--dir", str(self.folder)]
         return [sys.executable, "-m", "cli.program", "monitor", "run", *where, *options]
 
     def start(self, *options: str) -> MonitorProcess:

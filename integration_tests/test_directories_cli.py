@@ -58,7 +58,7 @@ def homes(service: Service, node_id: int) -> dict[object, str]:
 
 def recorded(service: Service, node_id: int) -> dict[int, str]:
     """The directory ids that partition 0 has of a node's replicas, by the entries of its log."""
-    words = ["log", "dump", "--topic", service.topic, "--partition", "0", "--bootstrap-server", service.bootstrap, "-o", "jsonl"]
+    words = ["log", "dump", "--metadata-topic", service.topic, "--partition", "0", "--bootstrap-server", service.bootstrap, "-o", "jsonl"]
     result = CliRunner().invoke(root, words, prog_name="diskless")
     assert result.exit_code == 0, result.stderr
     found: dict[int, str] = {}
@@ -162,3 +162,19 @@ def test_replicas_of_a_dead_node_are_shown_as_they_are_recorded(service: Service
     described = run(service, "coordinator", "describe", "1", "--timeout", "20")
     assert [(row["node"], row["directory_state"]) for row in described] == [(1, "online"), (2, "no answer")]
     assert described[1]["directory_id"] == expected[1]
+
+
+def test_a_dead_leader_is_named_by_the_status_and_by_topics(service: Service) -> None:
+    """After the test that ends a node: its session lasts for a minute, and so long nobody else leads its coordinators."""
+    led = {row["coordinator"]: row for row in run(service, "coordinator", "status", status=Exit.UNAVAILABLE)}
+    dead = {place for place, row in led.items() if row["leader"] is None}
+    assert dead
+    assert {(row["last_leader"], row["last_leader_answers"]) for place, row in led.items() if place in dead} == {(2, False)}
+    assert {(row["leader"], row["last_leader_answers"]) for place, row in led.items() if place not in dead} <= {(1, True)}
+    partitions = run(service, "topics", "describe", "before")
+    assert {(row["leader"], row["leader_answers"]) for row in partitions if row["coordinator"] in dead} == {(2, False)}
+    assert {row["leader_answers"] for row in partitions if row["coordinator"] not in dead} <= {True}
+    for words, status in ((("coordinator", "status"), Exit.UNAVAILABLE), (("topics", "describe", "before"), Exit.OK)):
+        shown = CliRunner().invoke(root, [*words, "--bootstrap-server", ",".join(service.addresses)], prog_name="diskless")
+        assert shown.exit_code == status, shown.output
+        assert "node 2 (does not answer)" in shown.stdout

@@ -186,7 +186,7 @@ def test_a_gateway_in_a_container_serves_kafka_clients_and_stops_cleanly(
 def test_the_monitor_runs_with_nothing_to_write_but_its_folder(engine: ContainerEngine, service: str, kafka: Kafka) -> None:
     monitor = engine.image(ROOT, "monitor", timeout_s=BUILD_TIMEOUT_S)
     topic = f"__diskless_metadata-monitor-{time.time_ns()}"
-    plain = ["--bootstrap-server", kafka.bootstrap, "--topic", topic]
+    plain = ["--bootstrap-server", kafka.bootstrap, "--metadata-topic", topic]
     init = ["init", *plain, "--partitions", "2", "--replication-factor", "1", "--min-insync-replicas", "1"]
     engine.try_run("run", "--rm", *restricted(), service, *init)
     folder = "--tmpfs=/var/lib/diskless-monitor:uid=10001,gid=10001,mode=0700"

@@ -99,7 +99,7 @@ class Restored:
     def start_restore(self, *more: str, status: int = Exit.OK) -> subprocess.CompletedProcess[str]:
         """Run `diskless restore start`."""
         service = self.service
-        topic = ["--kafka-bootstrap-server", service.bootstrap, "--topic", service.topic, "--replication-factor", "1"]
+        topic = ["--kafka-bootstrap-server", service.bootstrap, "--metadata-topic", service.topic, "--replication-factor", "1"]
         store = ["--min-insync-replicas", "1", "--object-store-url", f"file://{self.store}"]
         return diskless("restore", "start", *topic, *store, "-o", "json", *more, status=status)
 
@@ -210,7 +210,7 @@ def test_damaged_snapshots_are_refused_and_older_ones_used(restored: Restored) -
 
 def has_topic(restored: Restored) -> bool:
     """Whether the new topic was made."""
-    options = ["--topic", restored.service.topic, "--dry-run", "-o", "json"]
+    options = ["--metadata-topic", restored.service.topic, "--dry-run", "-o", "json"]
     told = diskless("init", "--bootstrap-server", restored.service.bootstrap, *options)
     return json.loads(told.stdout)["action"] != "would create"
 

@@ -1,52 +1,42 @@
-"""A principal with READ on one topic, by Kafka's own ACLs: it reads that topic through client and commands, and no other."""
+"""A principal with READ on one topic, by Kafka's own ACLs: it reads that topic and no other, by client, commands, Spark and export."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from typing import Final
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
-from confluent_kafka.admin import AclOperation, ResourceType
+from deltalake import DeltaTable
 
 from cli.main import root
-from coordinator.adapters.kafka.acls import CLUSTER
+from cli.outcome import Exit
+from cli.spark.batch import batch_session
 from coordinator.adapters.objectstore import open_store
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import NotAuthorized
 from coordinator.client.model import FetchFrom, PartitionId
 from coordinator.kafka.timestamps import LATEST
-from integration_tests.secured_kafka import LOGIN, Right, SecuredKafka, node_rights, write_properties
+from integration_tests.secured_kafka import SecuredKafka, write_properties
 from integration_tests.secured_service import SecuredService
+from integration_tests.topic_reader import ORDERS, READ_ORDERS, READER, SECRETS, service_with_reader
 from integration_tests.waiting import WAIT_S
 from records.record_batch import Record
 
-READER, ORDERS, SECRETS = "viewer", "orders", "secrets"
-READ_ORDERS: Final = Right(ResourceType.TOPIC, ORDERS, (AclOperation.READ,))
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+REFUSED = rf"User:{READER} may not do DESCRIBE_TOPICS on topic {SECRETS}, which needs DESCRIBE on it"
 
 
 @pytest.fixture(scope="module")
 def service(secured_kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredService]:
-    """Two nodes that take Kafka's ACLs, and two topics with a record in each partition."""
-    secured_kafka.add_users(coordinator="the secret")
-    given = {f"kafka.{name}": value for name, value in secured_kafka.login("coordinator", "the secret").items()}
-    given |= {"authorizer": "kafka", "authorizer.cache.ms": "1000"}
-    with SecuredService(secured_kafka.address(LOGIN), tmp_path_factory.mktemp("nodes"), partitions=2, properties=given) as service:
-        del service.properties["acls"]
-        look = Right(ResourceType.BROKER, CLUSTER, (AclOperation.DESCRIBE,))
-        secured_kafka.allow("coordinator", (*node_rights(service.topic, service.properties["group.id"]), look))
-        secured_kafka.allow(READER, [READ_ORDERS])
-        service.start(2)
-        asyncio.run(fill(service))
-        yield service
-
-
-async def fill(service: SecuredService) -> None:
-    async with client(service, "admin") as admin:
-        for name in (ORDERS, SECRETS):
-            await admin.admin.create_topic(name, 2)
-            await admin.write({(name, partition): [Record(value=name.encode())] for partition in (0, 1)})
+    with service_with_reader(secured_kafka, tmp_path_factory.mktemp("nodes"), nodes=2) as made:
+        yield made
 
 
 def client(service: SecuredService, user: str) -> DisklessClient:
@@ -95,6 +85,55 @@ def test_commands_read_the_topic_and_are_refused_others(service: SecuredService)
         assert refused.exit_code != 0
         assert f"User:viewer may not do DESCRIBE_TOPICS on topic {topic}, which needs DESCRIBE on it" in refused.stderr
         assert len(refused.stderr.splitlines()) == 1
+
+
+def test_an_export_takes_the_topic_and_is_refused_others(service: SecuredService, tmp_path: Path) -> None:
+    store = ("--once", "--object-store-url", service.properties["object.store.url"])
+    for verb, more in (("export", store), ("status", ())):
+        done = command(service, "tables", verb, ORDERS, "--to", f"delta:{tmp_path}/orders", *more)
+        assert done.exit_code == Exit.OK, done.stderr
+    assert DeltaTable(tmp_path / "orders").to_pyarrow_table().column("value").to_pylist() == [b"orders"] * 2
+    refused = command(service, "tables", "export", SECRETS, "--to", f"delta:{tmp_path}/secrets", *store)
+    assert refused.exit_code == Exit.FAILURE
+    assert REFUSED in refused.stderr
+    assert not (tmp_path / "secrets").exists()
+
+
+def test_spark_reads_the_topic_and_is_refused_others(service: SecuredService, tmp_path: Path) -> None:
+    """In batches and streams; the password is in no plan."""
+    login = service.login(READER)
+    access = {
+        "diskless.bootstrap.servers": ",".join(service.addresses),
+        "diskless.object.store.url": service.properties["object.store.url"],
+        "diskless.config": str(write_properties(tmp_path / "reader.properties", login)),
+        "startingOffsets": "earliest",
+    }
+    with batch_session("readers", None, ()) as spark:
+
+        def streamed(**choice: str) -> Sequence[bytes]:
+            frame = spark.readStream.format("diskless").options(**access, **choice).load()
+            query = frame.writeStream.format("memory").queryName("read").trigger(availableNow=True).start()
+            assert query.awaitTermination(120)
+            return values(spark.table("read"))
+
+        def values(frame: DataFrame) -> Sequence[bytes]:
+            return [bytes(row.value) for row in frame.collect()]
+
+        def read(**choice: str) -> DataFrame:
+            return spark.read.format("diskless").options(**access, **choice).load()
+
+        for mine in ({"subscribe": ORDERS}, {"subscribePattern": ".*"}):
+            assert values(read(**mine)) == [b"orders"] * 2
+        assert streamed(subscribe=ORDERS) == [b"orders"] * 2
+        with pytest.raises(Exception, match=REFUSED):
+            values(read(subscribe=SECRETS))
+        with pytest.raises(Exception, match=REFUSED):
+            streamed(subscribe=f"{ORDERS},{SECRETS}")
+        plan = io.StringIO()
+        with redirect_stdout(plan):
+            read(subscribe=ORDERS).explain(extended=True)
+        assert "diskless" in plan.getvalue()
+        assert login["sasl.password"] not in plan.getvalue()
 
 
 async def test_a_reader_that_follows_ends_when_the_right_is_taken_away(service: SecuredService, secured_kafka: SecuredKafka) -> None:

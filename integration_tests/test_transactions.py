@@ -163,7 +163,7 @@ def check_by_others(service: Service, log_start: int) -> None:
     assert set(log.log_starts.values()) == {log_start}
     nodes = ",".join(service.addresses)
     command = [sys.executable, "-m", "cli.program", "monitor", "verify", "--kafka-bootstrap-server", service.bootstrap]
-    command += ["--topic", service.topic, "--bootstrap-server", nodes, "-o", "json"]
+    command += ["--metadata-topic", service.topic, "--bootstrap-server", nodes, "-o", "json"]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == Exit.OK, done.stdout + done.stderr
     assert json.loads(done.stdout)["agree"] is True

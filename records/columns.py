@@ -93,6 +93,19 @@ def _scan(body: memoryview, header: BatchHeader, base_offset: int, append_ms: in
             return
 
 
+def first_record(columns: RecordColumns, *, time_ms: int | None, from_offset: int) -> tuple[int, int] | None:
+    """Return offset and time of the first record, from an offset on, that has a time or a later one; without a time, the greatest one.
+
+    None when there is no such record.
+    """
+    offsets, times = columns.fields[loops.OFFSET], columns.fields[loops.TIMESTAMP_MS]
+    is_there = offsets >= from_offset
+    if time_ms is None:
+        time_ms = int(times[is_there].max(initial=-(1 << 63)))
+    found = (is_there & (times >= time_ms)).nonzero()[0][:1]
+    return (int(offsets[found[0]]), int(times[found[0]])) if found.size else None
+
+
 def decode_records(
     buffer: bytes | memoryview,
     header: BatchHeader,
@@ -109,6 +122,7 @@ def decode_records(
     values = loops.cut(body, fields[loops.VALUE_AT].data, fields[loops.VALUE_SIZE].data)
     offsets, times, counts = (fields[line].tolist() for line in (loops.OFFSET, loops.TIMESTAMP_MS, loops.HEADER_COUNT))
     headers = _headers(columns) if any(counts) else iter(())
+    timestamp_type = header.timestamp_type if append_ms is None else TimestampType.LOG_APPEND_TIME
     return [
         StoredRecord(
             offset=offset,
@@ -117,6 +131,7 @@ def decode_records(
             value=value,
             headers=tuple(next(headers) for _ in range(count)) if count else (),
             partition=partition,
+            timestamp_type=timestamp_type,
         )
         for offset, time_ms, key, value, count in zip(offsets, times, keys, values, counts, strict=True)
     ]

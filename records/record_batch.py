@@ -99,6 +99,7 @@ class StoredRecord:
     headers: tuple[tuple[str, bytes | None], ...]
     partition: int = field(default=-1, compare=False)
     """The partition that the record was read from; -1 where a batch was decoded alone. Copies of a record in two partitions are equal."""
+    timestamp_type: TimestampType = field(default=TimestampType.CREATE_TIME, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

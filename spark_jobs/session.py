@@ -106,8 +106,9 @@ def open_spark(name: str, engine: Engine) -> Iterator[RunningSpark]:
     engine.scratch.mkdir(parents=True, exist_ok=True)
     address_file = engine.scratch / f"gateway-{secrets.token_hex(8)}"
     settings = _settings(name, engine)
-    # Workers would otherwise run the first python3 on PATH, and look for our modules in its folders.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # Workers would otherwise run the first python3 on PATH, and look for our modules in its folders. On other machines it may be elsewhere.
+    os.environ["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON") or sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     packages = str(Path(spark_jobs.__file__).parents[1])
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (packages, os.environ.get("PYTHONPATH"))))
     os.environ["JAVA_HOME"] = str(engine.java.parent.parent)
@@ -128,9 +129,14 @@ def open_spark(name: str, engine: Engine) -> Iterator[RunningSpark]:
 
 def _settings(name: str, engine: Engine) -> dict[str, str]:
     settings = {"spark.app.name": name, "spark.master": engine.master, **SETTINGS}
-    settings |= LOCAL_SETTINGS if engine.is_local else {"spark.jars": ",".join(map(str, engine.jars))}
+    settings |= LOCAL_SETTINGS if engine.is_local else cluster_settings(engine.jars)
     settings["spark.sql.warehouse.dir"] = str(engine.scratch / "warehouse")
     return settings | dict(engine.settings)
+
+
+def cluster_settings(jars: Sequence[Path]) -> dict[str, str]:
+    """Return the settings that bring what is in this JVM and its environment to executors on other machines."""
+    return {"spark.jars": ",".join(map(str, jars)), **{f"spark.executorEnv.{name}": value for name, value in ENVIRONMENT.items()}}
 
 
 def _start_jvm(home: Path, engine: Engine, settings: Mapping[str, str], address_file: Path) -> subprocess.Popen[bytes]:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -29,6 +29,7 @@ from cli.output import print_rows, say
 
 if TYPE_CHECKING:
     from cli.looks.service import NodeView
+    from cli.output import Row
     from coordinator.client.calls.directory import LevelDescription
 
 STATUS_COLUMNS = ("coordinator", "state", "leader", "address", "epoch", "log_end", "standbys", "lag_max", "live_partitions")
@@ -98,12 +99,26 @@ def status(watch: bool, interval_s: float, bootstrap_server: str, timeout_s: flo
         return
     views = run(_look(bootstrap_server, timeout_s))
     rows = status_rows(views)
-    print_rows(rows, output, STATUS_COLUMNS, empty="no node knows a coordinator")
+    _print_status(rows, output)
     for note in notes(views):
         say(note)
     missing = [str(row["coordinator"]) for row in rows if row["leader"] is None]
     if missing or not rows:
         raise Failed(f"without a leader: {', '.join(missing) or 'everything'}; `diskless doctor` says more", Exit.UNAVAILABLE)
+
+
+def _print_status(rows: Sequence[Row], output: str) -> None:
+    """Print coordinators; a table names a leader that does not answer."""
+    from cli.looks.service import leader_text
+
+    if output == "table":
+        rows = [
+            row | {"leader": leader_text(cast(int, row["last_leader"]), answers=bool(row["last_leader_answers"]))}
+            if cast(int, row["last_leader"]) >= 0
+            else row
+            for row in map(dict, rows)
+        ]
+    print_rows(rows, output, STATUS_COLUMNS, empty="no node knows a coordinator")
 
 
 def _watch(interval_s: float, bootstrap_server: str, timeout_s: float, output: str) -> None:
@@ -120,7 +135,7 @@ def _watch(interval_s: float, bootstrap_server: str, timeout_s: float, output: s
         else:
             if sys.stdout.isatty() and output == "table":
                 click.clear()
-            print_rows(status_rows(views), output, STATUS_COLUMNS, empty="no node knows a coordinator")
+            _print_status(status_rows(views), output)
             for note in notes(views):
                 say(note)
         time.sleep(interval_s)

@@ -13,6 +13,7 @@ import click
 
 from cli.options import RegularFile, output_option
 from cli.output import print_fields, print_rows
+from cli.progress import doing
 
 if TYPE_CHECKING:
     import apsw
@@ -91,7 +92,7 @@ def digest(files: Sequence[Path], output: str) -> None:
 
     rows: list[Row] = []
     for file in files:
-        with open_state(file) as state:
+        with doing(f"reading {file}"), open_state(file) as state:
             found = digests_of(state)
         header = found.header
         rows.append(
@@ -128,7 +129,8 @@ def copy(file: Path, target: Path) -> None:
     from coordinator.adapters.sqlite.logical import copy_database
 
     try:
-        copy_database(file, target)
+        with doing(f"copying {file}"):
+            copy_database(file, target)
     except FileNotFoundError as error:
         raise Failed(str(error), Exit.NOT_FOUND) from error
     except FileExistsError as error:
@@ -147,7 +149,8 @@ def _open(file: Path) -> Iterator[apsw.Connection]:
     try:
         connection = open_for_inspection(file)
         try:
-            yield connection
+            with doing(f"reading {file}"):
+                yield connection
         finally:
             connection.close()
     except FileNotFoundError as error:

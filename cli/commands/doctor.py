@@ -23,6 +23,7 @@ from cli.options import (
     topic_option,
 )
 from cli.output import print_rows
+from cli.progress import doing
 
 if TYPE_CHECKING:
     from cli.doctor.diagnosis import Diagnosis, LastEntry
@@ -116,7 +117,8 @@ def doctor(
         lag_max=lag_max,
         timeout_s=timeout_s,
     )
-    found = sorted(asyncio.run(_examine(patient)), key=lambda one: CHECK_ORDER.index(one.check))
+    with doing("examining the service"):
+        found = sorted(asyncio.run(_examine(patient)), key=lambda one: CHECK_ORDER.index(one.check))
     print_rows([asdict(one) for one in found], output, COLUMNS)
     errors = sum(one.health is Health.ERROR for one in found)
     if errors:
@@ -164,7 +166,7 @@ async def _look_at_kafka(patient: Patient) -> tuple[TopicFacts | None, list[Last
     except Failed as failed:
         why = "the metadata topic cannot be read"
         if failed.status is Exit.NOT_FOUND:  # Kafka has answered
-            remedy = "nothing can be committed without it: create it with `diskless init`, or name another with --topic"
+            remedy = "nothing can be committed without it: create it with `diskless init`, or name another with --metadata-topic"
             why = "the metadata topic does not exist"
         unread = Diagnosis(health=Health.ERROR, check="kafka topic", finding=str(failed), remedy=remedy)
         return None, [], [unread, skipped("kafka leaders", why), skipped("clocks", why)]
@@ -356,13 +358,14 @@ async def _look_at_gateways(patient: Patient, shadows: int) -> list[Diagnosis]:
     """Look at the live gateways; `shadows` is how many diskless topics Kafka clients could reach through them."""
     from cli.doctor.diagnosis import skipped
     from cli.doctor.gateways import CHECK, diagnose_gateways
-    from cli.looks.gateways import HttpAccess, find_gateways, look_at_gateways
+    from cli.looks.gateways import find_gateways, look_at_gateways
+    from cli.looks.http_access import HttpAccess
     from cli.outcome import Failed
 
     if patient.kafka is None:
         return [skipped(CHECK, "no Kafka was given: --kafka-bootstrap-server or --config")]
     try:
-        access = HttpAccess.of(patient.kafka, patient.timeout_s, patient.gateway_token_file)
+        access = HttpAccess.of(patient.kafka.properties, patient.timeout_s, patient.gateway_token_file)
         gateways = await find_gateways(patient.kafka, patient.gateway_group, min(patient.timeout_s, 10.0))
     except Failed as failed:
         return [skipped(CHECK, str(failed))]

@@ -20,6 +20,7 @@ from cli.kafka.metadata_topic import (
 from cli.options import dry_run_option, kafka_place, output_option, timeout_option
 from cli.outcome import Failed
 from cli.output import Row, print_fields, say
+from cli.progress import doing
 
 if TYPE_CHECKING:
     from cli.kafka.cluster import KafkaPlace
@@ -53,7 +54,8 @@ def init(
     """
     expectations = expected_topic(kafka, replication_factor, min_insync_replicas)
     count = wanted(kafka, partitions, "num.partitions")
-    asyncio.run(_init(kafka, count, expectations, dry_run=dry_run, timeout_s=timeout_s, output=output))
+    with doing("asking Kafka"):
+        asyncio.run(_init(kafka, count, expectations, dry_run=dry_run, timeout_s=timeout_s, output=output))
 
 
 async def _init(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -18,7 +18,9 @@ from cli.options import (
     server_option,
     timeout_option,
 )
-from cli.output import RowStream, print_rows, progress, time_text
+from cli.output import RowStream, print_rows, time_text
+from cli.progress import doing
+from cli.times import TIME_FORMS, Time
 
 if TYPE_CHECKING:
     from cli.kafka.cluster import KafkaPlace
@@ -39,6 +41,8 @@ def log() -> None:
 @kafka_place("--bootstrap-server", "--kafka-bootstrap-server")
 @click.option("--partition", "partitions", type=INDEX, multiple=True, help="Only this metadata partition. Repeatable.")
 @click.option("--from", "from_offset", type=OFFSET, default=0, show_default=True, help="First offset to print.")
+@click.option("--since", "since_ms", type=Time(), metavar="TIME", help=f"First time to print: {TIME_FORMS}.")
+@click.option("--until", "until_ms", type=Time(), metavar="TIME", help="Print entries before this time.")
 @click.option("--max", "max_entries", type=LIMIT, help="Print at most this many entries.")
 @click.option("--follow", "-f", is_flag=True, help="Go on with new entries until Ctrl-C.")
 @click.option("--no-verdict", is_flag=True, help="Do not read the log before --from, which the verdicts need.")
@@ -48,6 +52,8 @@ def dump(
     kafka: KafkaPlace,
     partitions: Sequence[int],
     from_offset: int,
+    since_ms: int | None,
+    until_ms: int | None,
     max_entries: int | None,
     follow: bool,
     no_verdict: bool,
@@ -62,11 +68,14 @@ def dump(
     of every record is printed.
 
     Examples: `diskless log dump --bootstrap-server kafka:9092 --partition 0`,
+    `diskless log dump --bootstrap-server kafka:9092 --since 2026-11-28T02:00 --until 2026-11-28T03:00`,
     `diskless log dump --config coordinator.properties --follow -o jsonl`
     """
     from cli.log.kafka import LogConsumer
     from cli.outcome import Exit, Failed
 
+    if follow and until_ms is not None:
+        raise Failed("--follow goes on for ever and --until does not; choose one", Exit.USAGE)
     ends_quietly = suppress(KeyboardInterrupt) if follow else nullcontext()
     with ends_quietly, LogConsumer(kafka, timeout_s) as consumer, RowStream(output, COLUMNS) as stream:
         existing = consumer.partitions()
@@ -74,45 +83,59 @@ def dump(
         if unknown:
             raise Failed(f"topic {kafka.topic} has no partition {unknown[0]}; it has 0 to {existing[-1]}", Exit.NOT_FOUND)
         wanted = sorted(set(partitions)) or existing
-        for count, entry in enumerate(_entries(consumer, wanted, from_offset, follow=follow, no_verdict=no_verdict), 1):
+        places = {one: _range(consumer, one, from_offset, since_ms, until_ms) for one in wanted}
+        for count, entry in enumerate(_entries(consumer, places, follow=follow, no_verdict=no_verdict), 1):
             _print(stream, entry)
             if count == max_entries:
                 break
 
 
-def _entries(
-    consumer: LogConsumer, partitions: Sequence[int], from_offset: int, *, follow: bool, no_verdict: bool
-) -> Iterator[JudgedEntry]:
-    """Judge every entry from the start of the log, yield those from `from_offset` on: partition by partition, then new ones."""
+class _Range(NamedTuple):
+    """What is printed of a partition: offsets from `first` on; `low` and `end` are the bounds of what is read."""
+
+    low: int
+    first: int
+    end: int
+
+
+def _range(consumer: LogConsumer, partition: int, from_offset: int, since_ms: int | None, until_ms: int | None) -> _Range:
+    low, end = consumer.log_range(partition)
+    first = max(from_offset, consumer.offset_at(partition, since_ms, end)) if since_ms is not None else from_offset
+    return _Range(low, first, end if until_ms is None else consumer.offset_at(partition, until_ms, end))
+
+
+def _entries(consumer: LogConsumer, places: Mapping[int, _Range], *, follow: bool, no_verdict: bool) -> Iterator[JudgedEntry]:
+    """Judge every entry from the start of the log, yield those that are wanted: partition by partition, then new ones."""
     from cli.log.entries import EntryJudge
     from cli.log.fold import FoldedReplica
 
     judges: dict[int, EntryJudge] = {}
-    ends: dict[int, int] = {}
     with ExitStack() as folds:
-        for partition in partitions:
-            low, end = consumer.log_range(partition)
-            first = max(low, min(from_offset, end)) if no_verdict else low
+        for partition, (low, wanted, end) in places.items():
+            first = max(low, min(wanted, end)) if no_verdict else low
             fold = folds.enter_context(FoldedReplica(partition)) if first == 0 else None
-            judges[partition], ends[partition] = EntryJudge(from_start=first == 0, fold=fold), end
-            with progress(f"reading {consumer.topic}-{partition}", end - first) as step:
-                yield from _judged(consumer, {partition: first}, {partition: end}, judges, from_offset, step)
+            judges[partition] = EntryJudge(from_start=first == 0, fold=fold)
+            if wanted < end or follow:
+                with doing(f"reading {consumer.topic}-{partition}", end - first) as work:
+                    yield from _judged(consumer, {partition: first}, {partition: end}, judges, {partition: wanted}, work.step)
         if follow:
-            yield from _judged(consumer, ends, None, judges, from_offset, lambda: None)
+            ends = {one: place.end for one, place in places.items()}
+            firsts = {one: place.first for one, place in places.items()}
+            yield from _judged(consumer, ends, None, judges, firsts, lambda: None)
 
 
 def _judged(
     consumer: LogConsumer,
-    starts: dict[int, int],
-    ends: dict[int, int] | None,
+    starts: Mapping[int, int],
+    ends: Mapping[int, int] | None,
     judges: dict[int, EntryJudge],
-    from_offset: int,
+    firsts: Mapping[int, int],
     step: Callable[[], None],
 ) -> Iterator[JudgedEntry]:
     for message in consumer.read(starts, ends):
         entry = judges[message.partition].judge(message)
         step()
-        if message.offset >= from_offset:
+        if message.offset >= firsts[message.partition]:
             yield entry
 
 

@@ -23,6 +23,7 @@ from cli.options import (
     timeout_option,
 )
 from cli.output import print_rows, say, time_text
+from cli.progress import doing
 from cli.spark.session import outcome_folder_option
 
 if TYPE_CHECKING:
@@ -50,7 +51,9 @@ def restore() -> None:
 @kafka_place("--kafka-bootstrap-server")
 @named_store_with_snapshots
 @click.option("--cluster-id", metavar="ID", help="Id of the Kafka cluster that is lost, when the store has snapshots of several.")
-@click.option("--topic-id", "topic_id_text", metavar="ID", help="Topic id of the metadata topic that is lost, when there are several.")
+@click.option(
+    "--metadata-topic-id", "topic_id_text", metavar="ID", help="Topic id of the metadata topic that is lost, when there are several."
+)
 @click.option("--partitions", type=PARTITION_COUNT, help="Partitions of the topic that is lost. [default: as the snapshots tell]")
 @click.option(
     "--accept-loss",
@@ -88,7 +91,8 @@ def start(
     """
     expectations = expected_topic(kafka, replication_factor, min_insync_replicas)
     wanted = _Wanted(cluster_id, topic_id_text, partitions, accepted, dry_run)
-    asyncio.run(_start(kafka, store.open(), store.snapshots_prefix, expectations, wanted, timeout_s, output))
+    with doing("reading and proving snapshots"):
+        asyncio.run(_start(kafka, store.open(), store.snapshots_prefix, expectations, wanted, timeout_s, output))
 
 
 class _Wanted:
@@ -104,7 +108,7 @@ class _Wanted:
         try:
             self.topic_id = None if topic_id is None else parse_topic_id(topic_id)
         except ValueError as error:
-            raise Failed(f"--topic-id {topic_id}: {error}", Exit.USAGE) from error
+            raise Failed(f"--metadata-topic-id {topic_id}: {error}", Exit.USAGE) from error
         self.partitions = partitions
         self.accepted = sorted(set(accepted))
         self.dry_run = dry_run
@@ -163,7 +167,9 @@ async def _make_topic(
     from cli.outcome import Failed
 
     if exists not in (None, count):
-        raise Failed(f"topic {topic} exists with {exists} partitions, the restore has {count}: delete it, or name another (--topic)")
+        raise Failed(
+            f"topic {topic} exists with {exists} partitions, the restore has {count}: delete it, or name another (--metadata-topic)"
+        )
     if exists is None:
         facts = await create_topic(cluster, topic, count, expectations, time.monotonic() + timeout_s)
     else:
@@ -227,7 +233,8 @@ def report(
     from cli.service import run
 
     began_ms = time.time_ns() // 1_000_000
-    missing = run(_report(bootstrap_server, store.open(), store.wal_prefix, store.snapshots_prefix, timeout_s, output))
+    report = _report(bootstrap_server, store.open(), store.wal_prefix, store.snapshots_prefix, timeout_s, output)
+    missing = run(report, "comparing the service with the object store")
     if folder is not None:
         from cli.spark.batch import note_result
 

@@ -174,7 +174,7 @@ def verify(
     one = _choose(run(look(bootstrap_server, timeout_s, [coordinator_id])), coordinator_id, None)
     with TemporaryDirectory(prefix="diskless-snapshot-") as folder:
         fetched = Path(folder) / "fetched.checkpoint"
-        run(fetch_copy(opened, one, fetched))
+        run(fetch_copy(opened, one, fetched), f"fetching {one.snapshot.size_bytes:,} bytes")
         print_fields(_proven_fields(one.snapshot.location, prove_file(fetched, one)), output)
 
 
@@ -207,7 +207,7 @@ def download(
         raise Failed(f"{target} exists; choose another name", Exit.USAGE)
     opened = store.open()
     one = _choose(run(look(bootstrap_server, timeout_s, [coordinator_id])), coordinator_id, end_offset)
-    run(fetch_copy(opened, one, target))
+    run(fetch_copy(opened, one, target), f"fetching {one.snapshot.size_bytes:,} bytes")
     say(f"{target}: coordinator {coordinator_id} up to offset {one.snapshot.end_offset}, {one.snapshot.size_bytes} bytes")
 
 

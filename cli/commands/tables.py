@@ -14,7 +14,7 @@ from cli.objects import NamedStore, named_store, store_errors
 from cli.options import log_level_option, output_option, server_option, timeout_option
 from cli.outcome import Exit, Failed
 from cli.output import print_rows
-from cli.spark.durations import Duration
+from cli.times import Duration
 
 if TYPE_CHECKING:
     from cli.options import F
@@ -167,7 +167,8 @@ def export(
             on_damage=Damage(on_damage),
         )
         set_up_logging(log_level)
-        is_done = run(_export(wanted, opened, options, reading, address, bootstrap_server, timeout_s))
+        export_work = _export(wanted, opened, options, reading, address, bootstrap_server, timeout_s)
+        is_done = run(export_work, f"copying records of {topic}")
     if once and not is_done:
         raise Failed("the export was stopped before the table had all records; start it again")
 
@@ -296,6 +297,7 @@ async def _status(wanted: _Wanted, bootstrap_server: str, timeout_s: float) -> t
     from tables.export.columns import ValueType
     from tables.export.source import exported_topic, partition_bounds, seconds_left
     from tables.export.standing import standings
+    from tables.export.target import next_offsets
 
     async with open_client(bootstrap_server, timeout_s) as client:
         found = await find_topic(client, wanted.topic)
@@ -305,7 +307,7 @@ async def _status(wanted: _Wanted, bootstrap_server: str, timeout_s: float) -> t
             raise Failed(f"{wanted.kind}:{wanted.place} is no table; `diskless tables export` makes it", Exit.NOT_FOUND)
         position = await asyncio.to_thread(target.position, [one.partition for one in found.partitions])
         bounds = await partition_bounds(client, found)
-        known = {one.partition: position.get(one.partition, 0) for one in bounds}
+        known = next_offsets(position, [one.partition for one in bounds])
         return topic.name, standings(known, bounds, await seconds_left(client, found, known, bounds))
 
 

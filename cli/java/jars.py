@@ -30,21 +30,22 @@ class JarError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedJar:
-    """One jar of a lock: Maven coordinates, size and sha256 (hexadecimal)."""
+    """One jar of a lock: Maven coordinates, size and sha256 (hexadecimal); a classifier tells jars of one artifact apart."""
 
     group: str
     artifact: str
     version: str
+    classifier: str = ""
     size_bytes: int
     sha256: str
 
     @property
     def file_name(self) -> str:
-        return f"{self.artifact}-{self.version}.jar"
+        return "-".join(filter(None, (self.artifact, self.version, self.classifier))) + ".jar"
 
     @property
     def coordinates(self) -> str:
-        return f"{self.group}:{self.artifact}:{self.version}"
+        return ":".join(filter(None, (self.group, self.artifact, self.version, self.classifier)))
 
 
 Fetch = Callable[[Sequence[LockedJar], Path], None]
@@ -52,19 +53,22 @@ Fetch = Callable[[Sequence[LockedJar], Path], None]
 
 
 def parse_lock(text: str) -> tuple[LockedJar, ...]:
-    """Parse a lock: one `group:artifact:version bytes sha256` per line, `#` starts a comment. Raises `ValueError`."""
+    """Parse a lock: one `group:artifact:version[:classifier] bytes sha256` per line, `#` starts a comment. Raises `ValueError`."""
     jars: list[LockedJar] = []
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.partition("#")[0].split()
         if not words:
             continue
         coordinates = words[0].split(":")
-        if len(words) != 3 or len(coordinates) != 3 or not all(coordinates) or not words[1].isascii() or not words[1].isdigit():
-            raise ValueError(f"line {number}: expected `group:artifact:version bytes sha256`, found {line!r}")
+        if len(words) != 3 or len(coordinates) not in (3, 4) or not all(coordinates) or not words[1].isascii() or not words[1].isdigit():
+            raise ValueError(f"line {number}: expected `group:artifact:version[:classifier] bytes sha256`, found {line!r}")
         if len(words[2]) != 64 or not set(words[2]) <= set("0123456789abcdef"):
             raise ValueError(f"line {number}: {words[2]!r} is not a sha256 in lower-case hexadecimal")
-        group, artifact, version = coordinates
-        jars.append(LockedJar(group=group, artifact=artifact, version=version, size_bytes=int(words[1]), sha256=words[2]))
+        group, artifact, version, *classifier = coordinates
+        size_bytes, sha256 = int(words[1]), words[2]
+        jars.append(
+            LockedJar(group=group, artifact=artifact, version=version, classifier="".join(classifier), size_bytes=size_bytes, sha256=sha256)
+        )
     names = [jar.file_name for jar in jars]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -135,12 +139,19 @@ def _ivy_jar() -> Path | None:
 
 def ivy_description(wanted: Sequence[LockedJar]) -> str:
     """Return the ivy.xml that asks for exactly these jars and none of their dependencies (configuration `master`)."""
+    modules: dict[tuple[str, str, str], list[str]] = {}
+    for jar in wanted:
+        modules.setdefault((jar.group, jar.artifact, jar.version), []).append(
+            f" e:classifier={quoteattr(jar.classifier)}" if jar.classifier else ""
+        )
     rows = "".join(
-        f'<dependency conf="jars->master" org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} rev={quoteattr(jar.version)}/>'
-        for jar in wanted
+        f'<dependency conf="jars->master" org={quoteattr(group)} name={quoteattr(artifact)} rev={quoteattr(version)}>'
+        + "".join(f'<artifact name={quoteattr(artifact)} type="jar" conf="jars"{kind}/>' for kind in kinds)
+        + "</dependency>"
+        for (group, artifact, version), kinds in modules.items()
     )
     return (
-        '<ivy-module version="2.0"><info organisation="diskless" module="jars"/>'
+        '<ivy-module version="2.0" xmlns:e="http://ant.apache.org/ivy/extra"><info organisation="diskless" module="jars"/>'
         f'<configurations><conf name="jars"/></configurations><dependencies>{rows}</dependencies></ivy-module>'
     )
 
@@ -149,7 +160,8 @@ def pom(wanted: Sequence[LockedJar]) -> str:
     """Return the pom.xml that asks for exactly these jars and none of their dependencies."""
     rows = "".join(
         f"<dependency><groupId>{jar.group}</groupId><artifactId>{jar.artifact}</artifactId><version>{jar.version}</version>"
-        "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>"
+        + (f"<classifier>{jar.classifier}</classifier>" if jar.classifier else "")
+        + "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>"
         for jar in wanted
     )
     return (
@@ -161,7 +173,7 @@ def pom(wanted: Sequence[LockedJar]) -> str:
 def _fetch_with_ivy(ivy: Path, wanted: Sequence[LockedJar], into: Path) -> None:
     description = into / "ivy.xml"
     description.write_text(ivy_description(wanted), encoding="utf-8")
-    pattern = f"{into}/[artifact]-[revision].[ext]"
+    pattern = f"{into}/[artifact]-[revision](-[classifier]).[ext]"
     java = find_java()
     # A Java that a person installed was configured with authorities and proxies by that person.
     options = [*trust_options(os.environ, into), *proxy_options(os.environ)] if java.found_in == FOUND_IN_WHEEL else []

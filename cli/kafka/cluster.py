@@ -16,6 +16,7 @@ from cli.configuration import read_service_settings
 from cli.node_security import read_client_properties, without_nodes
 from cli.options import KAFKA_VARIABLE
 from cli.outcome import Exit, Failed
+from cli.progress import doing
 from coordinator.config import KEYS, Settings
 from coordinator.config.values import OutOfBounds
 
@@ -82,7 +83,7 @@ def find_kafka_place(
     try:
         name = str(key.parse(topic)) if topic is not None else settings.metadata_topic if settings is not None else key.default or ""
     except OutOfBounds as error:
-        raise Failed(f"--topic: must be {error}", Exit.USAGE) from error
+        raise Failed(f"--metadata-topic: must be {error}", Exit.USAGE) from error
     properties = {} if settings is None else dict(settings.kafka)
     properties |= without_nodes(read_client_properties(command_config, command_properties))
     java_only = [name for name in _JAVA_ONLY if name in properties]
@@ -105,7 +106,8 @@ def kafka_errors() -> Iterator[None]:
     from coordinator.runtime.ports import ClusterRefused, KafkaUnavailable, TopicMissing
 
     try:
-        yield
+        with doing("asking Kafka"):
+            yield
     except TopicMissing as error:
         raise Failed(f"{error}; `diskless init` creates it", Exit.NOT_FOUND) from error
     except ClusterRefused as error:

@@ -10,7 +10,8 @@ from cli.log.entries import CHUNK, EntryJudge, JudgedEntry, LogMessage, entry_ro
 from cli.log.fold import Bounds, FoldedReplica, touched_partitions
 from cli.log.kafka import LogConsumer
 from cli.outcome import Exit, Failed
-from cli.output import print_fields, progress, tell, time_text
+from cli.output import print_fields, tell, time_text
+from cli.progress import doing
 from coordinator.kafka.names import topic_id_text
 from records.codec import UnreadableEntry, decode_entry
 from records.model import Record, TransactionAborted, TransactionEnded
@@ -66,8 +67,8 @@ def explain_entry(consumer: LogConsumer, partition: int, offset: int) -> Explana
         raise Failed(
             f"metadata partition {partition} begins at offset {low}: the state before it cannot be folded from the log", Exit.NOT_FOUND
         )
-    with FoldedReplica(partition) as fold, progress(f"reading {consumer.topic}-{partition}", offset + 1) as step:
-        return explain_message(consumer.read({partition: 0}, {partition: end}), fold, offset, step)
+    with FoldedReplica(partition) as fold, doing(f"reading {consumer.topic}-{partition}", offset + 1) as work:
+        return explain_message(consumer.read({partition: 0}, {partition: end}), fold, offset, work.step)
 
 
 def explain_message(messages: Iterator[LogMessage], fold: FoldedReplica, offset: int, step: Callable[[], None]) -> Explanation:

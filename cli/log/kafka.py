@@ -52,7 +52,9 @@ class LogConsumer:
             except KafkaException as error:
                 raise Failed(f"Kafka does not answer: {error}; check the address and retry", Exit.UNAVAILABLE) from error
         if found.error is not None or not found.partitions:
-            raise Failed(f"topic {self.topic} does not exist; name it with --topic, or create it with `diskless init`", Exit.NOT_FOUND)
+            raise Failed(
+                f"topic {self.topic} does not exist; name it with --metadata-topic, or create it with `diskless init`", Exit.NOT_FOUND
+            )
         return sorted(found.partitions)
 
     def log_range(self, partition: int) -> tuple[int, int]:
@@ -62,6 +64,15 @@ class LogConsumer:
         except KafkaException as error:
             raise Failed(f"cannot read the log range of {self.topic}-{partition}: {error}; retry", Exit.UNAVAILABLE) from error
         return low, high
+
+    def offset_at(self, partition: int, time_ms: int, end: int) -> int:
+        """Return the offset of the first entry at or after a time, `end` where there is none. Raises `Failed`."""
+        asked = TopicPartition(self.topic, partition, time_ms)
+        try:
+            [found] = self._consumer.offsets_for_times([asked], timeout=self._timeout_s)
+        except KafkaException as error:
+            raise Failed(f"cannot look up a time in {self.topic}-{partition}: {error}; retry", Exit.UNAVAILABLE) from error
+        return found.offset if found.offset >= 0 else end
 
     def read(self, starts: Mapping[int, int], ends: Mapping[int, int] | None) -> Iterator[LogMessage]:
         """Read from the given offsets up to the given ends (exclusive), or for ever without ends. Raises `Failed`."""

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from cli.node_security import node_security
 from cli.outcome import Exit, Failed
 from cli.output import term_text
 from cli.service import milliseconds
 from coordinator.client.model import RecordedDirectory, ServiceNode
 from coordinator.client.routing.connection import ConnectionLost, RequestTimedOut
+from coordinator.client.routing.identify import ServerKind, identify_all
 from coordinator.kafka.directory_ids import directory_text
 from coordinator.protocol.messages import (
     DescribeCoordinatorsCoordinator,
@@ -160,18 +162,37 @@ def lag(replica: ReplicaFacts, group: Sequence[ReplicaFacts]) -> int:
     return max(one.next_offset for one in group) - replica.next_offset
 
 
+def leader_text(node_id: int, *, answers: bool) -> str:
+    """A leader as tables show it: its number, or that the node does not answer."""
+    return str(node_id) if answers else f"node {node_id} (does not answer)"
+
+
+async def answering(client: DisklessClient, node_ids: Collection[int], timeout_s: float) -> set[int]:
+    """Those of the nodes that answer; needs no right. Raises `Unavailable` when no node tells where they are."""
+    nodes = [node for node in await client.admin.nodes(timeout_ms=milliseconds(timeout_s)) if node.node_id in node_ids]
+    found = await identify_all([node.address for node in nodes], min(timeout_s, NODE_TIMEOUT_S), node_security().context())
+    return {node.node_id for node, one in zip(nodes, found, strict=True) if one.kind is ServerKind.NODE}
+
+
 def status_rows(views: Sequence[NodeView]) -> list[Row]:
-    """One row for each coordinator: who leads it and how far the others are."""
+    """One row for each coordinator: who leads it and how far the others are.
+
+    Without a leader `last_leader` is the node that the others take for it, -1 for none.
+    """
+    silent = {view.node.node_id for view in views if view.error}
     rows: list[Row] = []
     for coordinator_id, group in sorted(by_coordinator(replicas(views)).items()):
         leader = leader_of(group)
         standbys = [one for one in group if one is not leader]
         lags = [lag(one, group) for one in standbys if one.state in STANDBY_STATES]
+        last_leader = max(group, key=lambda one: one.epoch).leader_id if leader is None else leader.node.node_id
         rows.append(
             {
                 "coordinator": coordinator_id,
                 "state": "no leader" if leader is None else leader.state,
                 "leader": None if leader is None else leader.node.node_id,
+                "last_leader": last_leader,
+                "last_leader_answers": last_leader not in silent,
                 "address": None if leader is None else f"{leader.node.host}:{leader.node.port}",
                 "epoch": max(one.epoch for one in group),
                 "log_end": max(one.next_offset for one in group),
@@ -190,10 +211,11 @@ def status_rows(views: Sequence[NodeView]) -> list[Row]:
 
 
 def notes(views: Sequence[NodeView]) -> list[str]:
-    """Sentences about replicas that are not loaded yet, and about data directories that are offline."""
+    """Sentences about nodes that do not answer, replicas that are not loaded yet, and data directories that are offline."""
     found = []
     for view in views:
         name = f"node {view.node.node_id}"
+        found += [f"{name} does not answer: {view.error}"] if view.error else []
         loading = [one for one in view.coordinators if one.load_step is not None and one.state != "failed"]
         found += [f"{name}: coordinator {one.coordinator_id} is being loaded: {load_status(one).text}" for one in loading]
         offline = [one for one in view.directories if one.offline_reason is not None]

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 
 from cli.outcome import Exit, Failed
+from cli.progress import doing
 from coordinator.adapters.sqlite.stores import StateDatabases
 from coordinator.core.state.damage import DirectoryFailed, StateFailed
 from records.snapshot import BadSnapshot, SnapshotHead, SnapshotReader, check_identity
@@ -35,6 +36,7 @@ class ProvenSnapshot:
     files: int
 
 
+@doing("proving the snapshot")
 def prove_file(path: Path, committed: SnapshotFacts | None) -> ProvenSnapshot:
     """Prove a snapshot file, and that it is the one that was committed. Raises `Failed`: it is bad, not there, or cannot be proven."""
     try:

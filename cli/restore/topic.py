@@ -41,7 +41,7 @@ async def begun_entries(cluster: KafkaAdmin, topic: str, partitions: int) -> dic
         if found is None or found.restored.metadata_partition != partition:
             raise Failed(
                 f"topic {topic} is in use: partition {partition} has the entries {start} to {end - 1}, which begin with no restore. Name"
-                " another topic (--topic), or, if nothing in it is needed, stop all nodes and delete it"
+                " another topic (--metadata-topic), or, if nothing in it is needed, stop all nodes and delete it"
             )
         begun[partition] = found.restored
     return begun

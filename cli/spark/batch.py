@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from cli.ending import keep_details
 from cli.outcome import Exit, Failed
 from cli.output import say
+from cli.progress import doing
 from cli.spark.session import find_engine
 
 if TYPE_CHECKING:
@@ -30,12 +31,13 @@ T = TypeVar("T")
 @contextmanager
 def batch_session(name: str, master: str | None, spark_properties: tuple[str, ...]) -> Iterator[SparkSession]:
     """Start Spark and end it with the block. A running monitor is not disturbed: its scratch folder is another one."""
-    with tempfile.TemporaryDirectory(prefix=f"{name}-") as scratch, spark_errors():
-        engine = find_engine(Path(scratch), master=master, spark_properties=spark_properties)
-        from spark_jobs.session import open_spark
+    with tempfile.TemporaryDirectory(prefix=f"{name}-") as scratch, spark_errors(), ExitStack() as running:
+        with doing("starting Spark"):
+            engine = find_engine(Path(scratch), master=master, spark_properties=spark_properties)
+            from spark_jobs.session import open_spark
 
-        with open_spark(name, engine) as spark:
-            yield spark.session
+            spark = running.enter_context(open_spark(name, engine))
+        yield spark.session
 
 
 @contextmanager
@@ -95,8 +97,10 @@ def while_pruned(watch: TopicWatch, partitions: int, work: Callable[[Mapping[int
 
     log_starts = watch.starts(range(partitions))
     for tries in range(1, TRIES_MAX + 1):
+        entries = sum(watch.ends(range(partitions)).values()) - sum(log_starts.values())
         try:
-            return work(log_starts, tries > 1)
+            with doing(f"reading {entries:,} entries of {watch.topic}"):
+                return work(log_starts, tries > 1)
         except (Py4JError, PySparkException):
             moved = watch.starts(range(partitions))
             if moved == log_starts or tries == TRIES_MAX:
@@ -116,7 +120,7 @@ def topic_errors() -> Iterator[None]:
     try:
         yield
     except TopicMissingError as error:
-        raise Failed(f"{error}; name it with --topic, or create it with `diskless init`", Exit.NOT_FOUND) from error
+        raise Failed(f"{error}; name it with --metadata-topic, or create it with `diskless init`", Exit.NOT_FOUND) from error
     except KafkaRefusedError as error:
         raise Failed(f"Kafka: {error}") from error
     except KafkaUnavailableError as error:

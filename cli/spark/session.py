@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from cli.outcome import Exit, Failed
+from cli.output import say
+from cli.progress import doing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     F = TypeVar("F", bound=Callable[..., Any])
 
 SCRATCH = "spark"
+MASTER = "spark.master"
+"""The property is as good as the option: the chart of Kubernetes passes properties."""
 ARCHIVES = "spark"
 
 folder_option = click.option(
@@ -52,7 +56,9 @@ def spark_options(function: F) -> F:
         click.option(
             "--spark-property", "spark_properties", multiple=True, metavar="KEY=VALUE", help="One setting of Spark, spark.*. Repeatable."
         ),
-        click.option("--master", help="Where Spark runs. [default: local[2,3], two tasks at a time in this process's JVM]"),
+        click.option(
+            "--master", help="Where Spark runs: spark://HOST:PORT, or in this process's JVM. [default: local[2,3], two tasks at a time]"
+        ),
     ):
         function = option(function)
     return function
@@ -67,14 +73,16 @@ def find_engine(folder: Path, *, master: str | None = None, spark_properties: tu
     from spark_jobs.session import JARS_LOCK, Engine, SparkStartError, find_spark
     from spark_jobs.settings import LOCAL_MASTER
 
+    settings = _spark_settings(spark_properties)
+    named = settings.pop(MASTER, None)
     try:
         find_spark()
         engine = Engine(
             java=find_java().program,
             jars=resolve(JARS_LOCK),
             scratch=folder.absolute() / SCRATCH,
-            master=master or LOCAL_MASTER,
-            settings=_spark_settings(spark_properties),
+            master=master or named or LOCAL_MASTER,
+            settings=settings,
             log_level={"WARNING": "WARN"}.get(log_level, log_level),
         )
         archive = class_archive(engine, cache_folder() / ARCHIVES)
@@ -84,28 +92,29 @@ def find_engine(folder: Path, *, master: str | None = None, spark_properties: tu
 
 
 def prepare_spark() -> Sequence[Path]:
-    """Fetch the jars and make the archive that jobs start quicker with, where they are not there yet. Raises `Failed`.
+    """Fetch the jars and make the archive that jobs start quicker with, where they are not there yet; return the jars. Raises `Failed`.
 
-    Returns the jars.
+    Jobs run without the archive: where it cannot be made, or not in time, that is said, and the next call tries again.
     """
     from cli.java.cache import cache_folder, file_lock
-    from cli.spark.batch import spark_failed
     from spark_jobs.class_archive import class_archive, make_class_archive
     from spark_jobs.session import SparkStartError
 
     folder = cache_folder() / ARCHIVES
     with file_lock(folder / ".lock"), tempfile.TemporaryDirectory() as scratch:
-        engine = find_engine(Path(scratch))
+        with doing("fetching Spark's jars for Kafka"):
+            engine = find_engine(Path(scratch))
         archive = class_archive(engine, folder)
         if not archive.exists():
             try:
-                make_class_archive(engine, archive)
+                with doing("making the archive of Java's classes, with which jobs start in half the time"):
+                    make_class_archive(engine, archive)
             except SparkStartError as error:
-                raise spark_failed(error) from error
+                say(f"jobs will start without an archive of Java's classes, which takes twice the time: {error}")
     return engine.jars
 
 
-def _spark_settings(given: tuple[str, ...]) -> Mapping[str, str]:
+def _spark_settings(given: tuple[str, ...]) -> dict[str, str]:
     settings = {}
     for one in given:
         key, separator, value = one.partition("=")

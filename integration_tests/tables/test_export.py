@@ -2,141 +2,34 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import random
 import signal
 import subprocess
-import sys
 import urllib.request
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
 from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
 from pyiceberg.catalog import load_catalog
 
 from cli.dev.kafka import Kafka
 from cli.outcome import Exit
-from cli.spark.session import find_engine
-from coordinator.adapters.objectstore import open_store
 from coordinator.client.client import DisklessClient
 from coordinator.client.model import PartitionId
 from coordinator.kafka.names import topic_id_text
 from integration_tests.s3 import RealS3
 from integration_tests.service import Service
+from integration_tests.tables.exported import PARTITIONS, TopicUnderExport
 from integration_tests.waiting import wait_until
-from records.record_batch import Record
-from spark_jobs.session import open_spark
-
-HERE = Path(__file__).parents[2]
-PARTITIONS = 3
-COMMAND_TIMEOUT_S = 120
 
 
-@dataclass(slots=True)
-class Topic:
-    """A topic, what is written to it, and exports of it into one table."""
-
-    service: Service
-    name: str
-    to: str
-    output: Path
-    environment: dict[str, str] = field(default_factory=dict)
-    values: list[list[bytes]] = field(default_factory=lambda: [[] for _ in range(PARTITIONS)])
-    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
-
-    @property
-    def store_url(self) -> str:
-        return self.service.properties["object.store.url"]
-
-    def create(self, **settings: str) -> None:
-        self.asked(lambda client: client.admin.create_topic(self.name, PARTITIONS, settings=settings))
-
-    def asked(self, question: Callable[[DisklessClient], Awaitable[Any]]) -> Any:
-        async def ask() -> Any:
-            options = {key.removeprefix("object.store.option."): value for key, value in self.service.properties.items() if "option" in key}
-            async with DisklessClient(self.service.addresses, object_store=open_store(self.store_url, options)) as client:
-                return await question(client)
-
-        return asyncio.run(ask())
-
-    def write(self, rng: random.Random, count: int, size: int = 20) -> None:
-        """Append records to each partition."""
-        new = {partition: [rng.randbytes(size) for _ in range(count)] for partition in range(PARTITIONS)}
-        files = {(self.name, partition): [Record(key=b"k", value=value) for value in values] for partition, values in new.items()}
-        self.asked(lambda client: client.write(files))
-        for partition, values in new.items():
-            self.values[partition] += values
-
-    def command(self, verb: str, *arguments: str) -> list[str]:
-        options = ["--bootstrap-server", ",".join(self.service.addresses)]
-        if verb == "export":
-            options += ["--object-store-url", self.store_url]
-            for key, value in self.service.properties.items():
-                if key.startswith("object.store.option.") and "key" not in key:
-                    options += ["--object-store-option", f"{key.removeprefix('object.store.option.')}={value}"]
-        return [sys.executable, "-m", "cli.program", "tables", verb, self.name, "--to", self.to, *options, *arguments]
-
-    def run(self, verb: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, **self.environment}
-        command = self.command(verb, *arguments)
-        return subprocess.run(command, cwd=HERE, env=environment, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False)
-
-    def once(self, *arguments: str) -> None:
-        done = self.run("export", "--once", *arguments)
-        assert done.returncode == Exit.OK, done.stderr
-
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, **self.environment}
-        with self.output.open("ab") as output:
-            command = self.command("export", *arguments)
-            process = subprocess.Popen(command, cwd=HERE, env=environment, stdout=output, stderr=output, start_new_session=True)
-        self.started.append(process)
-        return process
-
-    def said(self) -> str:
-        return self.output.read_text(encoding="utf-8")
-
-    def table(self) -> DeltaTable:
-        return DeltaTable(self.to.removeprefix("delta:"))
-
-    def version(self) -> int:
-        try:
-            return self.table().version()
-        except TableNotFoundError:
-            return -1
-
-    def check(self) -> None:
-        """The table is the log: every offset once, with its value."""
-        rows = self.table().to_pyarrow_table(columns=["partition", "offset", "value"])
-        found = sorted(zip(*(rows.column(name).to_pylist() for name in ("partition", "offset", "value")), strict=True))
-        wanted = [(partition, offset, value) for partition, values in enumerate(self.values) for offset, value in enumerate(values)]
-        assert len(found) == len(wanted)
-        assert found == wanted
-
-
-@pytest.fixture
-def topic(one_node: Service, tmp_path: Path, unique_name: Callable[[str], str]) -> Iterator[Topic]:
-    made = Topic(one_node, unique_name("orders"), f"delta:{tmp_path / 'table'}", tmp_path / "output.log")
-    yield made
-    end(made)
-
-
-def end(topic: Topic) -> None:
-    for process in topic.started:
-        if process.poll() is None:
-            process.kill()
-        process.wait(60)
-
-
-def kill_one(topic: Topic, rng: random.Random, version: int) -> None:
+def kill_one(topic: TopicUnderExport, rng: random.Random, version: int) -> None:
     """Start an export, and kill it a moment after the table has a version."""
     is_waiting = topic.version() < version
     process = topic.start("--every", "1s", "--commit-mib", "1", *(["--maintain"] if rng.random() < 0.1 else []))
@@ -148,7 +41,7 @@ def kill_one(topic: Topic, rng: random.Random, version: int) -> None:
     process.wait(60)
 
 
-def kill_again_and_again(topic: Topic, kills: int, rng: random.Random) -> None:
+def kill_again_and_again(topic: TopicUnderExport, kills: int, rng: random.Random) -> None:
     """Kill exports at random moments of their start, of commits and between them, while records come."""
     topic.create()
     topic.once()
@@ -164,17 +57,17 @@ def kill_again_and_again(topic: Topic, kills: int, rng: random.Random) -> None:
     topic.check()
 
 
-def test_killed_at_random_moments_the_table_has_each_record_once(topic: Topic) -> None:
+def test_killed_at_random_moments_the_table_has_each_record_once(topic: TopicUnderExport) -> None:
     kill_again_and_again(topic, 8, random.Random(35))
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_killed_two_hundred_times_the_table_has_each_record_once(topic: Topic) -> None:
+def test_killed_two_hundred_times_the_table_has_each_record_once(topic: TopicUnderExport) -> None:
     kill_again_and_again(topic, 200, random.Random(200))
 
 
-def test_of_two_exports_one_ends_with_a_sentence(topic: Topic) -> None:
+def test_of_two_exports_one_ends_with_a_sentence(topic: TopicUnderExport) -> None:
     rng = random.Random(2)
     topic.create()
     topic.write(rng, 5)
@@ -196,7 +89,7 @@ def test_of_two_exports_one_ends_with_a_sentence(topic: Topic) -> None:
     topic.check()
 
 
-def test_status_metrics_and_a_signal(topic: Topic) -> None:
+def test_status_metrics_and_a_signal(topic: TopicUnderExport) -> None:
     assert topic.run("export", "--once").returncode == Exit.NOT_FOUND
     topic.create(**{"retention.ms": "86400000"})
     missing = topic.run("status")
@@ -206,12 +99,15 @@ def test_status_metrics_and_a_signal(topic: Topic) -> None:
     process = topic.start("--every", "1s", "--metrics-port", "0")
     wait_until(lambda: topic.version() >= 1, "a commit")
     [line] = [line for line in topic.said().splitlines() if line.startswith(f"exporting topic={topic.name} to=delta:")]
-    metrics = urllib.request.urlopen(line.partition("metrics=")[2], timeout=30).read().decode()
-    assert f'diskless_export_rows_total{{topic="{topic.name}"}} 12.0' in metrics
-    assert f'diskless_export_lag_records{{partition="2",topic="{topic.name}"}} 0.0' in metrics
+
+    def metrics() -> str:
+        return str(urllib.request.urlopen(line.partition("metrics=")[2], timeout=30).read().decode())
+
+    wait_until(lambda: f'diskless_export_rows_total{{topic="{topic.name}"}} 12.0' in metrics(), "the metrics to tell of the commit")
+    assert f'diskless_export_lag_records{{partition="2",topic="{topic.name}"}} 0.0' in metrics()
     os.kill(process.pid, signal.SIGTERM)
     assert process.wait(60) == Exit.OK, topic.said()
-    topic.write(random.Random(4), 6)
+    topic.write(random.Random(4), 6, timeless=1)
     found = json.loads(topic.run("status", "-o", "json").stdout)
     assert [(one["partition"], one["next_offset"], one["log_end_offset"], one["lag"], one["lost"]) for one in found] == [
         (partition, 4, 10, 6, 0) for partition in range(PARTITIONS)
@@ -222,7 +118,7 @@ def test_status_metrics_and_a_signal(topic: Topic) -> None:
     topic.check()
 
 
-def test_what_retention_deleted_is_said_and_may_be_left_out(topic: Topic) -> None:
+def test_what_retention_deleted_is_said_and_may_be_left_out(topic: TopicUnderExport) -> None:
     topic.create()
     topic.write(random.Random(5), 4)
     topic.once()
@@ -246,7 +142,7 @@ async def delete_records(client: DisklessClient, name: str, before: int) -> None
     deleted.raise_for_error()
 
 
-def test_a_topic_that_is_deleted_and_made_anew_is_refused_by_its_id(topic: Topic) -> None:
+def test_a_topic_that_is_deleted_and_made_anew_is_refused_by_its_id(topic: TopicUnderExport) -> None:
     topic.create()
     topic.write(random.Random(7), 4)
     process = topic.start("--every", "1s")
@@ -261,7 +157,7 @@ def test_a_topic_that_is_deleted_and_made_anew_is_refused_by_its_id(topic: Topic
     assert "was the topic recreated?" in refused.stderr
 
 
-def test_iceberg_holds_the_same_and_duckdb_reads_both(topic: Topic, tmp_path: Path) -> None:
+def test_iceberg_holds_the_same_and_duckdb_reads_both(topic: TopicUnderExport, tmp_path: Path) -> None:
     rng = random.Random(8)
     topic.create()
     topic.write(rng, 5)
@@ -286,23 +182,6 @@ def test_iceberg_holds_the_same_and_duckdb_reads_both(topic: Topic, tmp_path: Pa
     assert [one["next_offset"] for one in status] == [10] * PARTITIONS
 
 
-@pytest.mark.long
-def test_spark_reads_the_files_of_the_table(topic: Topic, tmp_path: Path) -> None:
-    """By its own Parquet reader: the jars of the Delta format are not among those of this repository."""
-    topic.create()
-    topic.write(random.Random(12), 5)
-    topic.once()
-    (tmp_path / "spark").mkdir()
-    with open_spark("exported", find_engine(tmp_path / "spark")) as spark:
-        frame = spark.session.read.option("basePath", topic.to.removeprefix("delta:")).parquet(*topic.table().file_uris())
-        assert frame.schema.simpleString() == (
-            "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int,"
-            "headers:array<struct<key:string,value:binary>>,date:date>"
-        )
-        found = [tuple(row) for row in frame.select("partition", "offset", "value").orderBy("partition", "offset").collect()]
-    assert found == [(partition, offset, value) for partition, values in enumerate(topic.values) for offset, value in enumerate(values)]
-
-
 def test_records_and_table_on_s3_with_credentials_of_the_environment(
     kafka: Kafka, s3: RealS3, data_folder: Path, tmp_path: Path, unique_name: Callable[[str], str]
 ) -> None:
@@ -317,7 +196,7 @@ def test_records_and_table_on_s3_with_credentials_of_the_environment(
             "AWS_REGION": given["region"],
             "AWS_ALLOW_HTTP": "true",
         }
-        topic = Topic(service, unique_name("orders"), f"delta:{s3.url('lake')}", tmp_path / "output.log", environment)
+        topic = TopicUnderExport(service, unique_name("orders"), f"delta:{s3.url('lake')}", tmp_path / "output.log", environment)
         topic.create()
         topic.write(random.Random(9), 5)
         topic.once()
@@ -331,7 +210,7 @@ def test_records_and_table_on_s3_with_credentials_of_the_environment(
 
             wait_until(has_one_ended, "one of two exports to end")
         finally:
-            end(topic)
+            topic.end()
         topic.once()
         storage = {name.lower(): value for name, value in environment.items()}
         rows = DeltaTable(s3.url("lake"), storage_options=storage).to_pyarrow_table()

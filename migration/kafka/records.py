@@ -14,7 +14,7 @@ from functools import partial
 from operator import methodcaller
 from typing import Any, Final, cast
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from coordinator.adapters.kafka.settings import client_properties
 from coordinator.adapters.kafka.stats import KafkaStats
@@ -23,7 +23,7 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST
 from migration.kafka.topic import KafkaClassicTopic
 from migration.kafka.witness import KafkaClassicWitness
-from records.record_batch import StoredRecord
+from records.record_batch import StoredRecord, TimestampType
 
 MESSAGES_AT_ONCE: Final = 500
 POLL_S: Final = 0.1
@@ -183,11 +183,13 @@ def _record(message: Message) -> StoredRecord:
         headers = _ask_headers(message)
     except (SystemError, UnicodeDecodeError) as error:
         raise _HeadersUntold from error
+    kind, timestamp_ms = message.timestamp()
     return StoredRecord(
         offset=_offset_of(message),
-        timestamp_ms=message.timestamp()[1],
+        timestamp_ms=timestamp_ms,
         key=key,
         value=value,
         # The stubs know of a mapping, too, which headers that are given to a producer may be.
         headers=tuple(cast(list[tuple[str, bytes | None]], headers or [])),
+        timestamp_type=TimestampType.LOG_APPEND_TIME if kind == TIMESTAMP_LOG_APPEND_TIME else TimestampType.CREATE_TIME,
     )

@@ -76,6 +76,8 @@ class ArchiveOptions:
     vacuum_hours: int | None = None
     skip_pruned: bool = False
     snapshots: SnapshotSource | None = None
+    on_archived: Callable[[int], None] = lambda entries: None
+    """Is told after each commit of the table how many entries it added."""
 
 
 def run_archive(options: ArchiveOptions, stopping: StopSignal, on_ready: Callable[[str], None]) -> None:
@@ -205,6 +207,7 @@ class _Job:
         # Every entry leaves a row: without one nothing was done, except that a log may begin with a transaction that is open.
         if moved and len(rows):
             self._table.write(rows, before, moved)
+            self._options.on_archived(sum(head.next_offset - self._begun(before, kpart) for kpart, head in moved.items()))
         self._held |= held
         LOG.debug(
             "micro-batch %d: decoded in %.3f s, %d rows written in %.3f s",
@@ -214,6 +217,9 @@ class _Job:
             time.monotonic() - decoded_s,
         )
         self._compact_when_due()
+
+    def _begun(self, heads: Mapping[int, Head], kpart: int) -> int:
+        return heads[kpart].next_offset if kpart in heads else self._first[kpart]
 
     def _compact_when_due(self) -> None:
         every_s = self._options.compact_every_s

@@ -28,14 +28,16 @@ from spark_jobs.dashboard.cache import AnswerCache
 from spark_jobs.dashboard.catalogue import PANELS, PagePanel, catalogue, catalogue_page
 from spark_jobs.dashboard.database import Database, StoreUnreadableError
 from spark_jobs.dashboard.events import Events
+from spark_jobs.dashboard.exports import AskedExports
 from spark_jobs.dashboard.guard import Guard
 from spark_jobs.dashboard.login import LOGIN_PATH, Login, LookRules
 from spark_jobs.dashboard.nodes import AskedNodes
-from spark_jobs.dashboard.panels.overview import facts, overview, watch
-from spark_jobs.dashboard.panels.query import BadQueryError, PanelQuery, parse_query
+from spark_jobs.dashboard.panels.overview import facts, overview
+from spark_jobs.dashboard.panels.query import BadQueryError, parse_query
 from spark_jobs.dashboard.panels.rows import Json
+from spark_jobs.dashboard.panels.sight import Sight, watch
 from spark_jobs.dashboard.scraping import Scraping
-from spark_jobs.dashboard.verdict import Level, PageProblem, PageVerdict, judge, watch_problem
+from spark_jobs.dashboard.verdict import Level, PageProblem, PageVerdict, judge, watch_problem, worst_first
 from spark_jobs.dashboard.writes import PATHS as WRITES
 from spark_jobs.dashboard.writes import Writes
 from spark_jobs.monitor.life import read_life
@@ -48,7 +50,7 @@ PANEL_SECONDS_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 
 
 class Dashboard:
-    """One store, and the coordinators that were named. `clock_ms` gives the time; with a `token` findings can be acknowledged.
+    """One store, and the coordinators and exports that were named. `clock_ms` gives the time; with a `token` findings can be acknowledged.
 
     `scraping` is how the coordinators are asked, `looking` who may look at the page, `attempts` what wrong tokens cost.
     """
@@ -62,6 +64,7 @@ class Dashboard:
         scraping: Scraping = PLAIN_SCRAPING,
         looking: LookRules = EVERYBODY_LOOKS,
         attempts: Attempts | None = None,
+        exports: Sequence[str] = (),
     ) -> None:
         self.folder = folder
         self.clock_ms = clock_ms or (lambda: time.time_ns() // 1_000_000)
@@ -69,6 +72,7 @@ class Dashboard:
         self._attempts = Attempts() if attempts is None else attempts
         self.writes = Writes(folder, token, self.clock_ms, self._attempts, looking.proxies)
         self.nodes = AskedNodes(coordinators, self.clock_ms, scraping)
+        self.exports = AskedExports(exports)
         self._looking = looking
         self.cache = AnswerCache()
         self.events = Events(f"{time.time_ns():x}", self.database.version, self.overview)
@@ -91,7 +95,9 @@ class Dashboard:
             Route("/favicon.ico", _favicon),
             Route("/api", self._catalogue),
             Route("/api/overview", self._overview),
+            Route("/api/latency", self._latency),
             Route("/api/events", self._events),
+            Route("/api/exports", self._exports),
             *(Route(f"/api/{panel.name}", partial(self._panel, panel)) for panel in PANELS),
             *(Route(path, self._write, methods=["POST"]) for path in WRITES if self.writes.is_on),
             Route("/metrics", self._metrics),
@@ -107,12 +113,13 @@ class Dashboard:
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
-        scraper = asyncio.create_task(self.nodes.run())
+        scrapers = [asyncio.create_task(asked.run()) for asked in (self.nodes, self.exports)]
         try:
             yield
         finally:
-            scraper.cancel()
-            await asyncio.gather(scraper, return_exceptions=True)
+            for scraper in scrapers:
+                scraper.cancel()
+            await asyncio.gather(*scrapers, return_exceptions=True)
             await self.events.close()
             await self.database.close()
 
@@ -121,18 +128,17 @@ class Dashboard:
     async def overview(self) -> Json:
         """The verdict and the numbers of the page's head. Never fails: a store that cannot be read is a verdict too."""
         now_ms = self.clock_ms()
-        more = self.nodes.problems()
         common: Json = {"now_ms": now_ms, "folder": str(self.folder), "can_acknowledge": self.writes.is_on}
         if not self.database.exists():
-            return {**common, "state": "empty", "verdict": _verdict_json(self._waiting(more, now_ms)), "numbers": None}
+            return {**common, "state": "empty", "verdict": _verdict_json(self._waiting(now_ms)), "numbers": None}
         try:
-            life = await asyncio.to_thread(read_life, self.folder)
-            known, numbers = await self.database.read(lambda db: (facts(db, now_ms, life), overview(db, PanelQuery(), now_ms)))
+            sight = await self._sight()
+            known, numbers = await self.database.read(lambda db: (facts(db, sight), overview(db, sight)))
         except StoreUnreadableError as error:
             problem = PageProblem(level=Level.BAD, text=f"The store cannot be read: {error}", panel="monitor")
-            verdict = PageVerdict(level=Level.BAD, sentence=problem.text, problems=(problem, *more))
+            verdict = PageVerdict(level=Level.BAD, sentence=problem.text, problems=(problem, *self.nodes.problems({})))
             return {**common, "state": "unreadable", "verdict": _verdict_json(verdict), "numbers": None}
-        verdict = judge(known, more, now_ms, self.nodes.commits_per_s())
+        verdict = judge(known, self.nodes.problems(known.claims), now_ms, self.nodes.commits_per_s())
         if not known.heads:
             return {**common, "state": "empty", "verdict": _verdict_json(verdict), "numbers": None}
         lag = {
@@ -142,17 +148,32 @@ class Dashboard:
         }
         return {**common, "state": "known", "verdict": _verdict_json(verdict), "numbers": {**numbers, "lag": lag}}
 
-    def _waiting(self, more: Sequence[PageProblem], now_ms: int) -> PageVerdict:
+    async def _sight(self) -> Sight:
+        life = await asyncio.to_thread(read_life, self.folder)
+        return Sight(now_ms=self.clock_ms(), life=life, silent_ms=self.nodes.silent_ms())
+
+    def _waiting(self, now_ms: int) -> PageVerdict:
         """Return the verdict without a store; the life file of a monitor may have the reason."""
         life = read_life(self.folder)
         own = None if life is None else watch_problem(watch(life), now_ms)
-        problems = sorted([*([] if own is None else [own]), *more], key=lambda problem: -problem.level)
+        problems = worst_first([*([] if own is None else [own]), *self.nodes.problems({})])
         sentence = f"Waiting for the monitor: nothing in {self.folder} yet" if own is None else own.text
         return PageVerdict(level=max([Level.UNKNOWN, *(problem.level for problem in problems)]), sentence=sentence, problems=problems)
 
     async def _overview(self, _request: Request) -> Response:
         self.requests.labels("overview", "200").inc()
         return JSONResponse(await self.overview())
+
+    async def _exports(self, _request: Request) -> Response:
+        self.requests.labels("exports", "200").inc()
+        return JSONResponse({"exports": self.exports.rows, "now_ms": self.clock_ms()})
+
+    async def _latency(self, request: Request) -> Response:
+        try:
+            query = parse_query(request.query_params)
+        except BadQueryError as error:
+            return JSONResponse({"error": str(error)}, 400)
+        return JSONResponse(self.nodes.latencies.answer(query, self.clock_ms(), self.nodes.who_answers()))
 
     async def _panel(self, panel: PagePanel, request: Request) -> Response:
         try:
@@ -162,8 +183,9 @@ class Dashboard:
             return JSONResponse({"error": str(error)}, 400)
 
         async def make() -> Json:
+            sight = await self._sight()
             with self.seconds.labels(panel.name).time():
-                return await self.database.read(lambda db: panel.answer(db, query, self.clock_ms()))
+                return await self.database.read(lambda db: panel.answer(db, query, sight))
 
         try:
             answer = await self.cache.get((panel.name, query), await self.database.version(), make)
@@ -202,7 +224,10 @@ def _verdict_json(verdict: PageVerdict) -> Json:
     return {
         "level": verdict.level.name.lower(),
         "sentence": verdict.sentence,
-        "problems": [{"level": problem.level.name.lower(), "text": problem.text, "panel": problem.panel} for problem in verdict.problems],
+        "problems": [
+            {"level": problem.level.name.lower(), "text": problem.text, "panel": problem.panel, "look": problem.look}
+            for problem in verdict.problems
+        ],
     }
 
 

@@ -6,7 +6,7 @@ problem; without facts it says so instead of "healthy".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -21,6 +21,18 @@ OPEN_TRANSACTION_MS_MAX = 60_000
 HAND_OVER_MS_MAX = 3_600_000
 
 
+class Urgency(IntEnum):
+    """What comes first among problems of one level: what hurts users before what hurts whoever watches."""
+
+    LOST_DATA = 0
+    KAFKA = 1
+    LEADER = 2
+    NODE = 3
+    STORE = 4
+    OTHER = 5
+    MONITOR = 6
+
+
 class Level(IntEnum):
     """How bad it is."""
 
@@ -32,7 +44,8 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageProblem:
-    """Something to look at. `panel` is the part of the page that shows it.
+    """Something to look at. `panel` is the part of the page that shows it, `urgency` its place among those of its level.
+    `look` is the page of what it is about, or `finding/NUMBER`; empty where the panel is all there is.
 
     `is_found`: the audit found something wrong in log, service or object store; otherwise something is not as it should be now.
     """
@@ -41,6 +54,8 @@ class PageProblem:
     text: str
     panel: str
     is_found: bool = False
+    urgency: Urgency = Urgency.OTHER
+    look: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +91,22 @@ class Watching:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FoundWrong:
+    """A finding: where it is in the log, and the partition it is about, `NAME-NUMBER`; empty when it is about none."""
+
+    id: int
+    coordinator: int
+    offset: int
+    rule: str
+    topic: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """The facts from the store and the monitor's signs of life; times are milliseconds since the epoch.
 
-    `findings` are those that are not acknowledged, `newest_finding` is one of them.
+    `findings` are those that are not acknowledged, `newest_finding` is one of them. `claims` has the node
+    and the time of the newest claim of each coordinator.
     """
 
     entries: int
@@ -90,8 +117,9 @@ class Facts:
     behind_entries: int
     behind_ms: int
     freshness_ms: int
+    claims: Mapping[int, tuple[int, int]]
     findings: int
-    newest_finding: tuple[int, int, str] | None
+    newest_finding: FoundWrong | None
     quarantined: int
     watch: Watching
     trigger_ms: int
@@ -116,7 +144,7 @@ def judge(facts: Facts, more: Sequence[PageProblem], now_ms: int, service_commit
     `service_commits_per_s` is what the service itself counts, None when it is not known: what the monitor does not see of it
     is told.
     """
-    problems = sorted([*_problems(facts, now_ms, service_commits_per_s or 0.0), *more], key=lambda problem: -problem.level)
+    problems = worst_first([*_problems(facts, now_ms, service_commits_per_s or 0.0), *more])
     if not problems:
         return PageVerdict(level=Level.GOOD, sentence=_healthy(facts, now_ms), problems=())
     worst = problems[0]
@@ -125,58 +153,68 @@ def judge(facts: Facts, more: Sequence[PageProblem], now_ms: int, service_commit
     return PageVerdict(level=worst.level, sentence=sentence, problems=problems)
 
 
+def worst_first(problems: Iterable[PageProblem]) -> list[PageProblem]:
+    """Order problems by level, then by urgency."""
+    return sorted(problems, key=lambda problem: (-problem.level, problem.urgency))
+
+
 def watch_problem(watch: Watching, now_ms: int, service_commits_per_s: float = 0.0) -> PageProblem | None:
     """Why the log is not observed now; None while it is."""
     unobserved_ms = watch.unobserved_ms(now_ms)
     if unobserved_ms is None:
         return None
-    level, meanwhile = Level.BAD, f", and the service commits {rate_text(service_commits_per_s)}/s" if service_commits_per_s else ""
+    level, urgency = Level.BAD, Urgency.MONITOR
+    meanwhile = f", and the nodes decide {rate_text(service_commits_per_s)} requests/s" if service_commits_per_s else ""
     silent_ms = now_ms - watch.alive_ms
     if watch.ended_ms is not None:
         ago = f"{duration(now_ms - watch.ended_ms)} ago"
         if watch.failure:
-            return PageProblem(level=level, text=f"The monitor ended with an error {ago}: {watch.failure}{meanwhile}", panel="monitor")
+            text = f"The monitor ended with an error {ago}: {watch.failure}{meanwhile}"
+            return PageProblem(level=level, text=text, panel="monitor", urgency=urgency)
         level = Level.WARNING
         what = f"The monitor read the log once and ended {ago}" if watch.is_once else f"The monitor was stopped {ago}"
     elif silent_ms > SILENT_MS_MAX:
         what = f"No sign of the monitor for {duration(silent_ms)}"
     elif not watch.is_following:
-        return PageProblem(level=Level.UNKNOWN, text=f"The monitor is starting: the log is not watched yet{meanwhile}", panel="monitor")
+        text = f"The monitor is starting: the log is not watched yet{meanwhile}"
+        return PageProblem(level=Level.UNKNOWN, text=text, panel="monitor", urgency=urgency)
     else:
         what = f"Kafka has not answered the monitor for {duration(unobserved_ms)}"
-    return PageProblem(level=level, text=f"{what}: what follows is not watched{meanwhile}", panel="monitor")
+        urgency = urgency if service_commits_per_s else Urgency.KAFKA
+    return PageProblem(level=level, text=f"{what}: what follows is not watched{meanwhile}", panel="monitor", urgency=urgency)
 
 
 def _problems(facts: Facts, now_ms: int, service_commits_per_s: float) -> list[PageProblem]:
     found: list[PageProblem] = []
     if facts.findings:
-        found.append(PageProblem(level=Level.BAD, text=_findings_text(facts), panel="findings", is_found=True))
+        look = "" if facts.newest_finding is None else f"finding/{facts.newest_finding.id}"
+        found.append(PageProblem(level=Level.BAD, text=_findings_text(facts), panel="findings", is_found=True, look=look))
     if facts.disagreeing is not None:
         named = ", ".join(map(str, facts.disagreeing)) or "unknown"
         found.append(PageProblem(level=Level.BAD, text=f"Log and service disagree (coordinator {named})", panel="agreement", is_found=True))
     if facts.missing_files:
         is_are = "is" if facts.missing_files == 1 else "are"
         text = f"{counted(facts.missing_files, 'file', 'files')} with live batches {is_are} not in the object store: data is lost"
-        found.append(PageProblem(level=Level.BAD, text=text, panel="objects", is_found=True))
+        found.append(PageProblem(level=Level.BAD, text=text, panel="objects", is_found=True, urgency=Urgency.LOST_DATA))
     unwatched = watch_problem(facts.watch, now_ms, service_commits_per_s)
     unseen_ms = now_ms - (facts.last_commit_ms or facts.watch.started_ms)
     if unwatched is not None:
         found.append(unwatched)
     elif not facts.heads:
         text = "Waiting for the monitor: it has merged nothing of the log yet"
-        found.append(PageProblem(level=Level.UNKNOWN, text=text, panel="monitor"))
+        found.append(PageProblem(level=Level.UNKNOWN, text=text, panel="monitor", urgency=Urgency.MONITOR))
     elif facts.behind_entries and facts.behind_ms > BEHIND_MS_MAX:
         text = f"The monitor is {duration(facts.behind_ms)} behind ({counted(facts.behind_entries, 'entry', 'entries')})"
-        found.append(PageProblem(level=Level.WARNING, text=text, panel="monitor"))
+        found.append(PageProblem(level=Level.WARNING, text=text, panel="monitor", urgency=Urgency.MONITOR))
     elif service_commits_per_s and unseen_ms > UNSEEN_MS_MAX + 2 * facts.trigger_ms:
-        text = f"The service commits {rate_text(service_commits_per_s)}/s, and the monitor has seen no commit for {duration(unseen_ms)}"
-        found.append(PageProblem(level=Level.WARNING, text=text, panel="monitor"))
+        text = f"The nodes decide {rate_text(service_commits_per_s)} requests/s, and the monitor has seen no file for {duration(unseen_ms)}"
+        found.append(PageProblem(level=Level.WARNING, text=text, panel="monitor", urgency=Urgency.MONITOR))
     if facts.quarantined:
         text = f"{counted(facts.quarantined, 'entry', 'entries')} could not be read: a newer coordinator, or damage"
         found.append(PageProblem(level=Level.WARNING, text=text, panel="quarantine", is_found=True))
     if facts.unclaimed and facts.entries:
         text = f"No leader known for {counted(len(facts.unclaimed), 'coordinator', 'coordinators')} (first: {facts.unclaimed[0]})"
-        found.append(PageProblem(level=Level.WARNING, text=text, panel="leadership"))
+        found.append(PageProblem(level=Level.BAD, text=text, panel="leadership", urgency=Urgency.LEADER))
     for age_ms, most_ms, what, panel in (
         (facts.oldest_transaction_ms, OPEN_TRANSACTION_MS_MAX, "A transaction has been open", "snapshots"),
         (facts.oldest_hand_over_ms, HAND_OVER_MS_MAX, "A file has waited for its next owner", "files"),
@@ -190,14 +228,15 @@ def _findings_text(facts: Facts) -> str:
     text = counted(facts.findings, "finding", "findings")
     if facts.newest_finding is None:
         return text
-    kpart, offset, rule = facts.newest_finding
-    return f"{text}, the newest at {kpart}@{offset} ({rule.replace('-', ' ')})"
+    newest = facts.newest_finding
+    where = f" in {newest.topic}" if newest.topic else ""
+    return f"{text}, the newest: {newest.rule.replace('-', ' ')}{where} (coordinator {newest.coordinator}, offset {grouped(newest.offset)})"
 
 
 def _healthy(facts: Facts, now_ms: int) -> str:
     seen_ms = now_ms - facts.watch.seen_ms
     if seen_ms > FRESH_MS_MAX:
-        return f"Healthy when last looked at, {duration(seen_ms)} ago: audit clean over {counted(facts.entries, 'entry', 'entries')}"
+        return f"Healthy when last looked at, {duration(seen_ms)} ago: audit clean until then, {counted(facts.entries, 'entry', 'entries')}"
     if not facts.entries:
         return "Healthy: the log has no entries yet"
     clean = f"audit clean over {counted(facts.entries, 'entry', 'entries')}"
@@ -205,7 +244,7 @@ def _healthy(facts: Facts, now_ms: int) -> str:
         return f"Healthy: {rate_text(facts.commits_per_s)} files/s, {clean}, {facts.freshness_ms / 1000:.1f} s behind"
     if facts.behind_entries:
         return f"Healthy: {clean}, {counted(facts.behind_entries, 'entry', 'entries')} to read"
-    quiet = "no commit yet" if facts.last_commit_ms is None else f"last commit {duration(now_ms - facts.last_commit_ms)} ago"
+    quiet = "no file yet" if facts.last_commit_ms is None else f"last file {duration(now_ms - facts.last_commit_ms)} ago"
     return f"Healthy and quiet: {quiet}, {clean}"
 
 

@@ -33,7 +33,8 @@ class Life:
     """The last sign of life of a monitor. `kafka_ms`: when Kafka last answered it, 0 before the first time.
 
     `ends` is where each partition of the log ended then, `behind_since_ms` since when an entry is known to wait for being
-    merged. A monitor that ended has `ended_ms`, and `failure` when by an error.
+    merged, `read_until_ms` until when each partition is known to be merged whole. A monitor that ended has `ended_ms`, and `failure`
+    when by an error.
     """
 
     started_ms: int
@@ -43,6 +44,7 @@ class Life:
     kafka_ms: int = 0
     kafka_error: str = ""
     ends: Mapping[int, int] = field(default_factory=dict)
+    read_until_ms: Mapping[int, int] = field(default_factory=dict)
     behind_since_ms: int | None = None
     ended_ms: int | None = None
     failure: str = ""
@@ -58,13 +60,15 @@ class KafkaNews(Protocol):
     @property
     def behind_since_ms(self) -> int | None: ...
     def ends(self) -> Mapping[int, int]: ...
+    def read_until_ms(self) -> Mapping[int, int]: ...
 
 
 def read_life(folder: Path) -> Life | None:
     """Read the last sign of a folder's monitor; None when there is none that can be read."""
     try:
         said = json.loads((folder / LIFE_FILE).read_bytes())
-        return Life(**{**said, "ends": {int(kpart): end for kpart, end in said["ends"].items()}})
+        by_partition = {name: {int(kpart): value for kpart, value in said[name].items()} for name in ("ends", "read_until_ms")}
+        return Life(**{**said, **by_partition})
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -84,8 +88,9 @@ class Beats:
         self._beat_every_s = beat_every_s
         self._folder = folder
         self._stopping = stopping
-        now_ms = _now_ms()
-        self._life = Life(started_ms=now_ms, alive_ms=now_ms, is_once=is_once)
+        now_ms, before = _now_ms(), read_life(folder)
+        # What the monitor before read stays read.
+        self._life = Life(started_ms=now_ms, alive_ms=now_ms, is_once=is_once, read_until_ms={} if before is None else before.read_until_ms)
         self._looked_ms: int | None = None
         self._news: KafkaNews | None = None
         self._end = threading.Event()
@@ -117,7 +122,12 @@ class Beats:
         if news is None:
             return known
         return replace(
-            known, kafka_ms=news.answered_ms, kafka_error=news.error, ends=dict(news.ends()), behind_since_ms=news.behind_since_ms
+            known,
+            kafka_ms=news.answered_ms,
+            kafka_error=news.error,
+            ends=dict(news.ends()),
+            behind_since_ms=news.behind_since_ms,
+            read_until_ms={**known.read_until_ms, **news.read_until_ms()},
         )
 
     def _run(self) -> None:

@@ -54,16 +54,21 @@ class Waiting:
     """Since when entries wait for being merged, from where heads and ends were at each look.
 
     The age of a log's last entry does not show it: a log that was quiet for an hour is not an hour behind when an entry comes.
+    `read_until_ms` is, for each partition, the newest look of which is known that everything before it is merged.
     """
 
     def __init__(self) -> None:
         self._marks: dict[int, tuple[int, int]] = {}
+        self.read_until_ms: dict[int, int] = {}
 
     def look(self, heads: Mapping[int, int], ends: Mapping[int, int], now_ms: int) -> None:
         """Note a look; `heads` are next offsets."""
         for partition, end in ends.items():
             head, mark = heads.get(partition, 0), self._marks.get(partition)
+            if mark is not None and head >= mark[0]:
+                self.read_until_ms[partition] = mark[1]
             if head >= end:
+                self.read_until_ms[partition] = now_ms
                 self._marks.pop(partition, None)
             elif mark is None or head >= mark[0]:
                 self._marks[partition] = (end, now_ms)
@@ -124,6 +129,10 @@ class Watcher:
     def behind_since_ms(self) -> int | None:
         """Since when an entry is known to wait for being merged; None when none does."""
         return self._waiting.since_ms
+
+    def read_until_ms(self) -> Mapping[int, int]:
+        """Until when each partition is known to be merged whole."""
+        return self._waiting.read_until_ms
 
     def look_at_identity(self) -> None:
         """Ask now whether it is still the same log. Raises `LogReplacedError` if not; no answer is no news."""

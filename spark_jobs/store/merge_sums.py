@@ -77,5 +77,6 @@ def forget_old(db: sqlite3.Connection, now_ms: int) -> None:
     db.execute("delete from activity_second where second < ?", (now_ms // SECOND_MS - SECONDS_KEPT,))
     for table in ("activity_topic", "activity_uploader"):
         db.execute(f"delete from {table} where minute < ?", (minute - MINUTES_KEPT,))
+    db.execute("delete from unread_span where to_ms < ?", ((minute - MINUTES_KEPT) * MINUTE_MS,))
     db.execute("delete from activity_partition where minute < ?", (minute - PARTITION_MINUTES_KEPT,))
     db.executemany("delete from histogram where name = ? and minute < ?", [(name, minute - MINUTES_KEPT) for name in HISTOGRAMS])

@@ -12,6 +12,7 @@ create table if not exists head (           -- where the job is, per partition o
     next_offset integer not null,           -- entries below are replays
     epoch integer, term integer, seq integer,       -- the claim in force and its last entry; null: not known
     from_offset integer not null,           -- totals hold from here on
+    from_ms integer not null,               -- Kafka's time of the first entry read, or of the snapshot that was begun with
     log_end integer not null,               -- end of the log when last asked
     append_ms integer not null,             -- Kafka's time of the last entry read
     merged_ms integer not null,             -- when it was merged: merged_ms - append_ms is the freshness
@@ -19,6 +20,9 @@ create table if not exists head (           -- where the job is, per partition o
     restarted_at integer,                   -- entries before it were lost: user partitions may exist whose creation was not seen
     snapshot_offset integer                 -- where it last began with a snapshot, which says all that exists; null: it never did
 );
+create table if not exists unread_span (    -- times of which entries were lost before they were read
+    kpart integer, from_ms integer, to_ms integer, primary key (kpart, from_ms)
+) without rowid;
 create table if not exists held_entry (     -- entries of the open transaction
     kpart integer, offset integer, append_ms integer, value blob, primary key (kpart, offset)
 ) without rowid;
@@ -80,7 +84,10 @@ create table if not exists deleted_topic (  -- ids that do not come back to this
 create table if not exists claim (          -- leadership changes, those in force
     kpart integer, epoch integer, term integer, node_id integer, offset integer, append_ms integer, primary key (kpart, offset)
 ) without rowid;
-create table if not exists node (node_id integer primary key, rack text, endpoints text, schema_level_max integer) without rowid;
+create table if not exists node (node_id integer primary key, rack text, endpoints text, schema_level_max integer, incarnation blob) without rowid;
+create table if not exists happening (      -- kind: start (of a node), deployment (a start with another schema_level_max), level (in force)
+    kpart integer, offset integer, append_ms integer, kind text, node_id integer, level integer, primary key (kpart, offset, kind)
+) without rowid;
 create table if not exists node_directory (node_id integer, directory_id blob, primary key (node_id, directory_id)) without rowid;
 create table if not exists replica_directory (node_id integer, kpart integer, directory_id blob, primary key (node_id, kpart)) without rowid;
 create table if not exists level_use (      -- entries at a level that partition 0 is not known to have put in force, until it has been read

@@ -33,8 +33,9 @@ _OF_STATE = ("partition", "producer", "deleted_topic", "file", "run_block", "hel
 BATCHES_A_BLOCK = 256
 """Batches of a block: it has about the size then at which no batch is added to a block any more."""
 
-_HEAD = """insert into head (kpart, next_offset, epoch, term, seq, from_offset, log_end, append_ms, merged_ms, state, snapshot_offset)
-    values (?,?,?,?,?,?,?,?,?,?,?) on conflict do update set next_offset = excluded.next_offset, epoch = excluded.epoch,
+_HEAD = """insert into head (kpart, next_offset, epoch, term, seq, from_offset, from_ms, log_end, append_ms, merged_ms, state,
+    snapshot_offset)
+    values (?,?,?,?,?,?,?,?,?,?,?,?) on conflict do update set next_offset = excluded.next_offset, epoch = excluded.epoch,
     term = excluded.term, seq = excluded.seq, log_end = max(log_end, excluded.log_end), append_ms = excluded.append_ms,
     merged_ms = excluded.merged_ms, state = excluded.state, restarted_at = null, snapshot_offset = excluded.snapshot_offset"""
 _PARTITION = """insert into partition (kpart, topic_id, partition, start_offset, next_offset, since_offset, batches, records, bytes,
@@ -64,7 +65,7 @@ def seed(db: sqlite3.Connection, content: SnapshotContent, now_ms: int) -> None:
         db.execute(f"delete from {table} where kpart = ?", (kpart,))
     level = content.directory["schema_level"] if content.directory is not None and kpart == DIRECTORY else 1
     state = json.dumps({"level": level, "log_time_ms": time_ms})
-    db.execute(_HEAD, (kpart, end, head.epoch, head.term, head.seq, end, end, time_ms, now_ms, state, end))
+    db.execute(_HEAD, (kpart, end, head.epoch, head.term, head.seq, end, time_ms, end, time_ms, now_ms, state, end))
     node_id = head.header.get("leader_node_id", -1)
     if isinstance(node_id, int) and node_id >= 0:
         db.execute(_CLAIM, (kpart, head.epoch, head.term, node_id, end, time_ms))

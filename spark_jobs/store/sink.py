@@ -48,11 +48,13 @@ SCHEMA_VERSION = 1
 BUSY_TIMEOUT_S = 30.0
 MICRO_BATCHES_KEPT = 1000
 
-_HEAD = """insert into head (kpart, next_offset, epoch, term, seq, from_offset, log_end, append_ms, merged_ms, state, restarted_at)
-    values (?,?,?,?,?,?,?,?,?,?,?) on conflict do update set next_offset = excluded.next_offset, epoch = excluded.epoch,
+_HEAD = """insert into head (kpart, next_offset, epoch, term, seq, from_offset, from_ms, log_end, append_ms, merged_ms, state, restarted_at)
+    values (?,?,?,?,?,?,?,?,?,?,?,?) on conflict do update set next_offset = excluded.next_offset, epoch = excluded.epoch,
     term = excluded.term, seq = excluded.seq, log_end = excluded.log_end, append_ms = excluded.append_ms,
     merged_ms = excluded.merged_ms, state = excluded.state,
     restarted_at = coalesce(excluded.restarted_at, restarted_at)"""
+_UNREAD = """insert or replace into unread_span (kpart, from_ms, to_ms) select kpart, append_ms, max(append_ms, ?) from head
+    where kpart = ?"""
 _MICRO_BATCH = "insert into micro_batch (merged_ms, entries, batches, scan_ms, merge_ms, lag_entries) values (?,?,?,?,?,?)"
 
 
@@ -141,6 +143,7 @@ class Store:
                     f"entries {known.next_offset} to {end - 1} were lost or pruned before they were read; a snapshot says what they left"
                 )
                 found.add(FindingRow(kpart, end, "log-lost", message, expected=known.next_offset, found=end))
+                self._db.execute(_UNREAD, (content.head.log_time_ms, kpart))
             seed(self._db, content, now_ms)
             found.write(self._db, now_ms)
             merge_sums.add_totals(self._db, SUMMARY_SCHEMA.empty_table(), found.found)
@@ -180,7 +183,10 @@ class Store:
         write_notes(db, rows_of(summary, NoteRow), now_ms)
         merge_orders.note_levels(db, rows_of(summary, LevelRow), now_ms)
         merge_sums.add_activity(db, summary, now_ms)
+        lost = {row.kpart for row in rows_of(summary, RestartRow)}
         for row in rows:
+            if row.kpart in lost:
+                db.execute(_UNREAD, (row.append_ms, row.kpart))
             self._move_head(row, log_ends.get(row.kpart, row.next_offset), now_ms, restarts.get(row.kpart))
             merge_sums.add_freshness(db, now_ms - row.oldest_ms, now_ms)
         self._merge_held(summary, rows)
@@ -213,7 +219,7 @@ class Store:
         return restarted
 
     def _move_head(self, row: HeadRow, log_end: int, now_ms: int, restarted_at: int | None) -> None:
-        values = (row.kpart, row.next_offset, row.epoch, row.term, row.seq, row.first_offset, max(log_end, row.next_offset))
+        values = (row.kpart, row.next_offset, row.epoch, row.term, row.seq, row.first_offset, row.oldest_ms, max(log_end, row.next_offset))
         self._db.execute(_HEAD, (*values, row.append_ms, now_ms, row.state, restarted_at))
 
     def _merge_held(self, summary: pa.Table, heads: Iterable[HeadRow]) -> None:

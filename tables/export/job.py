@@ -25,12 +25,14 @@ from tables.errors import OtherContentError, RivalWriterError, TableError
 from tables.export.columns import DATE, NotTextError, no_rows, table_rows
 from tables.export.metrics import ExportState
 from tables.export.source import PartitionBounds, RecordSource
-from tables.export.target import ExportTarget, commit
+from tables.export.target import ExportTarget, commit, next_offsets
 
 LOG = logging.getLogger("tables.export")
 
 DATES_MAX: Final = 200
 """How many dates one commit has: each is a file, and timestamps are what producers say."""
+_NO_DATE: Final = -(1 << 31)
+"""Rows without a date are a file, too."""
 RETRY_S: Final = 5.0
 FATAL: Final = (OtherContentError, RivalWriterError, NotTextError)
 
@@ -58,17 +60,26 @@ class PendingRows:
     after: dict[int, int]
     rows: list[pa.RecordBatch] = field(default_factory=list)
     bytes: int = 0
-    dates: set[object] = field(default_factory=set)
+    dates: set[int] = field(default_factory=set)
     since_s: float = field(default_factory=time.monotonic)
 
-    def add(self, rows: pa.RecordBatch) -> None:
-        """Take rows in, which go on where each of their partitions is."""
+    def take(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Take rows in, which go on where each of their partitions is, up to the first one of a date too many; return the rest."""
+        dates = pc.fill_null(rows.column(DATE).cast(pa.int32()), _NO_DATE).to_numpy()
+        found, firsts = np.unique(dates, return_index=True)
+        new = np.sort(firsts[~np.isin(found, list(self.dates))])
+        room = DATES_MAX - len(self.dates)
+        stop = len(rows) if len(new) <= room else int(new[room])
+        self.dates.update(np.unique(dates[:stop]).tolist())
+        self._add(rows.slice(0, stop))
+        return rows.slice(stop)
+
+    def _add(self, rows: pa.RecordBatch) -> None:
         partitions, offsets = (rows.column(name).to_numpy() for name in ("partition", "offset"))
         for partition in np.unique(partitions):
             self.after[int(partition)] = int(offsets[partitions == partition].max()) + 1
         self.rows.append(rows)
         self.bytes += rows.nbytes
-        self.dates.update(pc.unique(rows.column(DATE)).to_pylist())
 
     @property
     def moves(self) -> dict[int, int]:
@@ -125,15 +136,18 @@ class Export:
         """Export what the log has now; return False when it was stopped before."""
         bounds = await self._source.bounds()
         known = await asyncio.to_thread(self._target.position, [one.partition for one in bounds])
-        begin = {one.partition: self._begin(one, known.get(one.partition)) for one in bounds}
+        due = next_offsets(known, [one.partition for one in bounds])
+        begin = {one.partition: self._begin(one, due[one.partition]) for one in bounds}
         self._state.on_begin(begin, bounds)
         self._state.seconds_left = min((await self._source.seconds_left(begin, bounds)).values(), default=None)
         chunk = PendingRows({one.partition: known.get(one.partition) for one in bounds}, begin)
         async with aclosing(self._source.read(begin, bounds)) as reading:
             while (batch := await _next_unless(stopping, reading)) is not None:
-                chunk.add(await asyncio.to_thread(table_rows, batch, self._schema))
-                if chunk.is_due(self._options):
-                    chunk = await self._commit(chunk)
+                rows = await asyncio.to_thread(table_rows, batch, self._schema)
+                while len(rows):
+                    rows = chunk.take(rows)
+                    if chunk.is_due(self._options):
+                        chunk = await self._commit(chunk)
         if not stopping.is_set():
             # Offsets without rows, which the reader was allowed to leave out, are behind the position, too.
             chunk.after.update({one.partition: max(one.end, begin[one.partition]) for one in bounds})
@@ -144,10 +158,9 @@ class Export:
         self._state.on_caught_up()
         return True
 
-    def _begin(self, bounds: PartitionBounds, known: int | None) -> int:
+    def _begin(self, bounds: PartitionBounds, due: int) -> int:
         """Return where to read on in a partition. Raises `DataLossError`."""
         partition, start, end = bounds
-        due = known or 0  # a table is made with the starts of all partitions: one that it does not know is new, and begins at 0
         if due > end:
             raise DataLossError(
                 f"{self._target.place}: partition {partition} is exported up to offset {due}, and the log ends at {end}: the log lost its "
@@ -159,7 +172,7 @@ class Export:
         if self._options.fail_on_data_loss:
             raise DataLossError(f"{lost}; `--on-data-loss continue` goes on at offset {start}, and the table will not have them")
         LOG.warning("%s; the export goes on at offset %d", lost, start)
-        self._state.lost_records += start - due
+        self._source.counts.deleted(self._state.topic, partition, due, start)
         return start
 
     async def _commit(self, chunk: PendingRows) -> PendingRows:

@@ -46,7 +46,6 @@ class ExportState:
     failures: int = 0
     is_failing: bool = False
     """Whether the last pass ended in an outage."""
-    lost_records: int = 0
     caught_up_s: float = 0.0
     maintained_s: float = 0.0
     seconds_left: float | None = None
@@ -80,7 +79,7 @@ class ExportState:
     def samples(self) -> Iterator[Sample]:
         """Return the metrics."""
         for partition, end in self.ends.items():
-            yield Sample("lag_records", (self.topic, partition), max(0, end - self.position.get(partition, 0)))
+            yield Sample("lag_records", (self.topic, partition), max(0, end - self.position[partition]))
         if self.seconds_left is not None:
             yield Sample("retention_seconds_left", (self.topic,), self.seconds_left)
         values = {
@@ -91,7 +90,7 @@ class ExportState:
             "commits_total": self.commits,
             "commit_seconds_total": self.commit_s,
             "failures_total": self.failures,
-            "lost_records_total": self.lost_records + self.counts.deleted_offsets,
+            "lost_records_total": self.counts.deleted_offsets,
             "damaged_batches_total": self.counts.damaged_batches,
         }
         for name, value in values.items():

@@ -12,7 +12,7 @@ import pyarrow as pa
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import NotAuthorized, NotFound, Unavailable
 from coordinator.client.model import FetchFrom, PartitionId, TopicDescription
-from coordinator.client.records.wal_objects import newest_ms_of
+from coordinator.client.records.wal_objects import retained_ms_of
 from coordinator.errors import DisklessError
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import topic_id_text
@@ -129,7 +129,7 @@ async def seconds_left(
     for partition, one in zip(behind, found, strict=True):
         if not one.batches:
             continue  # deleted, or not known yet, since the bounds were asked for
-        left[partition] = (newest_ms_of(one.batches[0]) + retention_ms) / 1000 - time.time()
+        left[partition] = (retained_ms_of(one.batches[0]) + retention_ms) / 1000 - time.time()
     return left
 
 

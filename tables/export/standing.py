@@ -31,11 +31,11 @@ class ExportStanding:
 
 
 def standings(position: Position, bounds: Sequence[PartitionBounds], left_s: Mapping[int, float]) -> list[ExportStanding]:
-    """Return where an export is; a partition that the table does not know is new, and begins at 0."""
+    """Return where an export is, whose position has every partition."""
     return [
         ExportStanding(
             partition=one.partition,
-            next_offset=position.get(one.partition, 0),
+            next_offset=position[one.partition],
             log_start_offset=one.start,
             log_end_offset=one.end,
             seconds_left=left_s.get(one.partition),

@@ -26,6 +26,11 @@ KEPT_HOURS: Final = 7 * 24
 """How old versions of the table are whose files maintenance deletes."""
 
 
+def next_offsets(position: Position, partitions: Iterable[int]) -> dict[int, int]:
+    """Return the next offset of each partition. A table is made with those of all partitions: one that it does not know is new, at 0."""
+    return {partition: position.get(partition, 0) for partition in partitions}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedTopic:
     """The topic that a table is an export of, and the type of its values there."""

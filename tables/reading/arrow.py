@@ -91,7 +91,7 @@ def _parts(one: FetchedBatch, options: ReadOptions, counts: ReadCounts) -> Itera
         named = error if isinstance(error, WrongObject) else WrongObject(f"{one.batch}: {error}")
         if options.on_damage is Damage.FAIL:
             raise named from error
-        skip(named, counts)
+        skip(one.batch, named, counts)
 
 
 def _cut(one: FetchedBatch, columns: RecordColumns, first: int, stop: int, bytes_max: int) -> Iterator[_Part]:

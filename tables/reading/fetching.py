@@ -114,13 +114,13 @@ class Fetcher:
                 if self._options.on_damage is Damage.FAIL:
                     raise
                 if len(batches) == 1:
-                    skip(error, self._counts)
+                    skip(batches[0], error, self._counts)
                     return [None]
                 alone = (Stretch([one], one.batch.location.byte_size) for one in stretch.batches)
                 return [data for one in alone for data in await self._fetch(one)]
 
 
-def skip(error: StoreError, counts: ReadCounts) -> None:
+def skip(batch: BatchOf, error: StoreError, counts: ReadCounts) -> None:
     """Count and log a batch that is left out."""
-    counts.add(damaged_batches=1)
-    log.warning("damaged batch left out: %s", error)
+    if counts.damage(batch.topic, batch.partition, batch.location.base_offset):
+        log.warning("damaged batch left out: %s", error)

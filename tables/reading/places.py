@@ -64,7 +64,8 @@ class SpanPlace:
 
     def move_to(self, offset: int, read_from: int, counts: ReadCounts) -> None:
         """Note that the records from `read_from` to before `offset` are read; what was deleted before them is counted."""
-        counts.add(deleted_offsets=max(0, min(read_from, self.deleted_to) - self.next_offset))
+        if (stop := min(read_from, self.deleted_to)) > self.next_offset:
+            counts.deleted(self.span.topic, self.span.partition, self.next_offset, stop)
         self.next_offset = offset
 
     def rewind(self) -> None:

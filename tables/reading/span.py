@@ -83,15 +83,32 @@ class ReadOptions:
 
 
 class ReadCounts:
-    """What a read left out, as its options allow it: damaged batches, and offsets that were deleted. Used from several threads."""
+    """What reads left out, as their options allow it: damaged batches, and offsets that were deleted. Used from several threads.
+
+    Each is counted once, however often it is read again: after an outage, or since an object of another batch was missing.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self.damaged_batches = 0
+        self._damaged: set[tuple[str, int, int]] = set()
+        self._deleted_to: dict[tuple[str, int], int] = {}
         self.deleted_offsets = 0
 
-    def add(self, *, damaged_batches: int = 0, deleted_offsets: int = 0) -> None:
-        """Count more."""
+    @property
+    def damaged_batches(self) -> int:
+        """How many batches are damaged."""
+        return len(self._damaged)
+
+    def damage(self, topic: str, partition: int, base_offset: int) -> bool:
+        """Count a damaged batch; return whether it was not counted before."""
         with self._lock:
-            self.damaged_batches += damaged_batches
-            self.deleted_offsets += deleted_offsets
+            known = len(self._damaged)
+            self._damaged.add((topic, partition, base_offset))
+            return len(self._damaged) > known
+
+    def deleted(self, topic: str, partition: int, first: int, stop: int) -> None:
+        """Count the offsets from `first` to before `stop` as deleted. Those of a partition are counted in their order."""
+        with self._lock:
+            counted = self._deleted_to.get((topic, partition), 0)
+            self.deleted_offsets += max(0, stop - max(first, counted))
+            self._deleted_to[topic, partition] = max(stop, counted)

@@ -25,7 +25,7 @@ from pyspark.sql.datasource import (
 )
 
 from tables.source.access import open_client, open_objects
-from tables.source.executor import read_task
+from tables.source.executor import classic_parts, read_task
 from tables.source.lookup import Lookup, Topics, warn_of_classic_parts
 from tables.source.loss import report_loss
 from tables.source.offsets import TopicPlace
@@ -91,7 +91,7 @@ async def plan_batch(options: SourceOptions, narrowing: Narrowing) -> list[Task]
     """Return the tasks of a batch query. Raises SourceOptionError, DataLoss, ServiceError, StoreError."""
     store = open_objects(options.access)
     async with open_client(options.access, store) as client:
-        return await plan_within(Lookup(client, store), options, narrowing)
+        return await plan_within(Lookup(client, store, classic_parts(options)), options, narrowing)
 
 
 async def plan_within(lookup: Lookup, options: SourceOptions, narrowing: Narrowing) -> list[Task]:

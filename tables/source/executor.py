@@ -21,6 +21,8 @@ from tables.source.planning import Task
 if TYPE_CHECKING:
     import pyarrow
 
+    from tables.source.classic import ClassicReader
+
 T = TypeVar("T")
 BATCHES_READY: Final = 2
 """How many batches wait for Spark."""
@@ -43,13 +45,30 @@ async def _batches(options: SourceOptions, task: Task) -> AsyncGenerator[pyarrow
         on_damage=options.on_damage,
         timeout_s=options.access.timeout_ms / 1000,
     )
-    store = open_objects(options.access)
-    async with open_client(options.access, store) as client, aclosing(read_spans(client, store, task, read_options)) as batches:
+    store, classic = open_objects(options.access), classic_parts(options)
+    async with open_client(options.access, store) as client:
+        if classic is not None:
+            parts, task = await classic.shared_out(client, task)
+            for span in parts:
+                async with aclosing(classic.read(span, read_options)) as batches:
+                    async for batch in batches:
+                        yield batch
         try:
-            async for batch in batches:
-                yield batch
+            async with aclosing(read_spans(client, store, task, read_options)) as batches:
+                async for batch in batches:
+                    yield batch
         except OffsetsDeleted as error:
             raise data_loss(str(error)) from error
+
+
+def classic_parts(options: SourceOptions) -> ClassicReader | None:
+    """Return what reads the classic parts of migrated topics, if Kafka's address is given."""
+    if not options.kafka_servers:
+        return None
+    # Imported where it is needed: it brings Kafka's client.
+    from tables.source.classic import ClassicReader
+
+    return ClassicReader(options)
 
 
 def on_a_thread(make: Callable[[], AsyncGenerator[T]], *, ready_max: int) -> Iterator[T]:

@@ -9,11 +9,10 @@ import asyncio
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from coordinator.client.model import FetchFrom, PartitionId, TopicDescription
-from coordinator.client.records.wal_objects import BatchOf, append_ms_of, read_batches
+from coordinator.client.records.wal_objects import BatchOf, append_ms_of, find_record
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, EARLIEST_LOCAL, LATEST
 from coordinator.object_store import ObjectStore
@@ -22,11 +21,12 @@ from tables.reading.span import Span
 from tables.source.offsets import EARLIEST as FROM_EARLIEST
 from tables.source.offsets import LATEST as FROM_LATEST
 from tables.source.offsets import TopicPlace, places_text
-from tables.source.options import AtOffset, AtOffsets, AtTime, AtTimes, Bound, NoMatch, SourceOptionError, TopicChoice
+from tables.source.options import KAFKA, AtOffset, AtOffsets, AtTime, AtTimes, Bound, NoMatch, SourceOptionError, TopicChoice
 
 if TYPE_CHECKING:
     from coordinator.client.client import DisklessClient
     from coordinator.protocol.find_batches import BatchLocation
+    from tables.source.classic import ClassicReader
 
 LOG = logging.getLogger("diskless.source")
 
@@ -70,10 +70,11 @@ class Topics:
 class Lookup:
     """See the module's text. Used on one event loop."""
 
-    def __init__(self, client: DisklessClient, store: ObjectStore | None = None) -> None:
-        """The store is needed where bounds are times."""
+    def __init__(self, client: DisklessClient, store: ObjectStore | None = None, classic: ClassicReader | None = None) -> None:
+        """The store is needed where bounds are times. With `classic` a migrated topic begins where Kafka's log of it does."""
         self._client = client
         self._store = store
+        self._classic = classic
 
     async def topics(self, choice: TopicChoice) -> Topics:
         """Find the topics. Raises NotFound, SourceOptionError for a partition that a topic has not, Unavailable."""
@@ -94,7 +95,13 @@ class Lookup:
         """Return the bounds of the logs of partitions, all at the same moment. Raises ServiceError."""
         asked = topics.places if places is None else places
         offsets = await listed_offsets(self._client, [(topics.target(place), kind) for place in asked for kind in _BOUNDS])
-        return {place: LogBounds(*offsets[3 * number : 3 * number + 3]) for number, place in enumerate(asked)}
+        logs = {place: LogBounds(*offsets[3 * number : 3 * number + 3]) for number, place in enumerate(asked)}
+        if self._classic is None:
+            return logs
+        migrated = [place for place, log in logs.items() if log.earliest < log.start]
+        firsts = await asyncio.gather(*map(self._classic.first_offset, migrated))
+        begins = {place: min(first, logs[place].start) for place, first in zip(migrated, firsts, strict=True)}
+        return logs | {place: LogBounds(begin, begin, logs[place].end) for place, begin in begins.items()}
 
     async def ends(self, topics: Topics) -> dict[TopicPlace, int]:
         """Return the ends of the logs of all partitions. Raises ServiceError."""
@@ -135,9 +142,18 @@ class Lookup:
         return {place: exact.get(place, FROM_LATEST) for place in found}
 
     async def reaching(self, topics: Topics, times_ms: Mapping[TopicPlace, int]) -> dict[TopicPlace, int | None]:
-        """Return where the first batch with a record of that time or later begins; None where there is none. Raises ServiceError."""
+        """Return where the first batch with a record of that time or later begins; None where there is none. Raises ServiceError.
+
+        In the classic part of a migrated partition it is the record itself.
+        """
         offsets = await listed_offsets(self._client, [(topics.target(place), time_ms) for place, time_ms in times_ms.items()])
-        return {place: offset if offset >= 0 else None for place, offset in zip(times_ms, offsets, strict=True)}
+        found = {place: offset if offset >= 0 else None for place, offset in zip(times_ms, offsets, strict=True)}
+        if self._classic is None:
+            return found
+        ends = await self._classic.ends(self._client, [topics.target(place) for place in times_ms])
+        migrated = {place: end for place in times_ms if (end := ends.get(topics.target(place))) is not None}
+        earlier = await asyncio.gather(*(self._classic.reaching(place, times_ms[place], end) for place, end in migrated.items()))
+        return found | {place: offset for place, offset in zip(migrated, earlier, strict=True) if offset is not None}
 
     async def _to_the_record(
         self, topics: Topics, offsets: Mapping[TopicPlace, int], times_ms: Mapping[TopicPlace, int]
@@ -150,12 +166,10 @@ class Lookup:
             if batch is None or append_ms_of(batch) is not None:
                 return offsets[place]
             assert self._store is not None, "bounds by time need the store"
-            async with slots, aclosing(read_batches(self._store, [BatchOf(place.topic, place.partition, batch)])) as reading:
-                async for _, records in reading:
-                    for record in records:
-                        if record.timestamp_ms >= times_ms[place] and record.offset >= offsets[place]:
-                            return record.offset
-            return offsets[place]
+            named = BatchOf(place.topic, place.partition, batch)
+            async with slots:
+                found = await find_record(self._store, named, time_ms=times_ms[place], from_offset=offsets[place])
+            return offsets[place] if found is None else found[0]
 
         made = await asyncio.gather(*(exact(place, batch) for place, batch in zip(offsets, found, strict=True)))
         return dict(zip(offsets, made, strict=True))
@@ -183,7 +197,8 @@ class Lookup:
 def warn_of_classic_parts(logs: Mapping[TopicPlace, LogBounds], begins: Mapping[TopicPlace, int]) -> None:
     """Say which partitions are read from the beginning of their diskless part on, though Kafka has records before it."""
     if classic := [place for place, log in logs.items() if log.earliest < log.start and begins[place] <= log.start]:
-        LOG.warning("%s: earlier records are in Kafka and are not read, since the topic was migrated", places_text(classic))
+        text = "%s: earlier records are in Kafka and are not read, since the topic was migrated; with the option %s they are"
+        LOG.warning(text, places_text(classic), KAFKA)
 
 
 def _check_partitions(given: Mapping[TopicPlace, int], places: Sequence[TopicPlace]) -> None:

@@ -196,8 +196,8 @@ def parse_options(given: Mapping[str, str], *, starts_at: int = EARLIEST) -> Sou
     if min_per_trigger and max_per_trigger and min_per_trigger > max_per_trigger:
         raise SourceOptionError(f"minOffsetsPerTrigger ({min_per_trigger}) is higher than maxOffsetsPerTrigger ({max_per_trigger})")
     group_id, kafka_servers = options.text("groupId"), options.text(KAFKA)
-    if bool(group_id) != bool(kafka_servers):
-        raise SourceOptionError(f"groupId and {KAFKA} (a broker or a gateway, where offsets are committed) must be given together")
+    if group_id and not kafka_servers:
+        raise SourceOptionError(f"groupId needs {KAFKA}: a broker or a gateway, where offsets are committed")
     return SourceOptions(
         choice=_choice(options),
         starting=options.bound("starting", starts_at),

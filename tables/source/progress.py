@@ -77,9 +77,13 @@ class StreamProgress:
         for place, stop in end.offsets.items():
             topic_id = end.topic_ids.get(place.topic, topics.ids.get(place.topic))
             if topic_id is None or topics.ids.get(place.topic) != topic_id:
-                report_loss(f"{place}: its topic was deleted before offsets up to {stop} were read", fails=fails)
+                text = f"{place}: its topic was deleted, or is not read any longer, before offsets up to {stop} were read"
+                report_loss(text, fails=fails)
                 continue
-            begin = begins[place]
+            begin = begins.get(place)
+            if begin is None:
+                report_loss(f"Cannot find the earliest offset of {place}: it is not among the partitions that are read", fails=fails)
+                continue
             if stop < begin:
                 report_loss(f"The offset of {place} was changed from {begin} to {stop}", fails=fails)
                 continue
@@ -103,21 +107,21 @@ class StreamProgress:
             report_loss(f"{text}; the records of the new one are read from their beginning", fails=self._options.fail_on_data_loss)
 
     async def _begins(self, start: Positions, end: Positions) -> dict[TopicPlace, int]:
-        """Return where a batch begins in each partition of its end; new partitions begin at their beginning. Raises DataLoss."""
+        """Return where a batch begins in each partition of its end; new partitions begin at their beginning. Raises DataLoss.
+
+        A new partition that is not read any longer, deleted or not assigned since a restart, has no beginning.
+        """
         replaced = _replaced(start, end)
         known = {place: offset for place, offset in start.offsets.items() if place in end.offsets and place.topic not in replaced}
         new = [place for place in end.offsets if place not in known]
         if not new:
             return known
         topics = self._topics or await self._find_topics()
-        there = [place for place in new if place in topics.places]
-        logs = await self._lookup.logs(topics, there)
-        for place in new:
-            if place in logs and logs[place].start:
-                text = f"Added partition {place} starts from {logs[place].start} instead of 0"
-                report_loss(text, fails=self._options.fail_on_data_loss)
-        # A partition that is gone has a topic that is gone; the plan of the tasks says so.
-        return known | {place: logs[place].start if place in logs else end.offsets[place] for place in new}
+        logs = await self._lookup.logs(topics, [place for place in new if place in topics.places])
+        for place, log in logs.items():
+            if log.start:
+                report_loss(f"Added partition {place} starts from {log.start} instead of 0", fails=self._options.fail_on_data_loss)
+        return known | {place: log.start for place, log in logs.items()}
 
     def _waits(self, count: int) -> bool:
         """Whether a batch of so many records is to wait for more, by `minOffsetsPerTrigger` and `maxTriggerDelay`."""

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
 
 from tables.source.access import open_client, open_objects
-from tables.source.executor import read_task
+from tables.source.executor import classic_parts, read_task
 from tables.source.lookup import Lookup
 from tables.source.offsets import read_positions
 from tables.source.options import SourceOptions
@@ -99,7 +99,7 @@ class _Driver:
         self.runner = asyncio.Runner()
         store = open_objects(options.access)
         self._client = open_client(options.access, store)
-        self.progress = StreamProgress(options, Lookup(self._client, store))
+        self.progress = StreamProgress(options, Lookup(self._client, store, classic_parts(options)))
 
     @property
     def group(self) -> GroupOffsets:

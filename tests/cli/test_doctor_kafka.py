@@ -36,7 +36,7 @@ def test_a_topic_that_is_missing_is_to_be_created_and_kafka_is_not_blamed(monkey
     topic = found["kafka topic"]
     assert topic["health"] == "error"
     assert "`diskless init`" in topic["remedy"]
-    assert "--topic" in topic["remedy"]
+    assert "--metadata-topic" in topic["remedy"]
     assert "cannot be reached" not in topic["remedy"]
 
 

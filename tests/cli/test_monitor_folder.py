@@ -52,7 +52,11 @@ def test_a_healthy_folder_is_status_0(store: StoreMaker) -> None:
 @pytest.mark.parametrize(
     ("change", "status", "told"),
     [
-        (lambda store: store.finding(0, 5, "offset-gap"), Exit.AUDIT, "1 finding, the newest at 0@5 (offset gap)"),
+        (
+            lambda store: store.finding(0, 5, "offset-gap"),
+            Exit.AUDIT,
+            "1 finding, the newest: offset gap in orders-7 (coordinator 0, offset 5)",
+        ),
         (lambda store: store.totals(0, {"quarantined": 2}), Exit.AUDIT, "2 entries could not be read"),
         (job("last_verify", partitions=[{"kpart": 1, "agree": False}]), Exit.AUDIT, "Log and service disagree (coordinator 1)"),
         (job("last_objects", missing_files=1), Exit.AUDIT, "1 file with live batches is not in the object store"),
@@ -96,7 +100,7 @@ def test_an_acknowledged_finding_is_listed_and_no_longer_a_status(store: StoreMa
     assert run(store, "findings", "list").exit_code == Exit.AUDIT
     done = run(store, "findings", "ack", "1", "--reason", "restored", "--by", "ann")
     assert (done.exit_code, "1 finding acknowledged" in done.output) == (Exit.OK, True), done.output
-    assert "2 findings, the newest at 0@9 (log lost)" in run(store, "status").output
+    assert "2 findings, the newest: log lost in orders-7 (coordinator 0, offset 9)" in run(store, "status").output
     assert "2 findings acknowledged" in run(store, "findings", "ack", "--all", "--reason", "known").output
     assert "nothing to do" in run(store, "findings", "ack", "--all", "--reason", "known").output
     assert run(store, "status").exit_code == Exit.OK
@@ -110,7 +114,7 @@ def test_an_acknowledged_finding_is_listed_and_no_longer_a_status(store: StoreMa
     assert "2 findings are open again" in again.output
     assert run(store, "status").exit_code == Exit.AUDIT
     store.finding(0, 12, "offset-gap")
-    assert "3 findings, the newest at 0@12 (offset gap)" in run(store, "status").output
+    assert "3 findings, the newest: offset gap in orders-7 (coordinator 0, offset 12)" in run(store, "status").output
 
 
 def test_a_finding_of_a_whole_topic_is_named_without_a_partition(store: StoreMaker) -> None:

@@ -24,10 +24,14 @@ class Watch:
     moves: bool
     at: int = 5
     asked: list[int] = field(default_factory=list)
+    topic: str = "log"
 
     def starts(self, partitions: Sequence[int]) -> dict[int, int]:
         self.at += self.moves
         return dict.fromkeys(partitions, self.at)
+
+    def ends(self, partitions: Sequence[int]) -> dict[int, int]:
+        return dict.fromkeys(partitions, self.at + 10)
 
 
 class Work:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -99,6 +100,15 @@ def test_an_unknown_command_is_a_usage_error() -> None:
     assert run("nonsense").exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"), [("topic", "topics"), ("topics lst", "list"), ("monitor stauts", "status"), ("coordinater", "coordinator")]
+)
+def test_a_command_that_is_misspelt_is_answered_with_the_one_that_was_meant(words: str, meant: str) -> None:
+    result = run(*words.split())
+    assert result.exit_code == 2
+    assert re.search(rf"(Did you mean|Possible commands).*'?{meant}'?", result.stderr), result.stderr
+
+
 def test_version() -> None:
     result = run("--version")
     assert result.exit_code == 0
@@ -148,6 +158,8 @@ NOT_ONLY_NODES = {
     ("migration", "verify"),
     ("snapshots", "download"),
     ("restore", "report"),
+    ("groups", "lag"),
+    ("records", "tail"),
     ("tables", "export"),
     ("tables", "status"),
 }
@@ -179,6 +191,19 @@ def test_commands_that_ask_a_node_import_nothing_heavy(tmp_path: Path) -> None:
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"
     assert list(tmp_path.iterdir()) == []  # Hypothesis would leave its folder
+
+
+PRODUCT = ("cli", "coordinator", "gateway", "migration", "records", "spark_jobs", "tables", "pyspark_diskless")
+
+
+def test_every_package_that_uses_kio_keeps_hypothesis_out_of_it() -> None:
+    here = Path(cli.__file__).parents[1]
+    sources = [source for folder in PRODUCT for source in (here / folder).rglob("*.py")]
+    users = [one for one in sources if re.search(r"^(from|import) kio\b", one.read_text(encoding="utf-8"), re.MULTILINE)]
+    assert len(users) > 20
+    for source in users:
+        above = [folder / "__init__.py" for folder in source.parents if folder.is_relative_to(here) and (folder / "__init__.py").exists()]
+        assert any("kio_alone" in one.read_text(encoding="utf-8") for one in above), source
 
 
 def loaded(program: str, tmp_path: Path) -> list[str]:

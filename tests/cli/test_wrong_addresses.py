@@ -81,6 +81,20 @@ def test_a_refused_port_and_an_unknown_host(command: tuple[str, ...], refused: s
         assert why in result.stderr
 
 
+@pytest.mark.parametrize("command", [*ASK_NODES, *ASK_KAFKA], ids=" ".join)
+@pytest.mark.parametrize("server", ["http://host:1", "a b:1", "user@host:1", "host:0", "host:65536", "[::1"])
+def test_a_text_that_is_no_address_is_a_usage_error(command: tuple[str, ...], server: str) -> None:
+    result = run(*command, "--bootstrap-server", server)
+    assert result.exit_code == Exit.USAGE, result.output
+    assert "is not host:port" in result.stderr
+
+
+def test_kafkas_protocol_may_be_named_before_an_address_of_a_broker_and_its_port_left_out(refused: str) -> None:
+    for server in (f"PLAINTEXT://{refused}", f"sasl_ssl://{refused}"):
+        assert f"nobody listens at {refused}" in run("init", "--bootstrap-server", server).stderr
+    assert "the host name is not known" in run("init", "--bootstrap-server", "no-such-host.invalid").stderr
+
+
 def test_one_right_address_of_several_is_enough_to_go_on(refused: str) -> None:
     # The node in the test echoes, which no command understands: that is found out later.
     with background(None) as node:

@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.adapters.objectstore import open_store
 from coordinator.client.records import wal_objects
-from coordinator.client.records.wal_objects import RANGE_GAP_BYTES, BatchOf, WrongObject, read_object, read_ranges, upload
+from coordinator.client.records.wal_objects import RANGE_GAP_BYTES, BatchOf, WrongObject, read_object, read_ranges, retained_ms_of, upload
 from coordinator.object_store import ObjectMissing, ObjectStore, StoreError, grouped_ranges
 from coordinator.protocol.find_batches import BatchLocation
 from records.compression import Compression
@@ -49,6 +49,13 @@ def located(
         found.append(BatchLocation(1, key, 2, *where, LOG_APPEND_MS, header.max_timestamp_ms, timestamp_type))
         base_offset = last + 1
     return found
+
+
+def test_retention_counts_from_the_newest_record_or_else_from_the_commit() -> None:
+    [dated] = located("a", batch(b"1", b"2"))
+    assert retained_ms_of(dated) == 1_001
+    assert retained_ms_of(dated._replace(batch_max_timestamp=-1)) == LOG_APPEND_MS
+    assert retained_ms_of(dated._replace(timestamp_type=TimestampType.LOG_APPEND_TIME)) == LOG_APPEND_MS
 
 
 async def test_an_upload_happens_once_and_never_overwrites(store: ObjectStore, tmp_path: Path) -> None:

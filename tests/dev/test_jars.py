@@ -130,6 +130,15 @@ def test_concurrent_resolvers_fetch_once(lock_file: Path, tmp_path: Path) -> Non
     assert source.asked == [list(CONTENT)]
 
 
+def test_jars_of_one_artifact_are_told_apart_by_their_classifiers() -> None:
+    jars = parse_lock("\n".join(f"org.example:alpha:1.0{kind} 9 {'0' * 64}" for kind in ("", ":tests")))
+    assert [jar.file_name for jar in jars] == ["alpha-1.0.jar", "alpha-1.0-tests.jar"]
+    [ivy] = ElementTree.fromstring(ivy_description(jars)).findall("dependencies/dependency")
+    assert [row.get("{http://ant.apache.org/ivy/extra}classifier") for row in ivy.findall("artifact")] == [None, "tests"]
+    maven = ElementTree.fromstring(pom(jars)).findall("dependencies/dependency")
+    assert [row.findtext("classifier") for row in maven] == [None, "tests"]
+
+
 def test_ivy_and_maven_are_asked_for_exactly_the_locked_jars() -> None:
     jars = parse_lock(lock_text())
     ivy = ElementTree.fromstring(ivy_description(jars)).findall("dependencies/dependency")

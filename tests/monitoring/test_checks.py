@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from cli.main import root
 from cli.outcome import Exit
-from cli.spark.durations import Duration
+from cli.times import Duration
 from integration_tests.waiting import wait_until
 from spark_jobs.monitor.checks import AUDIT_STATUS, RETRY_S, Check, Checks
 

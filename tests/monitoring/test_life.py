@@ -24,6 +24,9 @@ class News:
     def ends(self) -> Mapping[int, int]:
         return {0: 12, 3: 1}
 
+    def read_until_ms(self) -> Mapping[int, int]:
+        return {3: 6}
+
 
 def known(folder: Path) -> Life:
     life = read_life(folder)
@@ -56,6 +59,7 @@ def test_a_starting_job_is_alive_by_itself_and_one_that_follows_only_while_it_lo
         wait_until(lambda: known(tmp_path).is_following and known(tmp_path).kafka_ms == 7, "the sign")
         silent = known(tmp_path)
         assert (silent.kafka_error, silent.ends, silent.behind_since_ms) == ("no answer within 4 s", {0: 12, 3: 1}, 5)
+        assert silent.read_until_ms == {3: 6}
         written_ns = (tmp_path / LIFE_FILE).stat().st_mtime_ns
         wait_until(lambda: (tmp_path / LIFE_FILE).stat().st_mtime_ns > written_ns, "the sign")
         assert known(tmp_path).alive_ms == silent.alive_ms, "nobody looked since"
@@ -63,6 +67,8 @@ def test_a_starting_job_is_alive_by_itself_and_one_that_follows_only_while_it_lo
         wait_until(lambda: known(tmp_path).alive_ms > silent.alive_ms, "the sign")
     assert known(tmp_path).ended_ms is not None
     assert known(tmp_path).failure == ""
+    with signs_of_life(tmp_path, Event(), is_once=False):
+        assert known(tmp_path).read_until_ms == {3: 6}, "what the one before read stays read"
 
 
 @pytest.mark.parametrize(
@@ -84,9 +90,11 @@ def test_entries_wait_since_they_were_seen_and_not_since_the_last_one_was_writte
     waiting.look({0: 5, 1: 0}, {0: 5, 1: 0}, 1000)
     assert waiting.since_ms is None
     waiting.look({0: 5, 1: 0}, {0: 9, 1: 0}, 2000)
+    assert waiting.read_until_ms == {0: 1000, 1: 2000}
     waiting.look({0: 8, 1: 0}, {0: 20, 1: 3}, 3000)
     assert waiting.since_ms == 2000, "the entry at 8 is one of those seen at 2000"
     waiting.look({0: 9, 1: 3}, {0: 30, 1: 3}, 4000)
     assert waiting.since_ms == 4000
+    assert waiting.read_until_ms == {0: 2000, 1: 4000}, "under load a partition is read up to a look, though never to its end"
     waiting.look({0: 30, 1: 3}, {0: 30, 1: 3}, 5000)
     assert waiting.since_ms is None

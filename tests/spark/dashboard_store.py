@@ -49,6 +49,7 @@ class StoreMaker:
             term=7,
             seq=next_offset - 1,
             from_offset=0,
+            from_ms=now_ms - 100_000,
             log_end=next_offset + lag,
             append_ms=now_ms - age_ms,
             merged_ms=now_ms,
@@ -121,6 +122,8 @@ class StoreMaker:
     def life(self, alive_ms: int, **values: object) -> None:
         """The monitor's last sign of life; by default it follows the log and Kafka answers."""
         said: dict[str, object] = {"started_ms": alive_ms - 50_000, "alive_ms": alive_ms, "is_following": True, "kafka_ms": alive_ms}
+        kafka_ms = int(str(values.get("kafka_ms", alive_ms)))
+        said["read_until_ms"] = {kpart: kafka_ms for (kpart,) in self.db.execute("select kpart from head")}
         write_life(self.folder, Life(**{**said, **values}))  # type: ignore[arg-type]
 
     def healthy(self, now_ms: int = NOW_MS, *, watched_for_ms: int = 0) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.java.java import FOUND_IN_WHEEL, Java, find_java
+from cli.spark.session import prepare_spark
 from spark_jobs.class_archive import base_options
 from spark_jobs.session import SparkStartError
 from spark_jobs.settings import JVM_OPTIONS
@@ -49,3 +50,18 @@ def test_a_java_that_makes_none_says_why(program: str | None, told: str, tmp_pat
         java.chmod(0o755)
     with pytest.raises(SparkStartError, match=told):
         base_options(java, tmp_path / "spark.base")
+
+
+def test_fetch_goes_on_without_an_archive_that_java_does_not_make(
+    wheel: Java, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    refuse = 'case "$*" in *-Xshare:dump*) echo no room >&2; exit 1;; esac'
+    java.write_text(f'#!/bin/sh\n{refuse}\nexec {wheel.program} "$@"\n', encoding="ascii")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert all(jar.is_file() for jar in prepare_spark())
+    said = capsys.readouterr().err
+    assert "jobs will start without an archive of Java's classes" in said
+    assert "no room" in said

@@ -17,6 +17,7 @@ from spark_jobs.dashboard.panels.files import files
 from spark_jobs.dashboard.panels.findings import UNKNOWN, findings
 from spark_jobs.dashboard.panels.histograms import histograms, quantile
 from spark_jobs.dashboard.panels.leadership import leadership
+from spark_jobs.dashboard.panels.marks import MARKS_MAX, marks
 from spark_jobs.dashboard.panels.migrations import migrations
 from spark_jobs.dashboard.panels.monitor import monitor
 from spark_jobs.dashboard.panels.overview import facts, overview
@@ -24,6 +25,7 @@ from spark_jobs.dashboard.panels.partitions import partitions
 from spark_jobs.dashboard.panels.quarantine import hex_dump, quarantine
 from spark_jobs.dashboard.panels.query import BadQueryError, PanelQuery, parse_query
 from spark_jobs.dashboard.panels.rows import topic_text
+from spark_jobs.dashboard.panels.sight import LOST, NO_LOG, NOT_KEPT, NOT_READ, NOT_YET, Sight
 from spark_jobs.dashboard.panels.snapshots import snapshots
 from spark_jobs.dashboard.panels.topics import topics
 from spark_jobs.dashboard.panels.uploaders import uploaders
@@ -49,12 +51,18 @@ def db(store: StoreMaker) -> sqlite3.Connection:
     return store.db
 
 
+def seen(db: sqlite3.Connection, now_ms: int, **more: object) -> Sight:
+    """What is known at a time, with the sign of life beside the store."""
+    (file,) = (row[2] for row in db.execute("pragma database_list") if row[1] == "main")
+    return Sight(now_ms=now_ms, life=read_life(Path(file).parent), **more)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel.name)
 @pytest.mark.parametrize("range_s", [300, 3600, 86400])
 def test_every_panel_answers_json_of_an_empty_store(tmp_path: Path, panel: PagePanel, range_s: int) -> None:
     empty = StoreMaker(tmp_path / "empty")
     empty.db.row_factory = sqlite3.Row
-    assert isinstance(json.loads(json.dumps(panel.answer(empty.db, PanelQuery(range_s=range_s), NOW_MS))), dict)
+    assert isinstance(json.loads(json.dumps(panel.answer(empty.db, PanelQuery(range_s=range_s), seen(empty.db, NOW_MS)))), dict)
     empty.close()
 
 
@@ -65,18 +73,72 @@ def test_totals_are_exact_beyond_what_sqlite_can_sum(store: StoreMaker, db: sqli
     most = 2**63 - 1
     for kpart in (0, 1):
         store.totals(kpart, {"bytes": most})
-    assert overview(db, PanelQuery(), NOW_MS)["totals"]["bytes"]["digits"] == str(2 * most)
+    assert overview(db, seen(db, NOW_MS))["totals"]["bytes"]["digits"] == str(2 * most)
 
 
 def test_rates_are_those_of_the_last_ten_complete_seconds(db: sqlite3.Connection) -> None:
-    # The newest second is NOW_S - 1 and may still grow: the ten before it are counted.
-    assert overview(db, PanelQuery(), NOW_MS)["rates"] == {"files": 5.0, "batches": 41.0, "records": 410.0, "bytes": 41000.0}
-    assert overview(db, PanelQuery(), NOW_MS + 60_000)["rates"]["files"] == 0
+    assert overview(db, seen(db, NOW_MS))["rates"] == {"files": 5.0, "batches": 41.0, "records": 410.0, "bytes": 41000.0}
+
+
+def test_what_is_not_watched_keeps_its_last_numbers_and_says_until_when(store: StoreMaker, db: sqlite3.Connection) -> None:
+    later = overview(db, seen(db, NOW_MS + 60_000))
+    assert (later["rates"]["files"], later["known_until_ms"], later["is_current"]) == (5.0, NOW_MS, False)
+    audited = findings(db, PanelQuery(), seen(db, NOW_MS + 60_000))
+    assert (audited["count"], audited["known_until_ms"], audited["is_current"]) == (0, NOW_MS, False)
+    hot = partitions(db, PanelQuery(sort="batches"), seen(db, NOW_MS + 60_000))
+    assert {row["batches_per_s"] for row in hot["rows"]} == {None}
+    store.life(NOW_MS + 60_000)
+    assert overview(db, seen(db, NOW_MS + 60_000))["rates"]["files"] == 0, "it is watched, and nothing comes"
+
+
+def test_a_step_of_which_something_is_not_known_has_no_value(store: StoreMaker, db: sqlite3.Connection) -> None:
+    store.row("unread_span", kpart=0, from_ms=NOW_MS - 30_000, to_ms=NOW_MS - 25_500)
+    answer = activity(db, PanelQuery(), seen(db, NOW_MS + 20_000))
+    first_ms = answer["first_s"] * 1000
+    assert [tuple(span.values()) for span in answer["unknown"]] == [
+        (first_ms, NOW_MS - 100_000, NO_LOG),
+        (NOW_MS - 30_000, NOW_MS - 25_500, LOST),
+        (NOW_MS, NOW_MS + 20_000, NOT_READ),
+    ]
+    (line,) = answer["lines"]
+    values = {answer["first_s"] + place: value for place, value in enumerate(line["rates"]["files"])}
+    assert {second - NOW_S for second, value in values.items() if value is None} == {*range(-280, -100), *range(-30, -25), *range(20)}
+    assert (values[NOW_S - 100], values[NOW_S - 25], values[NOW_S - 1]) == (0.0, 5.0, 5.0)
+    db.execute("delete from unread_span")
+    day = activity(db, PanelQuery(range_s=86400), seen(db, NOW_MS))
+    assert day["lines"][0]["rates"]["files"].count(None) == 719, "only the step in which the log began is known"
+
+
+def test_a_partition_that_is_not_read_yet_makes_what_is_known_older(store: StoreMaker, db: sqlite3.Connection) -> None:
+    until = {0: NOW_MS, 1: NOW_MS - 15_000}
+    store.life(NOW_MS, read_until_ms=until, ends={0: 100, 1: 5000})
+    store.head(1, 101, age_ms=20_000)
+    assert overview(db, seen(db, NOW_MS))["known_until_ms"] == NOW_MS - 15_000
+    store.life(NOW_MS, read_until_ms=until, ends={0: 100, 1: 5000, 2: 7})
+    assert overview(db, seen(db, NOW_MS))["known_until_ms"] == NOW_MS - 100_000, "nothing was read of partition 2"
+    store.head(0, 100)
+    store.db.execute("update head set from_offset = 5, from_ms = ? where kpart = 0", (NOW_MS - 50_000,))
+    spans = activity(db, PanelQuery(), seen(db, NOW_MS))["unknown"]
+    assert (NOW_MS - 100_000, NOW_MS - 50_000, NOT_READ) in [tuple(span.values()) for span in spans]
+
+
+def test_any_range_is_answered_from_what_is_kept_of_it(store: StoreMaker, db: sqlite3.Connection) -> None:
+    now_ms = NOW_MS + 10 * 3_600_000
+    store.life(now_ms)
+    store.row("activity_uploader", minute=MINUTE - 1, uploader=1, files=300, batches=2460, bytes=18, file_bytes=20)
+    answer = activity(db, PanelQuery(range_s=120, to_s=NOW_S), seen(db, now_ms))
+    assert (answer["first_s"], answer["end_s"], answer["step_s"], answer["unknown"][0]["why"]) == (NOW_S - 120, NOW_S, 60, NO_LOG)
+    assert answer["lines"][0]["rates"]["files"] == [0.0, 5.0]
+    split = activity(db, PanelQuery(range_s=120, to_s=NOW_S, split="coordinator"), seen(db, now_ms))
+    assert NOT_KEPT in {span["why"] for span in split["unknown"]}
+    assert {value for line in split["lines"] for value in line["rates"]["files"]} == {None}
+    coming = activity(db, PanelQuery(range_s=120, to_s=NOW_S + 36_060), seen(db, now_ms))
+    assert coming["unknown"] == [{"from_ms": now_ms, "to_ms": now_ms + 60_000, "why": NOT_YET}]
+    assert leadership(db, PanelQuery(range_s=60, to_s=NOW_S), seen(db, now_ms))["to_ms"] == NOW_MS
 
 
 def verdict_of(db: sqlite3.Connection, now_ms: int = NOW_MS, more: tuple[PageProblem, ...] = ()) -> tuple[Level, str, list[str]]:
-    (file,) = (row[2] for row in db.execute("pragma database_list") if row[1] == "main")
-    found = judge(facts(db, now_ms, read_life(Path(file).parent)), more, now_ms)
+    found = judge(facts(db, seen(db, now_ms)), more, now_ms)
     return found.level, found.sentence, [problem.panel for problem in found.problems]
 
 
@@ -98,7 +160,7 @@ def test_a_quiet_log_with_signs_of_life_is_healthy(store: StoreMaker, db: sqlite
     store.life(NOW_MS + 3_599_000)
     assert verdict_of(db, NOW_MS + 3_600_000)[:2] == (
         Level.GOOD,
-        "Healthy and quiet: last commit 60 min ago, audit clean over 201 entries",
+        "Healthy and quiet: last file 60 min ago, audit clean over 201 entries",
     )
 
 
@@ -142,23 +204,23 @@ def test_what_the_service_counts_contradicts_a_monitor_that_sees_nothing(store: 
     store.life(now_ms)
 
     def said(service_commits_per_s: float | None) -> tuple[Level, str]:
-        found = judge(facts(db, now_ms, read_life(store.folder)), (), now_ms, service_commits_per_s)
+        found = judge(facts(db, seen(db, now_ms)), (), now_ms, service_commits_per_s)
         return found.level, found.sentence
 
-    assert said(None)[1].startswith("Healthy and quiet: last commit 31 s ago")
+    assert said(None)[1].startswith("Healthy and quiet: last file 31 s ago")
     assert said(0.0)[0] is Level.GOOD
-    assert said(250.0) == (Level.WARNING, "The service commits 250/s, and the monitor has seen no commit for 31 s")
+    assert said(250.0) == (Level.WARNING, "The nodes decide 250 requests/s, and the monitor has seen no file for 31 s")
     store.life(now_ms - 7000)
     assert said(250.0) == (
         Level.BAD,
-        "No sign of the monitor for 7.0 s: what follows is not watched, and the service commits 250/s",
+        "No sign of the monitor for 7.0 s: what follows is not watched, and the nodes decide 250 requests/s",
     )
 
 
 def test_nothing_is_said_of_now_that_was_seen_some_seconds_ago(store: StoreMaker, db: sqlite3.Connection) -> None:
     now_ms = NOW_MS + 30_000
     store.life(now_ms - 500, kafka_ms=now_ms - 4000)
-    assert verdict_of(db, now_ms)[:2] == (Level.GOOD, "Healthy when last looked at, 4.0 s ago: audit clean over 201 entries")
+    assert verdict_of(db, now_ms)[:2] == (Level.GOOD, "Healthy when last looked at, 4.0 s ago: audit clean until then, 201 entries")
 
 
 def test_entries_that_wait_are_told_instead_of_quiet(store: StoreMaker, db: sqlite3.Connection) -> None:
@@ -175,7 +237,7 @@ def test_findings_come_first_and_name_the_newest(store: StoreMaker, db: sqlite3.
     store.finding(0, 7, "sequence-gap")
     level, sentence, problems = verdict_of(db)
     assert (level, problems) == (Level.BAD, ["findings", "quarantine"])
-    assert sentence == "2 findings, the newest at 0@7 (sequence gap), and 1 more to look at"
+    assert sentence == "2 findings, the newest: sequence gap in orders-7 (coordinator 0, offset 7), and 1 more to look at"
 
 
 def test_lag_open_transactions_disagreement_and_missing_leaders_are_told(store: StoreMaker, db: sqlite3.Connection) -> None:
@@ -186,8 +248,8 @@ def test_lag_open_transactions_disagreement_and_missing_leaders_are_told(store: 
     store.row("job", name="last_verify", value=json.dumps({"agree": False, "partitions": [{"kpart": 1, "agree": False}]}))
     level, sentence, problems = verdict_of(db)
     assert level is Level.BAD
-    assert sentence.startswith("Log and service disagree (coordinator 1)")
-    assert sorted(problems) == ["agreement", "leadership", "monitor", "snapshots"]
+    assert sentence.startswith("No leader known for 1 coordinator (first: 2)")
+    assert problems == ["leadership", "agreement", "snapshots", "monitor"]
 
 
 def test_a_term_whose_claim_was_pruned_has_a_leader(store: StoreMaker, db: sqlite3.Connection) -> None:
@@ -216,19 +278,18 @@ def test_problems_of_others_count(db: sqlite3.Connection) -> None:
 
 
 def test_activity_adds_up_and_splits_by_coordinator(db: sqlite3.Connection) -> None:
-    together = activity(db, PanelQuery(), NOW_MS)
+    together = activity(db, PanelQuery(), seen(db, NOW_MS))
     assert together["step_s"] == 1
     assert [line["label"] for line in together["lines"]] == ["all coordinators"]
-    # The newest second is not complete yet, so 59 of 60 are shown.
-    assert together["sums"]["files"]["digits"] == str(59 * 5)
+    assert together["sums"]["files"]["digits"] == str(60 * 5)
     assert len(together["lines"][0]["rates"]["files"]) == 300
     assert together["lines"][0]["rates"]["batches"][-1] == 41.0
-    split = activity(db, PanelQuery(split="coordinator"), NOW_MS)
+    split = activity(db, PanelQuery(split="coordinator"), seen(db, NOW_MS))
     assert {line["label"]: line["sums"]["batches"] for line in split["lines"]} == {
-        "coordinator 1": str(59 * 21),
-        "coordinator 0": str(59 * 20),
+        "coordinator 1": str(60 * 21),
+        "coordinator 0": str(60 * 20),
     }
-    hour = activity(db, PanelQuery(range_s=3600), NOW_MS)
+    hour = activity(db, PanelQuery(range_s=3600), seen(db, NOW_MS))
     assert hour["step_s"] == 10
     assert hour["lines"][0]["rates"]["files"][-1] == 5.0
 
@@ -236,7 +297,7 @@ def test_activity_adds_up_and_splits_by_coordinator(db: sqlite3.Connection) -> N
 def test_activity_by_topic_shows_the_busiest_and_adds_up_the_rest(store: StoreMaker, db: sqlite3.Connection) -> None:
     for number in range(20):
         store.row("activity_topic", minute=MINUTE - 2, topic_id=bytes([number]) * 16, batches=600 * (number + 1), records=1, bytes=1)
-    answer = activity(db, PanelQuery(split="topic"), NOW_MS)
+    answer = activity(db, PanelQuery(split="topic"), seen(db, NOW_MS))
     assert len(answer["lines"]) == 8
     assert topic_text(bytes([19]) * 16) in {line["label"] for line in answer["lines"]}
     assert answer["lines"][-1]["label"] == "13 others"
@@ -249,10 +310,10 @@ def test_activity_of_one_topic_and_of_a_day(store: StoreMaker, db: sqlite3.Conne
     for topic_id, batches in ((ORDERS, 60), (CLICKS, 120)):
         store.row("activity_topic", minute=MINUTE - 3, topic_id=topic_id, batches=batches, records=7, bytes=9)
     store.row("activity_uploader", minute=MINUTE - 3, uploader=1, files=5, batches=180, bytes=18, file_bytes=20)
-    only = activity(db, PanelQuery(topic="orders"), NOW_MS)
+    only = activity(db, PanelQuery(topic="orders"), seen(db, NOW_MS))
     assert [(line["label"], line["sums"]["batches"]) for line in only["lines"]] == [("orders", "60")]
-    assert activity(db, PanelQuery(topic="nobody"), NOW_MS)["lines"] == []
-    day = activity(db, PanelQuery(range_s=86400), NOW_MS)
+    assert [line["label"] for line in activity(db, PanelQuery(topic="nobody"), seen(db, NOW_MS))["lines"]] == ["nothing"]
+    day = activity(db, PanelQuery(range_s=86400), seen(db, NOW_MS))
     assert {unit: total["value"] for unit, total in day["sums"].items()} == {"files": 5, "batches": 180, "records": 14, "bytes": 18}
 
 
@@ -261,7 +322,7 @@ def test_activity_of_one_topic_and_of_a_day(store: StoreMaker, db: sqlite3.Conne
 
 def test_partitions_are_searched_sorted_and_paged(store: StoreMaker, db: sqlite3.Connection) -> None:
     def names(**question: object) -> list[str]:
-        return [f"{row['topic']}-{row['partition']}" for row in partitions(db, PanelQuery(**question), NOW_MS)["rows"]]  # type: ignore[arg-type]
+        return [f"{row['topic']}-{row['partition']}" for row in partitions(db, PanelQuery(**question), seen(db, NOW_MS))["rows"]]  # type: ignore[arg-type]
 
     assert names(sort="batches") == ["clicks-0", "orders-0", "orders-1"]
     assert names(sort="name") == ["clicks-0", "orders-0", "orders-1"]
@@ -270,29 +331,37 @@ def test_partitions_are_searched_sorted_and_paged(store: StoreMaker, db: sqlite3
     assert names(search="%") == []
     assert names(topic="orders", search="clicks") == []
     assert names(sort="batches", limit=1, offset=1) == ["orders-0"]
-    assert partitions(db, PanelQuery(topic="orders", limit=1), NOW_MS)["count"] == 2
-    store.row("activity_partition", minute=MINUTE - 2, topic_id=ORDERS, partition=1, batches=120, records=1, bytes=60)
+    assert partitions(db, PanelQuery(topic="orders", limit=1), seen(db, NOW_MS))["count"] == 2
+    store.row("activity_partition", minute=MINUTE - 1, topic_id=ORDERS, partition=1, batches=120, records=1, bytes=60)
     assert names(sort="rate") == ["orders-1", "orders-0", "clicks-0"]
     assert names(sort="rate", limit=1) == ["orders-1"]
-    hottest = partitions(db, PanelQuery(), NOW_MS)
+    hottest = partitions(db, PanelQuery(), seen(db, NOW_MS))
     assert hottest["rows"][0]["batches_per_s"] == 2.0
-    assert hottest["skew"] == {"minute": MINUTE - 2, "active": 1, "partitions": 3, "top1": 1.0, "top10": 1.0, "half": 1}
+    assert hottest["skew"] == {
+        "minute": MINUTE - 1,
+        "is_current": True,
+        "active": 1,
+        "partitions": 3,
+        "top1": 1.0,
+        "top10": 1.0,
+        "half": 1,
+    }
 
 
 def test_topics_are_summed_over_their_partitions(store: StoreMaker, db: sqlite3.Connection) -> None:
     store.row("topic", topic_id=CLICKS, name="clicks", partitions=1, deleted_ms=NOW_MS)
-    answer = topics(db, PanelQuery(), NOW_MS)
+    answer = topics(db, PanelQuery(), seen(db, NOW_MS))
     assert [(row["topic"], row["batches"], row["records"], row["deleted_ms"]) for row in answer["rows"]] == [
         ("clicks", "1400", "14000", NOW_MS),
         ("orders", "1000", "10000", None),
     ]
-    assert [row["topic"] for row in topics(db, PanelQuery(search="ord"), NOW_MS)["rows"]] == ["orders"]
+    assert [row["topic"] for row in topics(db, PanelQuery(search="ord"), seen(db, NOW_MS))["rows"]] == ["orders"]
 
 
 def test_leadership_has_the_term_before_the_range_and_ends_it_at_the_next_claim(store: StoreMaker, db: sqlite3.Connection) -> None:
     store.claim(0, 4, 2, 60, NOW_MS - 1000)
     store.claim(1, 2, 2, 0, NOW_MS - 10_000_000)
-    answer = leadership(db, PanelQuery(), NOW_MS)
+    answer = leadership(db, PanelQuery(), seen(db, NOW_MS))
     assert [[(term["node_id"], term["to_ms"]) for term in one["terms"]] for one in answer["coordinators"]] == [
         [(1, NOW_MS - 1000), (2, None)],
         [(2, NOW_MS - 100_000), (2, None)],
@@ -301,12 +370,38 @@ def test_leadership_has_the_term_before_the_range_and_ends_it_at_the_next_claim(
     assert [node["rack"] for node in answer["nodes"]] == ["rack-0", "rack-1"]
 
 
+def test_marks_tell_what_happened_in_the_range_the_newest_first(store: StoreMaker, db: sqlite3.Connection) -> None:
+    store.claim(0, 4, 2, 60, NOW_MS - 1000)
+    for offset, kind in enumerate(("start", "deployment", "level")):
+        store.row("happening", kpart=0, offset=offset, append_ms=NOW_MS - 2000 - offset, kind=kind, node_id=2, level=3)
+    where = {"kpart": 1, "offset": 9, "mark_offset": 8, "end_offset": 7, "epoch": 1, "size_bytes": 1, "location": "x", "digest": b""}
+    store.row("snapshot", append_ms=NOW_MS - 5000, **where)
+    store.finding(1, 70, "offset-gap", seen_ms=NOW_MS)
+    store.finding(1, 71, "offset-gap", seen_ms=NOW_MS - 400_000)
+    answer = marks(db, PanelQuery(), seen(db, NOW_MS))
+    assert [row["text"] for row in answer["rows"]] == [
+        "offset gap found at coordinator 1, offset 70",
+        "node 2 leads coordinator 0, epoch 4",
+        "node 2 started",
+        "node 2 started and reads schema level 3, as it did not before",
+        "schema level 3 is in force",
+        "snapshot of coordinator 1 up to offset 7",
+        "node 1 leads coordinator 0, epoch 3",
+        "node 2 leads coordinator 1, epoch 3",
+    ]
+    assert [row["kind"] for row in marks(db, PanelQuery(range_s=10, to_s=NOW_S - 3), seen(db, NOW_MS))["rows"]] == ["snapshot"]
+    for offset in range(MARKS_MAX):
+        store.claim(0, 5 + offset, 2, 100 + offset, NOW_MS - 900)
+    many = marks(db, PanelQuery(), seen(db, NOW_MS))
+    assert (len(many["rows"]), many["is_cut"]) == (MARKS_MAX, True)
+
+
 def test_histograms_add_up_minutes_in_the_range(store: StoreMaker, db: sqlite3.Connection) -> None:
     for minute, upper, count in ((MINUTE, 10, 5), (MINUTE - 1, 10, 4), (MINUTE, 100, 1), (MINUTE - 5, 1, 99)):
         store.row("histogram", name="batches_per_file", minute=minute, upper=upper, count=count)
-    one = histograms(db, PanelQuery(), NOW_MS)["histograms"][0]
+    one = histograms(db, PanelQuery(), seen(db, NOW_MS))["histograms"][0]
     assert (one["count"], one["buckets"]) == (10, [{"upper": 10, "count": 9}, {"upper": 100, "count": 1}])
-    assert one["quantiles"] == {"p50": 10, "p90": 10, "p99": 100}
+    assert one["quantiles"] == {"p50": 10, "p95": 100, "p99": 100}
 
 
 @pytest.mark.parametrize(("buckets", "share", "expected"), [([], 0.5, None), ([(1, 0), (2, 3)], 0.01, 2), ([(1, 1), (2, 1)], 0.5, 1)])
@@ -330,7 +425,7 @@ def test_files_by_state_nearly_empty_ones_and_hand_overs(store: StoreMaker, db: 
             state=state,
             state_since_ms=NOW_MS - 5000,
         )
-    answer = files(db, PanelQuery(), NOW_MS)
+    answer = files(db, PanelQuery(), seen(db, NOW_MS))
     assert {one["state"]: one["files"] for one in answer["states"]} == {"live": 2, "waiting": 1, "deletable": 0, "removed": 1, "fenced": 0}
     assert answer["empty"] == {"files": 1, "file_bytes": 50, "live_bytes": 0, "oldest_ms": NOW_MS - 5000}
     assert answer["nearly_empty"] == {"percent": 10, "files": 1, "file_bytes": 1000, "live_bytes": 100}
@@ -360,7 +455,7 @@ def test_a_file_of_several_coordinators_is_one_in_the_state_nearest_to_life(stor
             state=state,
             state_since_ms=NOW_MS,
         )
-    answer = files(db, PanelQuery(), NOW_MS)
+    answer = files(db, PanelQuery(), seen(db, NOW_MS))
     states = {one["state"]: (one["files"], one["file_bytes"], one["live_bytes"]) for one in answer["states"]}
     assert states == {"live": (3, 3000, 600), "deletable": (1, 1000, 0), "waiting": (0, 0, 0), "removed": (1, 1000, 0), "fenced": (0, 0, 0)}
     stored = {"files": 4, "file_bytes": 4000, "live_bytes": 600}
@@ -384,7 +479,7 @@ def test_emptiness_of_a_file_is_judged_over_all_its_coordinators(store: StoreMak
             state="live",
             state_since_ms=NOW_MS,
         )
-    answer = files(db, PanelQuery(), NOW_MS)
+    answer = files(db, PanelQuery(), seen(db, NOW_MS))
     assert answer["nearly_empty"] == {"percent": 10, "files": 1, "file_bytes": 1000, "live_bytes": 70}
     assert [(one["object_key"], one["live_bytes"]) for one in answer["emptiest"]] == [("empty", 70)]
 
@@ -394,14 +489,14 @@ def test_uploaders_by_rack_and_the_share_of_files_of_several_owners(store: Store
         store.row("broker", broker_id=uploader, rack=rack, host="h")
     for uploader in (1, 2, 3):
         store.row("activity_uploader", minute=MINUTE, uploader=uploader, files=2, batches=4, bytes=100, file_bytes=110)
-    answer = uploaders(db, PanelQuery(), NOW_MS)
+    answer = uploaders(db, PanelQuery(), seen(db, NOW_MS))
     assert [(rack["rack"], rack["uploaders"], rack["bytes"]) for rack in answer["racks"]] == [("a", 2, 200), ("", 1, 100)]
     assert (answer["files"], answer["multi_owner_files"]) == (60 * 5, 60 * 2)
 
 
 def test_migrations_show_what_waits_the_longest_first_and_what_operators_did(store: StoreMaker, db: sqlite3.Connection) -> None:
     nothing = {"count": 0, "migrated": {"topics": 0, "partitions": 0}, "topics": [], "steps": []}
-    assert {**migrations(db, PanelQuery(), NOW_MS), "partitions": None} == {**nothing, "partitions": None}
+    assert {**migrations(db, PanelQuery(), seen(db, NOW_MS)), "partitions": None} == {**nothing, "partitions": None}
 
     store.topic(EVIL, EVIL_NAME, 2)
     for partition in (0, 1):
@@ -409,7 +504,7 @@ def test_migrations_show_what_waits_the_longest_first_and_what_operators_did(sto
     for topic_id, partition, base, age_ms in ((CLICKS, 10, -1, 5000), (EVIL, 0, -1, 9000), (EVIL, 1, 0, 0)):
         store.migrated(topic_id, partition, base, NOW_MS - age_ms, leader_epoch=4 if base == 0 else -1)
     store.migrated(CLICKS, 11, -1, NOW_MS - 7000, leader_epoch=8)
-    answer = migrations(db, PanelQuery(), NOW_MS)
+    answer = migrations(db, PanelQuery(), seen(db, NOW_MS))
     assert (answer["count"], answer["migrated"]) == (2, {"topics": 1, "partitions": 2})
     assert answer["topics"] == [
         {"topic": EVIL_NAME, "partitions": 2, "pending": 1, "initialised": 1, "waiting_ms": 9000},
@@ -425,17 +520,17 @@ def test_migrations_show_what_waits_the_longest_first_and_what_operators_did(sto
         ("clicks", 10, "pending", False, None, 5000),
         (EVIL_NAME, 1, "initialised", False, 0, None),
     ]
-    page = migrations(db, PanelQuery(limit=1, offset=1), NOW_MS)["partitions"]
+    page = migrations(db, PanelQuery(limit=1, offset=1), seen(db, NOW_MS))["partitions"]
     assert (page["count"], [one["partition"] for one in page["rows"]]) == (4, [11])
 
     store.migrated(CLICKS, 10, -1, 0)  # taken over from a snapshot, which does not say since when
-    answer = migrations(db, PanelQuery(), NOW_MS)
+    answer = migrations(db, PanelQuery(), seen(db, NOW_MS))
     assert [one["waiting_ms"] for one in answer["partitions"]["rows"]] == [None, 9000, 7000, None]
 
     for age_ms, step, before, after in ((3000, "reset", 500, -1), (1000, "repair", 700, 650), (2000, "reset", None, -1)):
         step_row = {"step": step, "base_before": before, "base_after": after, "leader_epoch": 9, "append_ms": NOW_MS - age_ms}
         store.row("migration_step", kpart=1, offset=5, topic_id=ORDERS, partition=age_ms // 1000, **step_row)
-    steps = migrations(db, PanelQuery(), NOW_MS)["steps"]
+    steps = migrations(db, PanelQuery(), seen(db, NOW_MS))["steps"]
     told = [(one["partition"], one["step"], one["start_before"], one["start_after"], one["age_ms"]) for one in steps]
     assert told == [(1, "repair", 700, 650, 1000), (2, "reset", None, None, 2000), (3, "reset", 500, None, 3000)]
 
@@ -446,7 +541,7 @@ def test_snapshots_are_the_newest_and_transactions_are_those_open(store: StoreMa
             "snapshot", kpart=0, offset=offset, end_offset=offset - 1, size_bytes=5, location="s3://x", digest=b"\xab", append_ms=NOW_MS
         )
     store.row("open_transaction", kpart=1, name="move", offset=9, append_ms=NOW_MS - 10)
-    answer = snapshots(db, PanelQuery(), NOW_MS)
+    answer = snapshots(db, PanelQuery(), seen(db, NOW_MS))
     assert [(one["snapshots"], one["end_offset"], one["entries_since"], one["digest"]) for one in answer["coordinators"]] == [
         (2, 19, 81, "ab"),
         (0, None, None, ""),
@@ -458,7 +553,7 @@ def test_a_finding_says_where_what_it_means_and_how_to_look(store: StoreMaker, d
     store.finding(1, 1234, "offset-gap")
     store.finding(1, 1, "from-the-future", topic_id=None, partition=None)
     store.row("note", kpart=1, offset=3, text="a term was adopted", seen_ms=NOW_MS)
-    answer = findings(db, PanelQuery(), NOW_MS)
+    answer = findings(db, PanelQuery(), seen(db, NOW_MS))
     second, first = answer["rows"]
     assert first["topic"] == "orders"
     assert first["meaning"] == RULES["offset-gap"]
@@ -467,13 +562,13 @@ def test_a_finding_says_where_what_it_means_and_how_to_look(store: StoreMaker, d
     assert second["command"] == "diskless log dump --partition 1 --from 0 --max 2 -o yaml"
     assert [note["text"] for note in answer["notes"]] == ["a term was adopted"]
     store.totals(0, {"findings": 99_000})
-    assert findings(db, PanelQuery(limit=1), NOW_MS)["count"] == 99_000
+    assert findings(db, PanelQuery(limit=1), seen(db, NOW_MS))["count"] == 99_000
 
 
 def test_quarantine_shows_hex_and_counts_what_was_not_kept(store: StoreMaker, db: sqlite3.Connection) -> None:
     store.row("quarantine", kpart=1, offset=9, error="cut", size_bytes=20, first_bytes=b"<b>" + bytes(17), seen_ms=NOW_MS)
     store.totals(1, {"quarantined": 3})
-    answer = quarantine(db, PanelQuery(), NOW_MS)
+    answer = quarantine(db, PanelQuery(), seen(db, NOW_MS))
     assert (answer["count"], answer["kept"]) == (3, 1)
     assert answer["rows"][0]["hex"] == hex_dump(b"<b>" + bytes(17))
     assert hex_dump(b"<b>" + bytes(17)).splitlines()[0] == "0000  3c 62 3e" + " 00" * 13 + "  <b>............."
@@ -482,7 +577,7 @@ def test_quarantine_shows_hex_and_counts_what_was_not_kept(store: StoreMaker, db
 def test_monitor_shows_heads_and_every_total(store: StoreMaker, db: sqlite3.Connection) -> None:
     store.head(1, 101, lag=7)
     store.row("micro_batch", id=1, merged_ms=NOW_MS, entries=1, batches=2, scan_ms=3, merge_ms=4, lag_entries=7)
-    answer = monitor(db, PanelQuery(), NOW_MS)
+    answer = monitor(db, PanelQuery(), seen(db, NOW_MS))
     assert [one["lag_entries"] for one in answer["heads"]] == [0, 7]
     assert answer["totals"]["files"] == {"value": 300, "digits": "300"}
     assert answer["micro_batches"][0]["lag_entries"] == 7
@@ -490,11 +585,11 @@ def test_monitor_shows_heads_and_every_total(store: StoreMaker, db: sqlite3.Conn
 
 
 def test_results_of_batch_jobs_are_passed_on_and_garbage_is_said_to_be_that(store: StoreMaker, db: sqlite3.Connection) -> None:
-    assert agreement(db, PanelQuery(), NOW_MS) == {"last_verify": None}
+    assert agreement(db, PanelQuery(), seen(db, NOW_MS)) == {"last_verify": None}
     store.row("job", name="last_verify", value='{"agree": true, "partitions": []}')
     store.row("job", name="last_objects", value="[]")
-    assert agreement(db, PanelQuery(), NOW_MS) == {"last_verify": {"agree": True, "partitions": []}}
-    assert objects(db, PanelQuery(), NOW_MS) == {"last_objects": {"unreadable": "job.last_objects is not a JSON object"}}
+    assert agreement(db, PanelQuery(), seen(db, NOW_MS)) == {"last_verify": {"agree": True, "partitions": []}}
+    assert objects(db, PanelQuery(), seen(db, NOW_MS)) == {"last_objects": {"unreadable": "job.last_objects is not a JSON object"}}
 
 
 # ---- questions
@@ -525,11 +620,11 @@ LARGE = ("activity_second", "activity_topic", "activity_partition", "activity_up
 def test_no_panel_reads_a_table_of_history_as_a_whole(store: StoreMaker, db: sqlite3.Connection, range_s: int) -> None:
     asked: list[str] = []
     db.set_trace_callback(asked.append)
-    facts(db, NOW_MS, None)
-    overview(db, PanelQuery(), NOW_MS)
+    facts(db, seen(db, NOW_MS))
+    overview(db, seen(db, NOW_MS))
     for panel in PANELS:
         for split in ("total", "coordinator", "topic"):
-            panel.answer(db, PanelQuery(range_s=range_s, split=split), NOW_MS)
+            panel.answer(db, PanelQuery(range_s=range_s, split=split), seen(db, NOW_MS))
     db.set_trace_callback(None)
     assert len(asked) > 30
     plans = {sql: [row[3] for row in db.execute(f"explain query plan {sql}")] for sql in asked if sql.lower().startswith("select")}

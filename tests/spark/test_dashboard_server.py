@@ -342,11 +342,11 @@ def test_a_finding_is_acknowledged_with_who_when_and_why_and_reopened(writer: Te
         overview = writer.get("/api/overview").json()
         return overview["numbers"]["open_findings"]["digits"], overview["verdict"]["sentence"]
 
-    assert open_and_headline() == ("2", "2 findings, the newest at 1@9 (sequence gap)")
+    assert open_and_headline() == ("2", "2 findings, the newest: sequence gap in orders-7 (coordinator 1, offset 9)")
     assert writer.get("/api/overview").json()["can_acknowledge"]
     answer = writer.post("/api/findings/acknowledge", json={**KNOWN, "ids": [2]})
     assert (answer.status_code, answer.json()) == (200, {"changed": 1})
-    assert open_and_headline() == ("1", "1 finding, the newest at 0@5 (offset gap)")
+    assert open_and_headline() == ("1", "1 finding, the newest: offset gap in orders-7 (coordinator 0, offset 5)")
     found = writer.get("/api/findings?limit=9").json()
     assert (found["count"], found["open"], [row["id"] for row in found["rows"]]) == (2, 1, [1, 2])
     assert found["rows"][1]["acknowledged"] == {"who": "ann", "reason": "restored, ticket 4711", "at_ms": NOW_MS}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -201,6 +202,10 @@ def test_lost_entries_restart_every_chain(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         follow(store, log.entries, cuts=[3])
     assert [(offset, rule) for offset, rule, _, _ in findings(tmp_path)] == [(gap - 2, "log-lost"), (gap, "offset-gap")]
+    # When the entries were that are missing is not known: not before the one read last, nor after those they were missed with.
+    begin, found, end = (log.entries[place].timestamp_ms for place in (2, 3, -1))
+    [(from_ms, to_ms)] = rows(tmp_path, "select from_ms, to_ms from unread_span")
+    assert (from_ms, found <= cast(int, to_ms) <= end) == (begin, True)
 
 
 def test_unreadable_entries_are_quarantined_and_counted_exactly(tmp_path: Path) -> None:

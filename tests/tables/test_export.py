@@ -22,7 +22,7 @@ from tables.export.job import DataLossError, Export, ExportOptions
 from tables.export.metrics import TABLE, ExportState
 from tables.export.source import PartitionBounds, TopicGoneError
 from tables.export.standing import standings
-from tables.export.target import ExportedTopic, Position
+from tables.export.target import ExportedTopic, Position, next_offsets
 from tests.tables.fake_log import FakeLog
 from tests.waiting import until
 
@@ -104,7 +104,7 @@ async def test_a_new_table_begins_where_the_log_does(exporting: Exporting) -> No
     exporting.log.add(0, 10)
     await exporting.once()
     assert exporting.rows() == exporting.expected()
-    assert exporting.state.lost_records == 0
+    assert exporting.log.counts.deleted_offsets == 0
 
 
 async def test_commits_are_as_large_as_is_wanted(exporting: Exporting) -> None:
@@ -116,13 +116,15 @@ async def test_commits_are_as_large_as_is_wanted(exporting: Exporting) -> None:
     assert exporting.samples()["rows_total", ()] == 30
 
 
-async def test_many_dates_are_many_commits(exporting: Exporting) -> None:
-    """Timestamps are what producers say, and each date is a file that is open."""
-    exporting.log.seconds_apart, exporting.log.batch_rows = 86_400, 10
-    exporting.log.add(0, 1000)
+@pytest.mark.parametrize("batch_rows", [10, 410])
+async def test_many_dates_are_many_commits(exporting: Exporting, batch_rows: int) -> None:
+    """Timestamps are what producers say, and each date is a file: also those of one batch are shared out."""
+    exporting.log.seconds_apart, exporting.log.batch_rows = 86_400, batch_rows
+    exporting.log.add(0, 410)
     await exporting.once()
-    assert exporting.versions() == 5
-    assert len(exporting.rows()) == 1000
+    assert exporting.rows() == exporting.expected()
+    commits = sorted((exporting.place / "_delta_log").glob("*.json"))
+    assert [sum('"add"' in line for line in commit.read_text().splitlines()) for commit in commits] == [0, 200, 200, 10]
 
 
 async def follow(exporting: Exporting, options: ExportOptions, work: Callable[[], Awaitable[None]], target: object | None = None) -> bool:
@@ -226,6 +228,21 @@ async def test_what_retention_deleted_ends_the_export_or_is_left_out(exporting: 
     await exporting.once()
 
 
+async def test_what_was_deleted_is_counted_once_though_the_pass_is_repeated(exporting: Exporting) -> None:
+    exporting.log.add(0, 10)
+    await exporting.once()
+    exporting.log.add(0, 20)
+    exporting.log.starts[0] = 15
+    exporting.log.trouble = [StoreUnavailable("no answer"), StoreUnavailable("no answer")]
+
+    async def work() -> None:
+        await until(lambda: len(exporting.rows()) == 25, "the table to have all")
+
+    await follow(exporting, ExportOptions(every_s=0.01, fail_on_data_loss=False), work)
+    assert exporting.samples()["failures_total", ()] == 2
+    assert exporting.samples()["lost_records_total", ()] == 5
+
+
 async def test_all_that_was_deleted_moves_the_position_without_rows(exporting: Exporting) -> None:
     exporting.log.add(0, 10)
     exporting.target()
@@ -289,7 +306,7 @@ async def test_metrics_tell_lag_and_the_time_that_retention_leaves(exporting: Ex
 
 def test_standings_tell_lag_and_loss() -> None:
     bounds = [PartitionBounds(0, 5, 20), PartitionBounds(1, 0, 4), PartitionBounds(2, 3, 3)]
-    [behind, done, new] = standings({0: 2, 1: 4}, bounds, {0: 7.5})
+    [behind, done, new] = standings(next_offsets({0: 2, 1: 4}, range(3)), bounds, {0: 7.5})
     assert (behind.lag, behind.lost, behind.seconds_left) == (15, 3, 7.5)
     assert (done.lag, done.lost, done.seconds_left) == (0, 0, None)
     assert (new.next_offset, new.lag, new.lost) == (0, 0, 3)

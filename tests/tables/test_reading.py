@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,13 +15,13 @@ import pytest
 from coordinator.adapters.objectstore import open_store
 from coordinator.adapters.server.contract import IncomingRequest, Respond
 from coordinator.client.client import DisklessClient
-from coordinator.client.errors import NotFound, Unavailable
+from coordinator.client.errors import NotFound, ServiceError, Unavailable
 from coordinator.client.records.wal_objects import WrongObject
 from coordinator.client.routing.retry import RetryPolicy
 from coordinator.kafka.errors import ErrorCode
 from coordinator.object_store import ObjectMissing, ObjectStore, StoreError, StoreUnavailable
 from coordinator.protocol.api_keys import ApiKey
-from coordinator.protocol.find_batches import decode_find_batches_response, encode_find_batches_response
+from coordinator.protocol.find_batches import BatchLocation, FoundPartition, decode_find_batches_response, encode_find_batches_response
 from records.compression import Compression
 from records.record_batch import Record, header_name
 from tables.reading.arrow import schema_of
@@ -298,6 +298,40 @@ async def test_the_classic_part_of_a_migrated_partition_is_refused(
             await rows(client, store, span(first=40, stop=110), fail_on_data_loss=not is_loss_allowed)
 
 
+@pytest.mark.parametrize(
+    ("move", "text"),
+    [
+        (lambda page: page[:1] * 2, "batches from offset 2 on are due; the answer has offsets 0 to 1"),
+        (lambda page: [page[0]._replace(last_offset=-1)], "batches from offset 0 on are due; the answer has offsets 0 to -1"),
+        (lambda page: [page[0], page[1]._replace(base_offset=1)], "batches from offset 2 on are due; the answer has offsets 1 to 3"),
+        (lambda page: page[::-1], "batches from offset 4 on are due; the answer has offsets 0 to 1"),
+        (lambda page: page[:1], "batches from offset 2 on are due; the answer has offsets 0 to 1"),
+    ],
+    ids=["a batch twice", "no offsets", "overlap", "backwards", "a page twice"],
+)
+async def test_a_node_whose_batches_do_not_go_forward_ends_the_read(
+    cluster: ScriptedCluster,
+    client: DisklessClient,
+    store: CountingStore,
+    move: Callable[[list[BatchLocation]], list[BatchLocation]],
+    text: str,
+) -> None:
+    for value in ("ab", "cd"):
+        await client.write({("orders", 0): values(*value)})
+    whole: list[BatchLocation] = []
+
+    def trouble(node: ScriptedNode, request: IncomingRequest, respond: Respond) -> bool:
+        if not whole:
+            [(_, [found])] = decode_find_batches_response(node.answer(request)).topics
+            whole.extend(BatchLocation(*one) for one in found.batches)
+        respond(encode_find_batches_response([(TOPIC, [FoundPartition(0, 0, 0, 4, move(whole))])]))
+        return True
+
+    find_batches(cluster, *[trouble] * 9)
+    with pytest.raises(ServiceError, match=rf"orders-0 offsets \[0, 9\): .*its reply cannot be read .*{text}"):
+        await rows(client, store, span(stop=9))
+
+
 async def test_a_topic_that_is_deleted_is_named(cluster: ScriptedCluster, client: DisklessClient, store: CountingStore) -> None:
     await client.write({("orders", 0): values("a")})
     find_batches(cluster, answer(ErrorCode.UNKNOWN_TOPIC_ID))
@@ -319,6 +353,38 @@ async def test_a_damaged_batch_is_named_or_left_out_and_counted(
         assert await rows(client, store, span(stop=3), on_damage=Damage.SKIP, counts=counts) == [(0, 0, "a"), (0, 2, "c")]
     assert counts.damaged_batches == 1
     assert f"damaged batch left out: orders-0 offsets 1 to 1: {keys[1]}" in caplog.text
+
+
+async def test_a_damaged_batch_that_is_fetched_again_is_counted_once(
+    cluster: ScriptedCluster, client: DisklessClient, store: CountingStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An object before it is missing for a moment, so that what was fetched behind it is fetched anew; and a read is repeated."""
+    keys = [(await client.write({("orders", 0): values(value)})).object_key for value in "abcde"]
+    for key, cut in ((keys[1], 1), (keys[2], 0)):
+        data = await store.get(key)
+        await store.put(key, data[:-1] if cut else data[:-1] + bytes([data[-1] ^ 1]))
+    first = await store.get(keys[0])
+    await store.delete_many([keys[0]])
+
+    async def put_back(node: ScriptedNode, request: IncomingRequest, respond: Respond) -> None:
+        await store.put(keys[0], first)
+        respond(node.answer(request))
+
+    def puts_back(node: ScriptedNode, request: IncomingRequest, respond: Respond) -> bool:
+        tasks.append(asyncio.create_task(put_back(node, request, respond)))
+        return True
+
+    tasks: list[asyncio.Task[None]] = []
+    counts = ReadCounts()
+    find_batches(cluster, pass_by, pass_by, puts_back)
+    wanted = [(0, 0, "a"), (0, 3, "d"), (0, 4, "e")]
+    with caplog.at_level(logging.WARNING):
+        assert await rows(client, store, span(stop=5), on_damage=Damage.SKIP, counts=counts) == wanted
+        assert store.read_keys.count(keys[1]) > 1
+        assert await rows(client, store, span(stop=5), on_damage=Damage.SKIP, counts=counts) == wanted
+    await tasks[0]
+    assert counts.damaged_batches == 2
+    assert caplog.text.count("damaged batch left out") == 2
 
 
 async def test_of_an_object_that_is_cut_the_whole_batches_are_read(client: DisklessClient, store: CountingStore) -> None:

@@ -7,36 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.options import INDEX, INT64_MAX, output_option, server_option, timeout_option
-from cli.output import print_rows
+from cli.options import INDEX, output_option, server_option, timeout_option
+from cli.output import print_rows, time_text
+from cli.times import TIME_FORMS, Time
 
 if TYPE_CHECKING:
     from cli.output import Row
     from coordinator.client.model import PartitionId, TopicDescription
 
 NAMED_TIMES = {"latest": -1, "earliest": -2, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5}
-COLUMNS = ("topic", "partition", "timestamp", "offset", "error")
-
-
-class TimeType(click.ParamType[int]):
-    """A name of `NAMED_TIMES`, or milliseconds since the epoch."""
-
-    name = "time"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return Kafka's number."""
-        text = str(value)
-        if text in NAMED_TIMES:
-            return NAMED_TIMES[text]
-        try:
-            number = int(text)
-        except ValueError:
-            self.fail(f"{text!r} is neither milliseconds since the epoch nor one of {', '.join(NAMED_TIMES)}", param, ctx)
-        if number < -5:
-            self.fail(f"{number} is no time; the negative ones are -1 to -5", param, ctx)
-        if number > INT64_MAX:
-            self.fail(f"{number} is no time; the greatest one is {INT64_MAX}", param, ctx)
-        return number
+COLUMNS = ("topic", "partition", "time", "offset", "error")
 
 
 @click.group()
@@ -50,11 +30,11 @@ def offsets() -> None:
 @click.option(
     "--time",
     "time",
-    type=TimeType(),
+    type=Time(NAMED_TIMES),
     default="latest",
     show_default=True,
     metavar="TIME",
-    help=f"{', '.join(NAMED_TIMES)}, or milliseconds since the epoch: the first offset at or after that time.",
+    help=f"{', '.join(NAMED_TIMES)}; or the first offset at or after a time: {TIME_FORMS}.",
 )
 @server_option
 @timeout_option
@@ -66,7 +46,7 @@ def list_(topic: Sequence[str], partitions: Sequence[int], time: int, bootstrap_
     start of the classic part as Kafka told it last.
 
     Examples: `diskless offsets list orders --bootstrap-server localhost:9192`,
-    `diskless offsets list orders --time earliest --partition 0 --bootstrap-server localhost:9192 -o json`
+    `diskless offsets list orders --time 2026-11-28T02:00 --partition 0 --bootstrap-server localhost:9192 -o json`
     """
     from cli.service import run
 
@@ -92,6 +72,7 @@ async def _list(wanted: Sequence[str], partitions: Sequence[int], time: int, boo
             "topic": names[one.topic_id],
             "partition": one.partition,
             "timestamp": answer.timestamp_ms,
+            "time": time_text(answer.timestamp_ms),
             "offset": answer.offset,
             "error": answer.error.name if answer.error else "",
         }

@@ -49,7 +49,7 @@ def scan(dry_run: bool, force: bool, bootstrap_server: str, timeout_s: float, ou
     if dry_run:
         run(ask(bootstrap_server, timeout_s, lambda client: _print_found(client, output)))
         return
-    state, is_finished = run(_scan(bootstrap_server, timeout_s, force))
+    state, is_finished = run(_scan(bootstrap_server, timeout_s, force), "waiting for the scan of the object store")
     print_fields(_fields(state), output)
     if state.is_running:
         raise Failed("the scan goes on; `diskless orphans status` shows how far it is", Exit.TIMEOUT)

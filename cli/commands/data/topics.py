@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
+from cli.commands.data.topic_usage import files, usage
 from cli.options import COUNT, confirm, dry_run_option, kafka_options, output_option, server_option, timeout_option, yes_option
 from cli.output import print_fields, print_rows, say
 
@@ -39,6 +40,10 @@ shadow_option = click.option(
 @click.group()
 def topics() -> None:
     """Create, grow, delete and look at diskless topics."""
+
+
+topics.add_command(usage)
+topics.add_command(files)
 
 
 @topics.command()
@@ -120,7 +125,7 @@ def _made_shadow(
 ) -> bytes:
     """Create the shadow of a topic; return its id. What the service would refuse is refused before Kafka is asked for anything."""
     from cli.outcome import Exit, Failed
-    from cli.service import run
+    from cli.service import ask, run
     from coordinator.kafka.names import illegal_topic_name, why_classic
     from coordinator.kafka.topic_configs import illegal_topic_config
 
@@ -128,7 +133,7 @@ def _made_shadow(
     for fault in faults:
         if fault is not None:
             raise Failed(fault, Exit.USAGE)
-    listed = next((one for one in run(_describe((), bootstrap_server, timeout_s)) if one.name == name), None)
+    listed = next((one for one in run(ask(bootstrap_server, timeout_s, lambda client: client.describe_topics())) if one.name == name), None)
     if listed is None:
         return shadows.create(name, partitions)
     there = shadows.find(name)
@@ -343,25 +348,40 @@ def list_(bootstrap_server: str, timeout_s: float, output: str) -> None:
 def describe(topic: Sequence[str], bootstrap_server: str, timeout_s: float, output: str) -> None:
     """Show placement, leaders and offsets of topics, by partition, and the settings that topics have of their own.
 
-    TOPIC is a name or an id; none means all. The offsets are those of the node that answers and may be a moment old;
-    `diskless offsets list` is exact.
+    TOPIC is a name or an id; none means all. The leader and the offsets are those that the answering node knows, and may be a moment old;
+    `diskless offsets list` is exact. A leader that does not answer is named as such.
 
     Example: `diskless topics describe orders --bootstrap-server localhost:9192`
     """
     from cli.service import run
 
-    described = run(_describe(topic, bootstrap_server, timeout_s))
-    rows = [row for one in described for row in _partition_rows(one)]
+    rows = run(_described(topic, bootstrap_server, timeout_s))
+    if output == "table":
+        from cli.looks.service import leader_text
+
+        rows = [
+            row | {"leader": leader_text(cast(int, row["leader"]), answers=bool(row["leader_answers"])) if row["leader"] != -1 else None}
+            for row in rows
+        ]
     print_rows(rows, output, PARTITION_COLUMNS, empty="there are no topics")
 
 
-async def _describe(wanted: Sequence[str], bootstrap_server: str, timeout_s: float) -> Sequence[TopicDescription]:
-    from cli.service import find_topic, open_client
+async def _described(wanted: Sequence[str], bootstrap_server: str, timeout_s: float) -> list[dict[str, object]]:
+    """A row for each partition, with whether its leader answers."""
+    from cli.looks.service import answering
+    from cli.service import open_client
 
     async with open_client(bootstrap_server, timeout_s) as client:
-        if not wanted:
-            return await client.describe_topics()
-        return [await find_topic(client, text) for text in wanted]
+        found = await _found(client, wanted)
+        leaders = {one.leader_id for topic in found for one in topic.partitions if one.leader_id >= 0}
+        heard = await answering(client, leaders, timeout_s)
+    return [row | {"leader_answers": row["leader"] in heard} for topic in found for row in _partition_rows(topic)]
+
+
+async def _found(client: DisklessClient, wanted: Sequence[str]) -> Sequence[TopicDescription]:
+    from cli.service import find_topic
+
+    return [await find_topic(client, text) for text in wanted] if wanted else await client.describe_topics()
 
 
 def _partition_rows(topic: TopicDescription) -> list[dict[str, object]]:

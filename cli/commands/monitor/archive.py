@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ import click
 from cli.objects import NamedStore, named_store_with_snapshots
 from cli.options import FiniteRange, kafka_place, log_level_option
 from cli.outcome import Exit, Failed
+from cli.progress import doing
 from cli.spark.session import spark_options
 from cli.spark.stopping import stop_signals
 
@@ -118,8 +120,8 @@ def archive(
                 skip_pruned=skip_pruned,
                 snapshots=snapshots_if_there(store),
             )
-            with stop_signals() as stopping, topic_errors():
-                run_archive(wanted, stopping, stopping.on_ready)
+            with doing(f"archiving entries of {kafka.topic}") as work, stop_signals() as stopping, topic_errors():
+                run_archive(replace(wanted, on_archived=work.step), stopping, stopping.on_ready)
 
 
 @contextmanager

@@ -55,13 +55,14 @@ def _judge(folder: Path) -> tuple[Watching, PageVerdict]:
     import time
 
     from spark_jobs.dashboard.panels.overview import facts
+    from spark_jobs.dashboard.panels.sight import Sight
     from spark_jobs.dashboard.verdict import judge
     from spark_jobs.monitor.life import read_life
 
     now_ms = time.time_ns() // 1_000_000
     with opened_report(folder) as report:
         report.connection.row_factory = sqlite3.Row
-        known = facts(report.connection, now_ms, read_life(folder))
+        known = facts(report.connection, Sight(now_ms=now_ms, life=read_life(folder)))
     return known.watch, judge(known, (), now_ms)
 
 

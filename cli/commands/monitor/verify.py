@@ -117,7 +117,9 @@ def _open_databases(stack: ExitStack, paths: Sequence[Path], topic_id: str) -> l
         replica = database_replica(str(file), stack.enter_context(open_state(file)))
         own = topic_id_text(replica.state.header.topic_id)
         if own != topic_id:
-            raise Failed(f"{file} is of topic id {own}, but the topic in Kafka has id {topic_id}; was it recreated? Name it with --topic")
+            raise Failed(
+                f"{file} is of topic id {own}, but the topic in Kafka has id {topic_id}; was it recreated? Name it with --metadata-topic"
+            )
         replicas.append(replica)
     return replicas
 

@@ -121,7 +121,18 @@ class FindBatchesCall(RoutedCall[PartitionBatches]):
         ]
         if [(topic_id, one.partition_index) for topic_id, one in found] != [one.partition for one in asked]:
             raise MalformedMessage(f"{len(places)} partitions were asked for; the answer has {len(found)}, or others")
+        for fetch, (_, one) in zip(asked, found, strict=True):
+            _check_order(fetch, one)
         return [_found(fetch.partition, one) for fetch, (_, one) in zip(asked, found, strict=True)]
+
+
+def _check_order(fetch: FetchFrom, one: FoundPartition) -> None:
+    """Raise MalformedMessage unless batches go forward from the offset asked for: readers ask on after the last of them."""
+    asked = fetch.offset
+    for _, _, _, _, _, base, last, _, _, _ in one.batches:
+        if last < asked or last < base or (asked != fetch.offset and base < asked):
+            raise MalformedMessage(f"{fetch.partition}: batches from offset {asked} on are due; the answer has offsets {base} to {last}")
+        asked = last + 1
 
 
 def _found(partition: PartitionId, one: FoundPartition) -> PartitionBatches:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from coordinator.kafka.batches import LOG_APPEND_TIME
 from coordinator.object_store import ObjectMissing, ObjectStore, StoreError, grouped_ranges
 from coordinator.protocol.find_batches import BatchLocation
-from records.columns import decode_records
+from records.columns import decode_records, first_record, record_columns
 from records.record_batch import BatchHeader, CorruptBatch, StoredRecord, parse_header
 
 OBJECTS_AT_ONCE: Final = 8
@@ -113,6 +113,22 @@ async def read_batches(store: ObjectStore, batches: Sequence[BatchOf]) -> AsyncG
             yield batch, _records(batch, data)
 
 
+async def find_record(store: ObjectStore, batch: BatchOf, *, time_ms: int | None, from_offset: int) -> tuple[int, int] | None:
+    """Read a batch, and look a record up in it as `first_record` does. Raises as `read_object`, and `WrongObject`."""
+    [data] = await read_object(store, [batch])
+    return await asyncio.to_thread(_find, batch, data, time_ms, from_offset)
+
+
+def _find(batch: BatchOf, data: memoryview, time_ms: int | None, from_offset: int) -> tuple[int, int] | None:
+    header = check_batch(batch, data)
+    base_offset, append_ms = batch.location.base_offset, append_ms_of(batch.location)
+    try:
+        [columns] = record_columns(data, header, base_offset=base_offset, append_ms=append_ms)
+    except CorruptBatch as error:
+        raise WrongObject(f"{batch}: {error}") from error
+    return first_record(columns, time_ms=time_ms, from_offset=from_offset)
+
+
 def check_batch(batch: BatchOf, data: bytes | memoryview) -> BatchHeader:
     """Return the header of a batch that is whole and what the coordinator says. Raises `WrongObject`."""
     location = batch.location
@@ -137,6 +153,12 @@ def newest_ms_of(location: BatchLocation) -> int:
     """The newest time of a batch's records."""
     append_ms = append_ms_of(location)
     return location.batch_max_timestamp if append_ms is None else append_ms
+
+
+def retained_ms_of(location: BatchLocation) -> int:
+    """The time that retention counts from: the newest one of a batch's records, or, when they have none, that of the commit."""
+    newest_ms = newest_ms_of(location)
+    return newest_ms if newest_ms >= 0 else location.log_append_timestamp
 
 
 def _records(batch: BatchOf, data: memoryview) -> list[StoredRecord]:

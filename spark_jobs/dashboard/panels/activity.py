@@ -1,7 +1,8 @@
 """The live charts: files, batches, records and bytes per second, together, by coordinator or by topic.
 
 Seconds are kept for two hours with the metadata partition, minutes for a day with the topic; a question that needs both
-gets what there is and a `note` that says so. Rates are over whole steps that are complete, so that no line dips at its end.
+gets what there is and a `note` that says so. Rates are over whole steps that are complete, so that no line dips at its end,
+and None in steps of which something is not known (`sight`).
 """
 
 from __future__ import annotations
@@ -11,24 +12,39 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from spark_jobs.dashboard.panels.query import PanelQuery
-from spark_jobs.dashboard.panels.rows import Json, marks, rows, scalar, topic_ids, topic_names
+from spark_jobs.dashboard.panels.rows import Json, marks, rows, topic_ids, topic_names
+from spark_jobs.dashboard.panels.sight import NO_LOG, NOT_READ, KnownTimes, Sight, UnknownTime, known, shown_s, unknown_json
 
 LINES_MAX = 8
-STEPS_S = {300: 1, 3600: 10, 86400: 120}
+STEPS_MAX = 720
+STEPS_S = (1, 10, 60, 120, 300)
+SECONDS_KEPT = 7200
+MINUTES_KEPT = 24 * 60
 UNITS = ("files", "batches", "records", "bytes")
 OTHERS = "others"
 
 
 class Window(NamedTuple):
-    """Complete steps `[first_s, end_s)`; both are multiples of the step."""
+    """Complete steps `[first_s, end_s)`; both are multiples of the step. `unknown` times are in it."""
 
     first_s: int
     end_s: int
     step_s: int
+    unknown: list[UnknownTime]
 
     @property
     def steps(self) -> int:
+        """How many steps there are."""
         return (self.end_s - self.first_s) // self.step_s
+
+    def unknown_steps(self) -> set[int]:
+        """Return the steps of which something is not known; the one in which the log began is known."""
+        found = set[int]()
+        for from_ms, to_ms, why in self.unknown:
+            first, end = from_ms - self.first_s * 1000, to_ms - self.first_s * 1000
+            step_ms = self.step_s * 1000
+            found.update(range(first // step_ms, end // step_ms if why == NO_LOG else -(-end // step_ms)))
+        return found
 
 
 class Point(NamedTuple):
@@ -42,44 +58,47 @@ class Point(NamedTuple):
     size_bytes: int
 
 
-def activity(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
+def activity(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/activity`."""
-    step_s = STEPS_S[query.range_s]
+    now_s, seen = sight.now_ms // 1000, known(db, sight)
+    first_s, _ = shown_s(seen, query, sight.now_ms)
     if query.topic:
-        return _by_topic(db, query, now_ms, topic_ids(db, query.topic))
+        return _by_topic(db, _window(query, sight, seen, of_minutes=True), topic_ids(db, query.topic))
     if query.split == "topic":
-        return _by_topic(db, query, now_ms, None)
-    if query.range_s <= 3600:
-        return _by_second(db, query, now_ms, step_s)
-    if query.split == "coordinator":
-        answer = _by_second(db, query, now_ms, step_s)
+        return _by_topic(db, _window(query, sight, seen, of_minutes=True), None)
+    if query.split == "total" and first_s < now_s - SECONDS_KEPT:
+        return _by_minute(db, _window(query, sight, seen, of_minutes=True))
+    answer = _by_second(db, query, _window(query, sight, seen))
+    if first_s < now_s - SECONDS_KEPT:
         answer["note"] = "by coordinator for the last 2 hours: longer is not kept"
-        return answer
-    return _by_minute(db, query, now_ms)
+    return answer
 
 
-def last_complete_s(db: sqlite3.Connection, now_ms: int) -> int:
-    """The end of the last second that will not grow any more, as far as can be told."""
-    now_s = now_ms // 1000
-    newest_s = scalar(db, "select max(second) from activity_second")
-    return newest_s if now_s - 10 <= newest_s <= now_s else now_s - 2
+def _window(query: PanelQuery, sight: Sight, seen: KnownTimes | None, *, of_minutes: bool = False) -> Window:
+    now_s = sight.now_ms // 1000
+    step_s = next((step_s for step_s in STEPS_S if query.range_s <= step_s * STEPS_MAX), STEPS_S[-1])
+    step_s = max(step_s, 60) if of_minutes else step_s
+    first_s, end_s = shown_s(seen, query, sight.now_ms)
+    if query.to_s is None:
+        end_s -= end_s % step_s
+        first_s = end_s - query.range_s
+    else:
+        first_s, end_s = first_s // step_s * step_s, -(-end_s // step_s) * step_s
+    kept_from_s = (now_s // 60 - MINUTES_KEPT) * 60 if of_minutes else now_s - SECONDS_KEPT
+    span = (first_s * 1000, end_s * 1000)
+    unknown = [UnknownTime(*span, NOT_READ)] if seen is None else seen.unknown(*span, kept_from_s * 1000)
+    return Window(first_s, end_s, step_s, unknown)
 
 
-def _window(end_s: int, range_s: int, step_s: int) -> Window:
-    end_s -= end_s % step_s
-    return Window(end_s - range_s, end_s, step_s)
-
-
-def _by_second(db: sqlite3.Connection, query: PanelQuery, now_ms: int, step_s: int) -> Json:
-    window = _window(last_complete_s(db, now_ms), query.range_s, step_s)
+def _by_second(db: sqlite3.Connection, query: PanelQuery, window: Window) -> Json:
     split = query.split == "coordinator"
     line = "kpart" if split else "'all'"
     found = rows(
         db,
         f"select {line}, second / ? * ?, sum(files), sum(batches), sum(records), sum(bytes) from activity_second"
         " where second >= ? and second < ? group by 1, 2",
-        step_s,
-        step_s,
+        window.step_s,
+        window.step_s,
         window.first_s,
         window.end_s,
     )
@@ -87,8 +106,7 @@ def _by_second(db: sqlite3.Connection, query: PanelQuery, now_ms: int, step_s: i
     return _answer(window, points, (lambda line: f"coordinator {line}") if split else (lambda _: "all coordinators"))
 
 
-def _by_minute(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
-    window = _window(last_complete_s(db, now_ms), query.range_s, STEPS_S[query.range_s])
+def _by_minute(db: sqlite3.Connection, window: Window) -> Json:
     span = (window.step_s, window.step_s, window.first_s // 60, window.end_s // 60)
     found = rows(
         db,
@@ -102,8 +120,7 @@ def _by_minute(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
     return _answer(window, points, lambda _: "all coordinators")
 
 
-def _by_topic(db: sqlite3.Connection, query: PanelQuery, now_ms: int, only: list[bytes] | None) -> Json:
-    window = _window(last_complete_s(db, now_ms), query.range_s, STEPS_S[query.range_s] if query.range_s > 3600 else 60)
+def _by_topic(db: sqlite3.Connection, window: Window, only: list[bytes] | None) -> Json:
     span = (window.first_s // 60, window.end_s // 60)
     condition = "" if only is None else f" and topic_id in ({marks(only)})"
     within = f"from activity_topic where minute >= ? and minute < ?{condition}"
@@ -148,12 +165,15 @@ def _answer(window: Window, points: Iterable[Point], label: Callable[[str], str]
     lines = [_line(window, label(name), [cells[name]], [sums[name]]) for name in shown]
     if rest:
         lines.append(_line(window, f"{len(rest)} {OTHERS}", [cells[name] for name in rest], [sums[name] for name in rest]))
+    if not lines:
+        lines = [_line(window, "nothing", [{}], [dict.fromkeys(UNITS, 0)], counts_files=not last)]
     whole = {unit: sum(of_line[unit] for of_line in sums.values()) for unit in UNITS}
     return {
         "first_s": window.first_s,
         "end_s": window.end_s,
         "step_s": window.step_s,
         "lines": lines,
+        "unknown": unknown_json(window.unknown),
         "sums": {unit: {"value": value, "digits": str(value)} for unit, value in whole.items()},
         "note": "",
     }
@@ -171,7 +191,7 @@ def _add(one: Point, other: Point) -> Point:
     )
 
 
-def _line(window: Window, label: str, cells: list[dict[int, Point]], sums: list[dict[str, int]]) -> Json:
+def _line(window: Window, label: str, cells: list[dict[int, Point]], sums: list[dict[str, int]], *, counts_files: bool = False) -> Json:
     rates: dict[str, list[float | None]] = {unit: [0.0] * window.steps for unit in UNITS}
     for of_line in cells:
         for time_s, point in of_line.items():
@@ -179,7 +199,10 @@ def _line(window: Window, label: str, cells: list[dict[int, Point]], sums: list[
             for unit, value in zip(UNITS, point[2:], strict=True):
                 column = rates[unit]
                 column[place] = None if value is None else round((column[place] or 0.0) + value / window.step_s, 3)
-    counts_files = any(point.files is not None for of_line in cells for point in of_line.values())
+    for place in window.unknown_steps():
+        for column in rates.values():
+            column[place] = None
+    counts_files = counts_files or any(point.files is not None for of_line in cells for point in of_line.values())
     kept = [unit for unit in UNITS if unit != "files" or counts_files]
     return {
         "label": label,

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, dicts, rows
+from spark_jobs.dashboard.panels.sight import Sight
 
 STATES = ("live", "deletable", "waiting", "removed", "fenced")
 """From the most alive on. One that the last owner may delete is deletable, although the owners before it are done and wait."""
@@ -27,7 +28,7 @@ LIST_MAX = 20
 CANDIDATES = 10 * LIST_MAX
 
 
-def files(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
+def files(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/files`."""
     by_state = {row["state"]: dict(row) for row in rows(db, _BY_STATE)}
     nothing = {"files": 0, "file_bytes": 0, "live_bytes": 0, "oldest_ms": None}
@@ -38,7 +39,7 @@ def files(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
         "stored": _sum(stored),
         "empty": _sum([one for one in states if one["state"] in EMPTY]),
         "nearly_empty": nearly_empty(db),
-        "hand_overs": [_hand_over(row, now_ms) for row in rows(db, _WAITING, LIST_MAX)],
+        "hand_overs": [_hand_over(row, sight.now_ms) for row in rows(db, _WAITING, LIST_MAX)],
         "emptiest": dicts(db, _EMPTIEST, LIST_MAX),
     }
 

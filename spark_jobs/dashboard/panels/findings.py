@@ -9,6 +9,7 @@ import sqlite3
 
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, dicts, rows, scalar, topic_names, totals
+from spark_jobs.dashboard.panels.sight import Sight, known_json
 from spark_jobs.store.acknowledge import open_count
 from spark_jobs.store.rules import RULES
 
@@ -21,7 +22,7 @@ _PAGE = (
 UNKNOWN = "The entry breaks a rule that this version does not know. Look at it and the entries before it with the command below."
 
 
-def findings(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
+def findings(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/findings`: those that are open first, each the newest first."""
     kept_open = scalar(db, "select count(*) from finding where acknowledgement is null")
     found = rows(db, _PAGE.format(state="is null"), query.limit, query.offset)
@@ -32,6 +33,7 @@ def findings(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
     logs = rows(db, "select topic from log")
     topic = str(logs[0]["topic"]) if logs else "__diskless_metadata"
     return {
+        **known_json(db, sight),
         "count": max(kept, totals(db).get("findings", 0)),
         "kept": kept,
         "open": open_count(db),
@@ -65,6 +67,6 @@ def _row(row: sqlite3.Row, names: dict[bytes, str], topic: str) -> Json:
 
 def look_command(topic: str, kpart: int, offset: int) -> str:
     """The command that prints the entry and the two before it."""
-    named = "" if topic == "__diskless_metadata" else f" --topic {shlex.quote(topic)}"
+    named = "" if topic == "__diskless_metadata" else f" --metadata-topic {shlex.quote(topic)}"
     first = max(0, offset - ENTRIES_BEFORE)
     return f"diskless log dump{named} --partition {kpart} --from {first} --max {offset - first + 1} -o yaml"

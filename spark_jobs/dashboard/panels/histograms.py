@@ -6,6 +6,7 @@ import sqlite3
 
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, rows
+from spark_jobs.dashboard.panels.sight import Sight, known, shown_s
 
 NAMES = {
     "batches_per_file": ("Batches per file and coordinator", "count"),
@@ -16,11 +17,11 @@ NAMES = {
 }
 
 
-def histograms(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
+def histograms(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/histograms`. A bucket holds values up to its `upper`, above that of the bucket before."""
-    first = now_ms // 60_000 - query.range_s // 60
-    sql = "select upper, sum(count) from histogram where name = ? and minute > ? group by upper order by upper"
-    return {"histograms": [_one(name, [(row[0], row[1]) for row in rows(db, sql, name, first)]) for name in NAMES]}
+    first_s, end_s = shown_s(known(db, sight), query, sight.now_ms)
+    sql = "select upper, sum(count) from histogram where name = ? and minute > ? and minute <= ? group by upper order by upper"
+    return {"histograms": [_one(name, [(row[0], row[1]) for row in rows(db, sql, name, first_s // 60, end_s // 60)]) for name in NAMES]}
 
 
 def _one(name: str, buckets: list[tuple[int, int]]) -> Json:
@@ -31,7 +32,7 @@ def _one(name: str, buckets: list[tuple[int, int]]) -> Json:
         "unit": unit,
         "count": sum(count for _, count in buckets),
         "buckets": [{"upper": upper, "count": count} for upper, count in buckets],
-        "quantiles": {f"p{percent}": quantile(buckets, percent / 100) for percent in (50, 90, 99)},
+        "quantiles": {f"p{percent}": quantile(buckets, percent / 100) for percent in (50, 95, 99)},
     }
 
 

@@ -9,6 +9,7 @@ import sqlite3
 
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, marks, rows, topic_names
+from spark_jobs.dashboard.panels.sight import Sight
 
 TOPICS_MAX = 100
 STEPS_SHOWN = 20
@@ -16,7 +17,7 @@ _WAITS = "diskless_base < 0"
 _SINCE = "case when diskless_base < 0 and last_append_ms > 0 then last_append_ms end"
 
 
-def migrations(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
+def migrations(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/migrations`: topics by how long they have waited, and a page of their partitions, those that wait first."""
     found = rows(
         db,
@@ -38,7 +39,7 @@ def migrations(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
                 "partitions": row["partitions"],
                 "pending": row["pending"],
                 "initialised": row["partitions"] - row["pending"],
-                "waiting_ms": _age(row["since_ms"], now_ms),
+                "waiting_ms": _age(row["since_ms"], sight.now_ms),
             }
             for row in shown
         ],
@@ -46,9 +47,9 @@ def migrations(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
             "count": sum(row["partitions"] for row in shown),
             "offset": query.offset,
             "limit": query.limit,
-            "rows": [_partition(row, names, now_ms) for row in partitions],
+            "rows": [_partition(row, names, sight.now_ms) for row in partitions],
         },
-        "steps": [_step(row, names, now_ms) for row in steps],
+        "steps": [_step(row, names, sight.now_ms) for row in steps],
     }
 
 

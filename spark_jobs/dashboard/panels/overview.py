@@ -4,33 +4,33 @@ from __future__ import annotations
 
 import sqlite3
 
-from spark_jobs.dashboard.panels.activity import UNITS, last_complete_s
-from spark_jobs.dashboard.panels.query import PanelQuery
-from spark_jobs.dashboard.panels.rows import Json, exact, job, job_json, rows, scalar, totals
-from spark_jobs.dashboard.verdict import Facts, Watching
-from spark_jobs.monitor.life import Life
+from spark_jobs.dashboard.panels.activity import UNITS
+from spark_jobs.dashboard.panels.rows import Json, exact, job, job_json, rows, scalar, topic_names, totals
+from spark_jobs.dashboard.panels.sight import Sight, known, known_json, watch
+from spark_jobs.dashboard.verdict import Facts, FoundWrong, Watching
 from spark_jobs.store.acknowledge import open_count
 
 RATE_S = 10
 TOTALS = ("files", "batches", "records", "bytes", "file_bytes", "entries", "findings", "quarantined")
 
 
-def facts(db: sqlite3.Connection, now_ms: int, life: Life | None) -> Facts:
-    """Collect what the verdict needs. `life` is the monitor's last sign of life, None when it never gave one."""
+def facts(db: sqlite3.Connection, sight: Sight) -> Facts:
+    """Collect what the verdict needs."""
+    now_ms, life = sight.now_ms, sight.life
     summed, said = totals(db), job(db)
     heads = rows(db, "select * from head order by kpart")
-    claimed = {row[0] for row in rows(db, "select distinct kpart from claim")}
+    newest_claims = "select kpart, node_id, append_ms from claim c where offset = (select max(offset) from claim where kpart = c.kpart)"
+    claimed = {row["kpart"]: (row["node_id"], row["append_ms"]) for row in rows(db, newest_claims)}
     # The job knows the log's end at every sign of life; the store was told at the last merge.
     ends = life.ends if life is not None else {}
     behind = {row["kpart"]: max(0, row["log_end"] - row["next_offset"], ends.get(row["kpart"], 0) - row["next_offset"]) for row in heads}
     merged_ms = max((row["merged_ms"] for row in heads), default=0)
     newest = max(heads, key=lambda row: int(row["merged_ms"]), default=None)
-    finding = db.execute("select kpart, offset, rule from finding where acknowledgement is null order by id desc limit 1").fetchone()
     last_s = scalar(db, "select max(second) from activity_second where batches > 0")
     compared = job_json(db, "last_objects") or {}
     return Facts(
         entries=summed.get("entries", 0),
-        commits_per_s=rates(db, now_ms)["files"],
+        commits_per_s=rates(db, sight)["files"],
         last_commit_ms=last_s * 1000 if last_s else None,
         heads=len(heads),
         # The claim of a pruned log may be gone; then the epoch of its entries shows that it has a leader.
@@ -38,8 +38,9 @@ def facts(db: sqlite3.Connection, now_ms: int, life: Life | None) -> Facts:
         behind_entries=sum(behind.values()),
         behind_ms=0 if life is None or life.behind_since_ms is None else now_ms - life.behind_since_ms,
         freshness_ms=0 if newest is None else max(0, newest["merged_ms"] - newest["append_ms"]),
+        claims=claimed,
         findings=open_count(db),
-        newest_finding=None if finding is None else (finding[0], finding[1], finding[2]),
+        newest_finding=_newest_finding(db),
         quarantined=max(summed.get("quarantined", 0), scalar(db, "select count(*) from quarantine")),
         watch=Watching(started_ms=merged_ms, alive_ms=merged_ms) if life is None else watch(life),
         trigger_ms=round(1000 * float(said.get("trigger_s") or 1)),
@@ -50,8 +51,8 @@ def facts(db: sqlite3.Connection, now_ms: int, life: Life | None) -> Facts:
     )
 
 
-def overview(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
-    """Answer the numbers of `/api/overview`; the server adds the verdict."""
+def overview(db: sqlite3.Connection, sight: Sight) -> Json:
+    """Answer the numbers of `/api/overview`; the server adds the verdict. They say what is known until `known_until_ms`."""
     summed = totals(db)
     heads = rows(db, "select kpart, from_offset from head")
     return {
@@ -60,15 +61,17 @@ def overview(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
         "void_entries": exact(sum(value for name, value in summed.items() if name.startswith("void."))),
         "other_batches": {name.removeprefix("other."): exact(value) for name, value in sorted(summed.items()) if name.startswith("other.")},
         "whole_log": all(row["from_offset"] == 0 for row in heads),
-        "rates": rates(db, now_ms),
+        **known_json(db, sight),
+        "rates": rates(db, sight),
         "coordinators": len(heads),
         "topics": scalar(db, "select count(*) from topic where deleted_ms is null"),
     }
 
 
-def rates(db: sqlite3.Connection, now_ms: int) -> dict[str, float]:
-    """Per second, over the last ten complete seconds."""
-    end_s = last_complete_s(db, now_ms)
+def rates(db: sqlite3.Connection, sight: Sight) -> dict[str, float]:
+    """Per second, over the last ten seconds that are known."""
+    seen = known(db, sight)
+    end_s = (sight.now_ms if seen is None else seen.until_ms) // 1000
     (row,) = rows(
         db,
         "select sum(files) as files, sum(batches) as batches, sum(records) as records, sum(bytes) as bytes from activity_second"
@@ -79,17 +82,13 @@ def rates(db: sqlite3.Connection, now_ms: int) -> dict[str, float]:
     return {unit: round((row[unit] or 0) / RATE_S, 3) for unit in UNITS}
 
 
-def watch(life: Life) -> Watching:
-    """Tell from a sign of life whether the log is observed."""
-    return Watching(
-        started_ms=life.started_ms,
-        alive_ms=life.alive_ms,
-        is_following=life.is_following,
-        is_once=life.is_once,
-        ended_ms=life.ended_ms,
-        failure=life.failure,
-        kafka_ms=life.kafka_ms or None,
-    )
+def _newest_finding(db: sqlite3.Connection) -> FoundWrong | None:
+    row = db.execute("select * from finding where acknowledgement is null order by id desc limit 1").fetchone()
+    if row is None:
+        return None
+    name = "" if row["topic_id"] is None else topic_names(db, [bytes(row["topic_id"])])[bytes(row["topic_id"])]
+    topic = name if row["partition"] is None else f"{name}-{row['partition']}"
+    return FoundWrong(id=row["id"], coordinator=row["kpart"], offset=row["offset"], rule=row["rule"], topic=topic)
 
 
 def _age(db: sqlite3.Connection, sql: str, now_ms: int) -> int | None:

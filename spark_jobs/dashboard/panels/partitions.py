@@ -1,15 +1,16 @@
 """The table of user partitions, searched, sorted and cut here: a page of it is all that travels. Skew comes with it.
 
-The rate is that of the last whole minute. Sorting by rate reads that minute alone; the other orders read the partitions.
+The rate is that of the last whole minute, and None while it is not known what happens. Sorting by rate reads that minute alone; the
+other orders read the partitions.
 """
 
 from __future__ import annotations
 
 import sqlite3
 
-from spark_jobs.dashboard.panels.activity import last_complete_s
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, Value, marks, matching_ids, rows, scalar, topic_ids, topic_names
+from spark_jobs.dashboard.panels.sight import Sight, known
 
 TOPICS_MAX = 900  # SQLite's own limit of parameters is larger, a search that finds more is none
 ORDERS = {
@@ -25,9 +26,11 @@ COLUMNS = """p.kpart, p.topic_id, p.partition, p.start_offset, p.next_offset, p.
 p.last_append_ms, p.diskless_base, m.batches as minute_batches, m.records as minute_records, m.bytes as minute_bytes"""
 
 
-def partitions(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
+def partitions(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/partitions`."""
-    minute = last_complete_s(db, now_ms) // 60 - 1
+    seen = known(db, sight)
+    is_current = seen is not None and seen.is_current
+    minute = (sight.now_ms if seen is None else seen.until_ms) // 60_000 - 1
     condition, values = _condition(db, query)
     found = _hottest(db, query, minute) if query.sort == "rate" and not query.topic and not query.search else []
     # The hottest page is short where the idle partitions begin; those are found by reading all.
@@ -39,8 +42,8 @@ def partitions(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
         "offset": query.offset,
         "limit": query.limit,
         "sort": query.sort,
-        "rows": [_row(row, names) for row in found],
-        "skew": skew(db, minute, scalar(db, "select count(*) from partition")),
+        "rows": [_row(row, names, is_current) for row in found],
+        "skew": {"is_current": is_current, **skew(db, minute, scalar(db, "select count(*) from partition"))},
     }
 
 
@@ -89,7 +92,7 @@ def _condition(db: sqlite3.Connection, query: PanelQuery) -> tuple[str, list[Val
     return condition, values
 
 
-def _row(row: sqlite3.Row, names: dict[bytes, str]) -> Json:
+def _row(row: sqlite3.Row, names: dict[bytes, str], is_current: bool) -> Json:
     return {
         "topic": names[bytes(row["topic_id"])],
         "partition": row["partition"],
@@ -102,8 +105,8 @@ def _row(row: sqlite3.Row, names: dict[bytes, str]) -> Json:
         "records": str(row["records"] or 0),
         "bytes": str(row["bytes"] or 0),
         "last_append_ms": row["last_append_ms"],
-        "batches_per_s": round((row["minute_batches"] or 0) / 60, 3),
-        "bytes_per_s": round((row["minute_bytes"] or 0) / 60, 3),
+        "batches_per_s": round((row["minute_batches"] or 0) / 60, 3) if is_current else None,
+        "bytes_per_s": round((row["minute_bytes"] or 0) / 60, 3) if is_current else None,
     }
 
 

@@ -6,11 +6,12 @@ import sqlite3
 
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, rows, scalar, totals
+from spark_jobs.dashboard.panels.sight import Sight
 
 BYTES_SHOWN = 256
 
 
-def quarantine(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
+def quarantine(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/quarantine`: the newest first."""
     found = rows(
         db,

@@ -6,9 +6,10 @@ import sqlite3
 
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, rows
+from spark_jobs.dashboard.panels.sight import Sight
 
 
-def snapshots(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
+def snapshots(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/snapshots`."""
     newest = rows(
         db,
@@ -27,12 +28,12 @@ def snapshots(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
                 "size_bytes": row["size_bytes"],
                 "location": row["location"],
                 "digest": (row["digest"] or "").lower(),
-                "age_ms": None if row["append_ms"] is None else now_ms - row["append_ms"],
+                "age_ms": None if row["append_ms"] is None else sight.now_ms - row["append_ms"],
             }
             for row in newest
         ],
         "open_transactions": [
-            {"coordinator": row["kpart"], "name": row["name"], "offset": row["offset"], "age_ms": now_ms - row["append_ms"]}
+            {"coordinator": row["kpart"], "name": row["name"], "offset": row["offset"], "age_ms": sight.now_ms - row["append_ms"]}
             for row in rows(db, "select kpart, name, offset, append_ms from open_transaction order by append_ms")
         ],
     }

@@ -6,11 +6,12 @@ import sqlite3
 
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, marks, matching_ids, rows, scalar, topic_names
+from spark_jobs.dashboard.panels.sight import Sight
 
 SEARCHED_MAX = 900
 
 
-def topics(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
+def topics(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/topics`: the largest first. Sums are exact since the offsets the monitor started from."""
     condition, ids = "1", list[bytes]()
     if query.search:

@@ -6,18 +6,21 @@ import sqlite3
 
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, rows
+from spark_jobs.dashboard.panels.sight import Sight, known, shown_s
 
 LIST_MAX = 100
 
 
-def uploaders(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
+def uploaders(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/uploaders`."""
+    first_s, end_s = shown_s(known(db, sight), query, sight.now_ms)
     found = rows(
         db,
         "select a.uploader, b.rack, b.host, sum(a.files) as files, sum(a.batches) as batches, sum(a.bytes) as bytes,"
         " sum(a.file_bytes) as file_bytes from activity_uploader a left join broker b on b.broker_id = a.uploader"
-        " where a.minute > ? group by a.uploader order by bytes desc, a.uploader",
-        now_ms // 60_000 - query.range_s // 60,
+        " where a.minute > ? and a.minute <= ? group by a.uploader order by bytes desc, a.uploader",
+        first_s // 60,
+        end_s // 60,
     )
     racks: dict[str, Json] = {}
     for row in found:
@@ -30,8 +33,9 @@ def uploaders(db: sqlite3.Connection, query: PanelQuery, now_ms: int) -> Json:
     (owned,) = rows(
         db,
         "select coalesce(sum(files), 0) as files, coalesce(sum(multi_owner_files), 0) as multi_owner_files"
-        " from activity_second where second > ?",
-        now_ms // 1000 - min(query.range_s, 7200),
+        " from activity_second where second >= ? and second < ?",
+        first_s,
+        end_s,
     )
     return {
         "uploaders": [dict(row) for row in found[:LIST_MAX]],

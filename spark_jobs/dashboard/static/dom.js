@@ -22,14 +22,14 @@ export const svg = (tag, properties, ...children) => fill(document.createElement
 export function table(caption, columns, rows, empty = "Nothing.") {
   if (!rows.length) return h("p", { class: "none" }, empty);
   const kind = (column) => [column.numeric && "number", column.wide && "wide"].filter(Boolean).join(" ") || null;
-  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+  return h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": caption },
     h("table", {},
       h("caption", { class: "unseen" }, caption),
       h("thead", {}, h("tr", {}, columns.map((column) => h("th", { scope: "col", class: kind(column), title: column.help }, column.title)))),
       h("tbody", {}, rows.map((row) => h("tr", {}, columns.map((column) => h("td", { class: kind(column) }, column.cell(row))))))));
 }
 
-// A horizontal bar of parts {share, kind, title}.
+// A horizontal bar of parts {share, kind, title}; one without a label only repeats the number beside it.
 export function bar(parts, label) {
   let x = 0;
   const rects = parts.map(({ share, kind, title }) => {
@@ -38,14 +38,29 @@ export function bar(parts, label) {
     x += width;
     return rect;
   });
-  return svg("svg", { class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", role: "img", "aria-label": label },
+  return svg("svg", { class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", ...(label ? { role: "img", "aria-label": label } : { "aria-hidden": true }) },
     svg("rect", { x: 0, y: 0, width: 100, height: 8, class: "rail" }), rects);
 }
 
 // Names and values; those without a value are left out.
 export function facts(pairs, properties = {}) {
-  const known = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const known = pairs.filter(([, value]) => value !== null && value !== undefined && value !== false && value !== "");
   return h("dl", { class: "facts", ...properties }, known.map(([name, value, more]) => h("div", {}, h("dt", {}, name), h("dd", more, value))));
+}
+
+// A command, and a button that copies it.
+export function command(text, key) {
+  const button = h("button", { type: "button", "data-key": key, class: "copy" }, "Copy");
+  const code = h("code", {}, text);
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(code); // no right to the clipboard: ready for Ctrl-C
+    }
+  });
+  return h("div", { class: "command" }, code, button);
 }
 
 export function details(key, summary, ...children) {

@@ -51,5 +51,6 @@ export function moment(ms) {
   return today ? clock(ms) : `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} ${clock(ms)}`;
 }
 
+export const entry = (coordinator, offset) => `coordinator ${coordinator}, offset ${grouped(offset)}`;
 export const iso = (ms) => (ms ? new Date(ms).toISOString() : "");
 export const words = (rule) => String(rule).replace(/[_-]/g, " ");

@@ -139,7 +139,7 @@ SHARED: list[tuple[dict[str, str], str]] = [
     ({"fetchBytes": "10"}, "must be 1m to 1g"),
     ({"onDamage": "ignore"}, "expected fail or skip"),
     ({"diskless.timeout": "0"}, "must be more than 0"),
-    ({"groupId": "readers"}, "groupId and diskless.kafka.bootstrap.servers .* together"),
+    ({"groupId": "readers"}, "groupId needs diskless.kafka.bootstrap.servers"),
     ({"startingOffset": "latest"}, "Unknown option 'startingoffset' of the diskless source; did you mean 'startingOffsets'"),
     ({"wholly": "other"}, "Unknown option 'wholly' .* the options are assign, columns"),
     ({"path": "/orders"}, "use subscribe: load\\(\\) takes no path"),

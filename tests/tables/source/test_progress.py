@@ -203,10 +203,34 @@ async def test_a_batch_of_a_deleted_topic_is_not_read_from_the_new_one(service: 
     again = Query(service, subscribe="clicks", failOnDataLoss=str(fails))
     assert query.checkpoint is not None
     if fails:
-        with pytest.raises(DataLoss, match="clicks-0: its topic was deleted before offsets up to 5 were read"):
+        with pytest.raises(DataLoss, match="clicks-0: its topic was deleted, or is not read any longer, before offsets up to 5 were read"):
             await again.tasks(begin, query.checkpoint)
     else:
         assert await again.tasks(begin, query.checkpoint) == {}
+
+
+@pytest.mark.parametrize("fails", [True, False])
+async def test_a_partition_that_is_not_assigned_any_longer_is_data_loss(service: SourceService, fails: bool) -> None:
+    """As in Spark's Kafka source, a batch that was planned is read, but for partitions that were new in it; the next one misses them."""
+    await service.write({0: 5, 1: 6, 2: 7})
+    query = Query(service, assign='{"orders": [0, 1]}')
+    await query.step()
+    before = query.checkpoint
+    await service.write({1: 1})
+    wider = Query(service, start=before, assign='{"orders": [0, 1, 2]}')
+    assert await wider.step() == {"orders-1": (6, 7), "orders-2": (0, 7)}
+    restarted = Query(service, start=wider.checkpoint, assign='{"orders": [0]}', failOnDataLoss=str(fails))
+    assert before is not None
+    assert wider.checkpoint is not None
+    if fails:
+        with pytest.raises(DataLoss, match="Cannot find the earliest offset of orders-2: it is not among the partitions that are read"):
+            await restarted.tasks(before, wider.checkpoint)
+        with pytest.raises(DataLoss, match="orders-1, orders-2 are gone"):
+            await restarted.step()
+    else:
+        assert await restarted.tasks(before, wider.checkpoint) == {"orders-1": (6, 7)}
+        await service.write({0: 1})
+        assert await restarted.step() == {"orders-0": (5, 6)}
 
 
 @pytest.mark.parametrize("fails", [True, False])

@@ -7,13 +7,12 @@ import { Panel } from "/static/panel.js";
 import * as state from "/static/state.js";
 
 const SPLITS = [["total", "Together"], ["coordinator", "By coordinator"], ["topic", "By topic"]];
-export const chartPauseMs = () => ({ 300: 1500, 3600: 8000, 86400: 30000 })[state.get("range")];
 
 export function activityPanel() {
   const charts = {
-    files: new TimeChart({ label: "Files committed per second", show: amount, axis: short }),
+    files: new TimeChart({ label: "Files per second", show: amount, axis: short }),
     batches: new TimeChart({ label: "Batches per second", show: amount, axis: short }),
-    bytes: new TimeChart({ label: "Bytes per second", show: bytes, axis: (value) => short(value) }),
+    bytes: new TimeChart({ label: "Bytes per second", show: bytes, axis: bytes }),
   };
   const buttons = SPLITS.map(([split, text]) =>
     h("button", { type: "button", "data-split": split, onclick: () => state.set({ split }) }, text));
@@ -23,23 +22,23 @@ export function activityPanel() {
   const note = h("p", { class: "note" });
   const grid = h("div", { class: "charts" }, Object.values(charts).map((chart) => chart.element));
   return new Panel({
-    id: "activity", title: "Commits", size: "wide", moving: true, everyMs: chartPauseMs,
+    id: "activity", title: "Activity", size: "wide", moving: true, everyMs: state.pauseMs,
     help: "Rates over whole steps, from the append time of the log's entries",
     actions: [h("div", { class: "segments", role: "group", "aria-label": "Lines of the charts" }, buttons)],
-    load: () => `activity?${new URLSearchParams({ range: state.get("range"), split: state.get("split"), topic: state.get("topic") })}`,
+    load: () => `activity?${state.rangeParameters({ split: state.get("split"), topic: state.get("topic") })}`,
     draw(data, panel) {
       if (!panel.body.contains(grid)) panel.body.replaceChildren(grid, note);
       const steps = (data.end_s - data.first_s) / data.step_s;
       const times = Array.from({ length: steps }, (_, step) => data.first_s + step * data.step_s);
-      const lines = data.lines.length ? data.lines : [{ label: "nothing", rates: {} }];
       for (const [unit, chart] of Object.entries(charts)) {
-        const known = lines.filter((line) => line.rates[unit] || !data.lines.length);
+        const known = data.lines.filter((line) => line.rates[unit]);
         chart.element.hidden = !known.length;
-        if (known.length) chart.update(times, known.map((line) => ({ label: line.label, values: line.rates[unit] ?? times.map(() => 0) })), data.end_s - data.first_s);
+        if (known.length) chart.update({ ...data, times, lines: known.map((line) => ({ label: line.label, values: line.rates[unit] })) });
       }
       const { files, batches, records } = data.sums;
       const told = data.lines.some((line) => line.rates.files) ? `${counted(files.digits, "file")}, ` : "";
-      note.textContent = `In this range: ${told}${counted(batches.digits, "batch", "batches")}, ${counted(records.digits, "record")}, ${bytes(data.sums.bytes.value)}.${data.note ? ` ${data.note[0].toUpperCase()}${data.note.slice(1)}.` : ""}`;
+      const unknown = [...new Set(data.unknown.map((one) => one.why))];
+      note.textContent = `${unknown.length ? `Grey: ${unknown.join(", ")}. ` : ""}In this range: ${told}${counted(batches.digits, "batch", "batches")}, ${counted(records.digits, "record")}, ${bytes(data.sums.bytes.value)}.${data.note ? ` ${data.note[0].toUpperCase()}${data.note.slice(1)}.` : ""}`;
       return null;
     },
   });

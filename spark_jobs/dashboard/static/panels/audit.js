@@ -1,9 +1,10 @@
 // What is wrong: findings of the audit, entries that cannot be read, whether log and service agree, objects nobody knows.
 
-import { details, facts, h, table } from "/static/dom.js";
-import { bytes, counted, grouped, iso, moment, words } from "/static/format.js";
+import { command, details, facts, h, table } from "/static/dom.js";
+import { bytes, counted, entry, grouped, iso, moment, words } from "/static/format.js";
 import { Panel, pager } from "/static/panel.js";
 import { acknowledgeButton } from "/static/panels/acknowledge.js";
+import { lookLink } from "/static/panels/look.js";
 import * as state from "/static/state.js";
 
 const LIMIT = 10;
@@ -11,16 +12,17 @@ const when = (ms) => h("time", { datetime: iso(ms), title: iso(ms) }, moment(ms)
 
 export function findingsPanel() {
   return new Panel({
-    id: "findings", title: "Findings", size: "wide", help: "Violations of the log's rules, derived from the log alone",
+    id: "findings", title: "Findings", size: "wide", moving: true, help: "Violations of the log's rules, derived from the log alone",
     load: () => `findings?${new URLSearchParams({ offset: state.get("findings"), limit: LIMIT })}`,
     draw(data, panel) {
       panel.count(data.open, "bad");
       const noted = notes(data.notes);
-      if (!data.count) return [h("p", { class: "none good" }, "The audit found nothing: offsets, sequences, byte ranges, epochs and transactions are as they must be."), noted];
+      if (!data.count && data.known_until_ms === null) return [h("p", { class: "none" }, "Nothing is audited yet.")];
+      if (!data.count) return [h("p", { class: data.is_current ? "none good" : "none" }, `The audit found nothing${data.is_current ? "" : ` until ${moment(data.known_until_ms)}; what follows is not known`}: offsets, sequences, byte ranges, epochs and transactions are as they must be.`), noted];
       const rules = h("ul", { class: "chips" }, data.rules.map(({ rule, count }) => h("li", {}, words(rule), " ", h("b", {}, grouped(count)))));
       const list = h("ol", { class: "findings" }, data.rows.map(finding));
       const acknowledged = data.count - data.open;
-      const told = h("p", { class: `none ${data.open ? "bad" : "good"}`, id: "findings-state" }, data.open ? `${counted(data.open, "finding")} to look at` : "Nothing new", acknowledged ? `, ${grouped(acknowledged)} acknowledged` : "", ". ",
+      const told = h("p", { class: `none ${data.open ? "bad" : data.is_current ? "good" : ""}`, id: "findings-state" }, data.open ? `${counted(data.open, "finding")} to look at` : data.is_current ? "Nothing new" : `Nothing new until ${moment(data.known_until_ms)}`, acknowledged ? `, ${grouped(acknowledged)} acknowledged` : "", ". ",
         data.open ? acknowledgeButton("acknowledge", { all: true }, data.open, "acknowledge-all") : null);
       return [told, rules, list, data.kept > LIMIT ? pager({ name: "findings", unit: "findings", count: data.kept, offset: data.offset, limit: data.limit, go: (page) => state.set({ findings: String(page * LIMIT) }) }) : null,
         data.count > data.kept ? h("p", { class: "note" }, `${grouped(data.count)} were counted, ${grouped(data.kept)} of them kept.`) : null, noted];
@@ -30,34 +32,22 @@ export function findingsPanel() {
 
 function notes(list) {
   if (!list.length) return null;
-  return details("notes", `${list.length === 20 ? "The last 20 notes" : `${list.length} ${list.length === 1 ? "note" : "notes"}`}: worth knowing, not wrong`, h("ul", { class: "keys" }, list.map((one) => h("li", {}, h("code", {}, `${one.coordinator}@${one.offset}`), ` ${one.text}, `, when(one.seen_ms)))));
+  return details("notes", `${list.length === 20 ? "The last 20 notes" : `${list.length} ${list.length === 1 ? "note" : "notes"}`}: worth knowing, not wrong`, h("ul", { class: "keys" }, list.map((one) => h("li", {}, h("span", { class: "where" }, entry(one.coordinator, one.offset)), ` ${one.text}, `, when(one.seen_ms)))));
 }
 
+const about = (row) => row.topic && `${row.topic}${row.partition === null ? "" : `-${row.partition}`}`;
+
 function finding(row) {
-  const known = [["Where", `coordinator ${row.coordinator}, offset ${grouped(row.offset)}`], ["Topic", row.topic && `${row.topic}${row.partition === null ? "" : `-${row.partition}`}`],
+  const known = [["Entry", lookLink(entry(row.coordinator, row.offset), `entry/${row.coordinator}@${row.offset}`)], ["Topic", row.topic && lookLink(about(row), row.partition === null ? `topic/${row.topic}` : `partition/${row.topic}/${row.partition}`)],
     ["Acknowledged", row.acknowledged && `${moment(row.acknowledged.at_ms)} by ${row.acknowledged.who}: ${row.acknowledged.reason}`],
-    ["Producer", row.producer_id], ["Object", row.object_key], ["Expected", row.expected && grouped(row.expected)], ["Found", row.found && grouped(row.found)], ["Seen", moment(row.seen_ms)]];
+    ["Producer", row.producer_id !== null && lookLink(row.producer_id, `producer/${row.producer_id}`)], ["Object", row.object_key && lookLink(row.object_key, `file/${row.object_key}`)], ["Expected", row.expected && grouped(row.expected)], ["Found", row.found && grouped(row.found)], ["Seen", moment(row.seen_ms)]];
   const acted = row.acknowledged ? acknowledgeButton("reopen", { ids: [row.id] }, 1, `reopen-${row.id}`) : acknowledgeButton("acknowledge", { ids: [row.id] }, 1, `acknowledge-${row.id}`);
   return h("li", { id: `finding-${row.id}`, class: row.acknowledged ? "acknowledged" : null }, details(`finding-${row.id}`,
-    [h("span", { class: "rule" }, words(row.rule)), h("span", { class: "where" }, `${row.coordinator}@${row.offset}`), h("span", { class: "what" }, row.acknowledged ? `${row.message} (acknowledged)` : row.message)],
+    [h("span", { class: "rule" }, words(row.rule)), h("span", { class: "about" }, about(row)), when(row.seen_ms), h("span", { class: "where" }, entry(row.coordinator, row.offset)), h("span", { class: "what" }, row.acknowledged ? `${row.message} (acknowledged)` : row.message)],
     h("p", {}, row.meaning),
     facts(known),
     command(row.command, `command-${row.id}`),
     acted && h("p", { class: "note" }, acted)));
-}
-
-function command(text, key) {
-  const button = h("button", { type: "button", "data-key": key, class: "copy" }, "Copy");
-  const code = h("code", {}, text);
-  button.addEventListener("click", async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-      button.textContent = "Copied";
-    } catch {
-      getSelection().selectAllChildren(code); // no right to the clipboard: ready for Ctrl-C
-    }
-  });
-  return h("div", { class: "command" }, code, button);
 }
 
 export function quarantinePanel() {
@@ -66,9 +56,9 @@ export function quarantinePanel() {
     load: () => `quarantine?${new URLSearchParams({ offset: state.get("quarantine"), limit: LIMIT })}`,
     draw(data, panel) {
       panel.count(data.count, "warning");
-      if (!data.count) return [h("p", { class: "none good" }, "Every entry could be read.")];
+      if (!data.count) return [h("p", { class: "none" }, "Every entry that was read could be decoded.")];
       return [h("ol", { class: "findings" }, data.rows.map((row) => h("li", {}, details(`quarantine-${row.coordinator}-${row.offset}`,
-        [h("span", { class: "where" }, `${row.coordinator}@${row.offset}`), h("span", { class: "what" }, row.error)],
+        [h("span", { class: "where" }, entry(row.coordinator, row.offset)), when(row.seen_ms), h("span", { class: "what" }, row.error)],
         h("p", {}, `${bytes(row.size_bytes)}, seen `, when(row.seen_ms), ". The first bytes:"), h("pre", { tabindex: 0, "aria-label": "first bytes" }, row.hex || "no bytes: a tombstone"))))),
       data.kept > LIMIT ? pager({ name: "quarantine", unit: "entries", count: data.kept, offset: data.offset, limit: data.limit, go: (page) => state.set({ quarantine: String(page * LIMIT) }) }) : null];
     },
@@ -96,7 +86,7 @@ export function agreementPanel() {
         left.length ? details("agreement-left", `${left.length} not compared`, h("ul", { class: "keys" }, left.map((part) => h("li", {}, `coordinator ${part.kpart}${part.replica ? ` (${part.replica})` : ""}: ${part.difference}`)))) : null,
         parts.length ? details("agreement-all", counted(parts.length, "digest"), table("Digests", [
           { title: "Coordinator", numeric: true, cell: (part) => part.kpart }, { title: "Replica", cell: (part) => part.replica ?? "–" }, { title: "At offset", numeric: true, cell: (part) => grouped(part.offset) },
-          { title: "", cell: (part) => (part.agree ? "agrees" : "differs") }, { title: "Digest", wide: true, cell: (part) => h("code", {}, part.digest) }], parts)) : null];
+          { title: "Outcome", cell: (part) => (part.agree ? "agrees" : "differs") }, { title: "Digest", wide: true, cell: (part) => h("code", {}, part.digest) }], parts)) : null];
     },
   });
 }
@@ -115,7 +105,7 @@ export function objectsPanel() {
       panel.count(lost ? `${grouped(lost)} missing` : 0, "bad");
       return [h("p", { class: lost ? "none bad" : "none good" }, lost ? `${counted(lost, "file")} with live batches ${lost === 1 ? "is" : "are"} not in the object store: data is lost` : "Every live file has its object", ", looked at ", when(last.at_ms), "."),
         missing.length ? details("objects-missing", "Missing files", table("Missing files", [
-          { title: "Object", wide: true, cell: (row) => h("code", {}, row.object_key) }, { title: "Coordinators", cell: (row) => (row.coordinators ?? []).join(", ") }], missing)) : null];
+          { title: "Object", wide: true, cell: (row) => lookLink(row.object_key, `file/${row.object_key}`) }, { title: "Coordinators", cell: (row) => (row.coordinators ?? []).join(", ") }], missing)) : null];
     },
   });
 }

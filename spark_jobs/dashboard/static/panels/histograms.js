@@ -9,8 +9,8 @@ const SHOW = { bytes, ms: milliseconds, percent: (value) => `${value}\u00a0%`, c
 
 export function histogramsPanel() {
   return new Panel({
-    id: "histograms", title: "Distributions", size: "wide", everyMs: () => ({ 300: 4000, 3600: 10000, 86400: 30000 })[state.get("range")],
-    load: () => `histograms?range=${state.get("range")}`,
+    id: "histograms", title: "Distributions", size: "wide", everyMs: () => 2 * state.pauseMs(),
+    load: () => `histograms?${state.rangeParameters()}`,
     draw: (data) => [h("div", { class: "histograms" }, data.histograms.map(picture))],
   });
 }
@@ -25,9 +25,9 @@ function picture({ name, title, unit, count, buckets, quantiles }) {
     return svg("rect", { x: (place * width + width * 0.08).toFixed(2), y: (60 - height).toFixed(2), width: (width * 0.84).toFixed(2), height: height.toFixed(2), class: "fill-1" },
       svg("title", {}, `up to ${show(bucket.upper)}: ${grouped(bucket.count)}`));
   });
-  const told = count ? `${short}: ${grouped(count)} values, half up to ${show(quantiles.p50)}, 90 % up to ${show(quantiles.p90)}, 99 % up to ${show(quantiles.p99)}` : `${short}: no values`;
+  const told = count ? `${short}: ${grouped(count)} values, p50 ${show(quantiles.p50)}, p95 ${show(quantiles.p95)}, p99 ${show(quantiles.p99)}` : `${short}: no values`;
   return h("figure", { class: "histogram" }, h("figcaption", { title }, short),
     count ? [svg("svg", { viewBox: "0 0 100 60", preserveAspectRatio: "none", role: "img", "aria-label": told }, bars),
       h("div", { class: "ends" }, h("span", {}, `≤ ${show(buckets[0].upper)}`), h("span", {}, `≤ ${show(buckets.at(-1).upper)}`)),
-      h("p", {}, "half ≤ ", h("b", {}, show(quantiles.p50)), ", 99 % ≤ ", h("b", {}, show(quantiles.p99)))] : h("p", { class: "none" }, "Nothing in this range."));
+      h("p", { title: "At most: the upper ends of the bars" }, ["p50", "p95", "p99"].map((name) => h("span", { class: "quantile" }, `${name} `, h("b", {}, show(quantiles[name])))))] : h("p", { class: "none" }, "Nothing in this range."));
 }

@@ -1,7 +1,7 @@
 // Classic topics that become diskless: what still waits for its start, and what operators took back or lowered.
 
 import { h, table } from "/static/dom.js";
-import { counted, duration, grouped, iso, moment } from "/static/format.js";
+import { counted, duration, entry, grouped, iso, moment } from "/static/format.js";
 import { Panel, pager } from "/static/panel.js";
 import * as state from "/static/state.js";
 
@@ -50,4 +50,4 @@ const stepsTable = (rows) => table("Resets and repairs", [
   { title: "Start before", numeric: true, cell: (row) => offset(row.start_before) },
   { title: "Start after", numeric: true, cell: (row) => offset(row.start_after) },
   { title: "Leader epoch", numeric: true, cell: (row) => offset(row.leader_epoch) },
-  { title: "When", numeric: true, cell: (row) => h("time", { datetime: iso(row.append_ms), title: `${iso(row.append_ms)}, entry ${row.coordinator}@${row.offset}` }, moment(row.append_ms)) }], rows);
+  { title: "When", numeric: true, cell: (row) => h("time", { datetime: iso(row.append_ms), title: `${iso(row.append_ms)}, ${entry(row.coordinator, row.offset)}` }, moment(row.append_ms)) }], rows);

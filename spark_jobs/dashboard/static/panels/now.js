@@ -1,10 +1,10 @@
 // The numbers at the top: what happens now as rates, what happened so far to the last digit.
 
 import { h } from "/static/dom.js";
-import { amount, bytes, counted, duration, grouped } from "/static/format.js";
+import { amount, bytes, counted, duration, grouped, moment } from "/static/format.js";
 
 const TILES = [
-  { id: "files", title: "Files committed", show: amount },
+  { id: "files", title: "Files", show: amount },
   { id: "batches", title: "Batches", show: amount },
   { id: "records", title: "Records", show: amount },
   { id: "bytes", title: "Data", show: bytes },
@@ -24,31 +24,37 @@ export class Now {
       tile("lag", "Monitor behind", "#panel-monitor"), tile("audit", "Audit", "#panel-findings"));
   }
 
-  update({ numbers }) {
+  // What is not known now keeps its last value, grey and with its age; a number that was never known is none.
+  update({ numbers, now_ms }) {
     if (!numbers) {
       for (const { big, small, tile } of Object.values(this.cells)) {
         big.textContent = "–";
         small.textContent = "\u00a0";
         delete tile.dataset.level;
+        delete tile.dataset.old;
       }
       return;
     }
+    const { known_until_ms: until, is_current: current } = numbers;
+    for (const { tile } of Object.values(this.cells)) tile.toggleAttribute("data-old", !current);
     for (const { id, title, show } of TILES) {
       const total = numbers.totals[id];
       const { big, small, tile } = this.cells[id];
-      big.replaceChildren(show(numbers.rates[id]), h("small", {}, "/s"));
+      big.replaceChildren(show(numbers.rates[id]), h("small", {}, current ? "/s" : `/s, ${duration(now_ms - until)} ago`));
       // Rounded only where the digits would not fit; all of them are one look away.
-      small.textContent = id === "bytes" ? `${bytes(total.value)} in all` : `${grouped(total.digits)} in all`;
+      small.textContent = `${id === "bytes" ? bytes(total.value) : grouped(total.digits)} in all${current ? "" : ` until ${moment(until)}`}`;
       small.dataset.exact = total.digits;
       tile.title = `${title}: ${total.digits} ${numbers.whole_log ? "since the log began" : "since the monitor started"}`;
     }
     const { lag, totals } = numbers;
     const unobserved = lag.unobserved_ms !== null;
-    this.put("lag", duration(unobserved ? lag.unobserved_ms : lag.freshness_ms), unobserved ? "since the log was last watched" : lag.entries ? `${counted(lag.entries, "entry", "entries")} to read` : "everything is read",
-      unobserved ? "bad" : "");
+    this.put("lag", duration(unobserved ? lag.unobserved_ms : current ? lag.freshness_ms : now_ms - until),
+      unobserved ? "since the log was last watched" : lag.entries ? `${counted(lag.entries, "entry", "entries")} to read` : "everything is read", unobserved ? "bad" : "");
     const wrong = Number(numbers.open_findings.digits), unread = Number(totals.quarantined.digits);
-    this.put("audit", wrong ? grouped(numbers.open_findings.digits) : "clean", unread ? `${grouped(unread)} unreadable` : wrong ? (wrong === 1 ? "finding" : "findings") : counted(totals.entries.digits, "entry", "entries"),
-      wrong ? "bad" : unread ? "warning" : "good");
+    const clean = current ? "clean" : "was clean";
+    const read = `${counted(totals.entries.digits, "entry", "entries")}${current ? "" : ` until ${moment(until)}`}`;
+    this.put("audit", wrong ? grouped(numbers.open_findings.digits) : clean, unread ? `${grouped(unread)} unreadable` : wrong ? (wrong === 1 ? "finding" : "findings") : read,
+      wrong ? "bad" : unread ? "warning" : current ? "good" : "");
     this.cells.audit.small.dataset.exact = totals.entries.digits;
   }
 

@@ -1,0 +1,139 @@
+"""The monitor's jobs on a standalone cluster of Spark, whose workers have what docs/monitor-on-a-cluster.md tells to install."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from deltalake import DeltaTable
+
+from cli.dev.kafka import Kafka
+from cli.outcome import Exit
+from integration_tests.monitor_process import MonitorProcess
+from integration_tests.s3 import RealS3
+from integration_tests.service import Service
+from integration_tests.spark_cluster.cluster import SparkCluster
+from integration_tests.spark_cluster.environment import make_environment
+from integration_tests.test_monitor_pruned import WITHOUT_A_CLOCK
+from integration_tests.test_monitor_verify import diskless
+from integration_tests.test_semantics_restart import note
+from integration_tests.test_snapshots import PARTITIONS, wait_pruned
+from integration_tests.wire import Batch, Topic, connected
+from spark_jobs.monitor.report import open_report
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+
+TABLES = ("total", "file", "producer", "finding", "note")
+"""What the monitor keeps and that no clock has a part in but that of the log."""
+
+
+class Pruned(NamedTuple):
+    """A service whose logs begin behind snapshots in S3, and how commands reach it."""
+
+    service: Service
+    topic: Topic
+    config: Path
+
+
+@pytest.fixture(scope="module")
+def pruned(kafka: Kafka, s3: RealS3, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pruned]:
+    folder = tmp_path_factory.mktemp("pruned")
+    store = {"object.store.url": s3.url("monitor")}
+    store |= {f"object.store.option.{name.replace('_', '.')}": value for name, value in s3.options().items()}
+    with Service(kafka.bootstrap, folder, partitions=PARTITIONS, properties={**WITHOUT_A_CLOCK, **store}) as service:
+        service.start(1)
+        history, _ = asyncio.run(note(service))
+        wait_pruned(service, history.topics[1], [0] * PARTITIONS)
+        yield Pruned(service, history.topics[1], folder / "node-1/coordinator.properties")
+
+
+class Cluster(NamedTuple):
+    """A cluster, and the words by which jobs run on it."""
+
+    cluster: SparkCluster
+    words: list[str]
+    used: Path
+    """A file that is there when the Python of workers was run."""
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("cluster")
+    own, used = make_environment(folder / "environment", "spark"), folder / "used"
+    python = folder / "python"
+    python.write_text(f'#!/bin/sh\ntouch {used}\nexec {own} "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    with SparkCluster(folder, own) as cluster, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", str(python))
+        properties = [f"--spark-property={key}={value}" for key, value in cluster.settings.items()]
+        yield Cluster(cluster, ["--master", cluster.master, *properties], used)
+
+
+def kept(monitor: MonitorProcess) -> dict[str, list[tuple[object, ...]]]:
+    """What a monitor's database holds, but for numbers of rows and times of the monitor's own clock."""
+    with open_report(monitor.folder) as report:
+        found = {}
+        for table in TABLES:
+            rows = [dict(row) for row in report.connection.execute(f"SELECT * FROM {table}")]
+            columns = [name for name in (rows[0] if rows else ()) if name not in ("id", "at_ms", "seen_ms")]
+            found[table] = sorted((tuple(row[name] for name in columns) for row in rows), key=repr)
+        return found
+
+
+def test_a_monitor_keeps_what_a_local_one_does(pruned: Pruned, spark: Cluster, tmp_path: Path) -> None:
+    """From snapshots on, which it gets from S3."""
+    where = ["--config", str(pruned.config)]
+    made = []
+    for name, words in (("local", []), ("cluster", spark.words)):
+        with MonitorProcess(pruned.service.bootstrap, pruned.service.topic, tmp_path / name) as monitor:
+            monitor.run_once(*where, *words)
+            made.append(kept(monitor))
+    assert made[1] == made[0]
+    assert made[1]["file"]
+    assert made[1]["note"], "it began with snapshots"
+    assert spark.used.exists(), "workers run the Python that PYSPARK_PYTHON names"
+    assert spark.cluster.executors_of_tasks()["diskless-monitor"] == {"0", "1"}
+
+
+def test_a_monitor_follows_the_log_and_stops(pruned: Pruned, spark: Cluster, tmp_path: Path) -> None:
+    with MonitorProcess(pruned.service.bootstrap, pruned.service.topic, tmp_path) as monitor:
+        monitor.start_ready("--config", str(pruned.config), *spark.words)
+
+        async def commit() -> None:
+            async with connected(pruned.service.addresses[0]) as wire:
+                await wire.commit(*(Batch(pruned.topic, partition) for partition in range(6)), owners=[0, 1, 2])
+
+        before = monitor.total("files")
+        for number in range(1, 4):
+            asyncio.run(commit())
+            monitor.wait_total("files", before + number)
+        assert monitor.terminate() == 0
+        assert monitor.total("findings") == 0
+
+
+def test_log_and_service_agree(pruned: Pruned, spark: Cluster) -> None:
+    asked = ["--bootstrap-server", ",".join(pruned.service.addresses), "--state", pruned.service.nodes[1].data_folder]
+    compared = diskless("monitor", "verify", "--config", pruned.config, *asked, *spark.words)
+    assert compared.status == Exit.OK, compared.out + compared.err
+    assert "from snapshots on" in compared.err
+    assert spark.cluster.executors_of_tasks()["diskless-verify"] == {"0", "1"}
+
+
+def test_an_archive_on_s3_has_what_a_local_one_has(
+    pruned: Pruned, spark: Cluster, s3: RealS3, tmp_path: Path, unique_name: Callable[[str], str]
+) -> None:
+    remote, options = s3.url(unique_name("archive")), {**s3.options(), "aws_allow_http": "true"}
+    given = [word for key, value in options.items() for word in ("--storage-option", f"{key}={value}")]
+    words = ["monitor", "archive", "--once", "--config", pruned.config]
+    for more in (["--to", tmp_path / "archive"], ["--to", remote, *given, *spark.words]):
+        done = diskless(*words, *more)
+        assert done.status == Exit.OK, done.err
+    expected, found = (
+        sorted(map(repr, table.to_pyarrow_table().to_pylist()))
+        for table in (DeltaTable(tmp_path / "archive"), DeltaTable(remote, storage_options=options))
+    )
+    assert found == expected
+    assert found
