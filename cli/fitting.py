@@ -17,7 +17,7 @@ WORD_MIN = 12
 """To how few letters a cell is shortened."""
 PROSE_MIN = 20
 """How narrow a column of prose may become."""
-DECLARED_MIN = 32
+DECLARED_MIN = 28
 """How narrow a column of prose may become whose cells are not known yet."""
 WHOLE_TIME = 20
 """The length of a time without its milliseconds."""

@@ -124,6 +124,12 @@ property_option = click.option(
     "--property", "properties", multiple=True, metavar="KEY=VALUE", help="One setting; wins over file and environment. Repeatable."
 )
 
+token_option = click.option(
+    "--token-file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="File with a bearer token of the HTTP port (`http.bearer.token.file`).",
+)
+
 topic_option = click.option("--metadata-topic", "topic", metavar="NAME", help="Name of the metadata topic. [default: metadata.topic]")
 
 log_level_option = click.option(
@@ -186,6 +192,11 @@ def kafka_server_option(*flags: str, name: str) -> Callable[[F], F]:
 def kafka_options(function: F) -> F:
     """Add the options of commands that talk to Kafka themselves, and to nodes with the same properties."""
     return _client_options(function, is_passed=True)
+
+
+def node_options(function: F) -> F:
+    """Add the properties of connections to nodes."""
+    return _client_options(function, is_passed=False)
 
 
 def server_option(function: F) -> F:

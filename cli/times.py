@@ -33,7 +33,7 @@ def parse_time_ms(text: str, now_ms: int) -> int:
     text = text.strip()
     if _NUMBER.fullmatch(text):
         number = int(text)
-    elif (ago_s := parse_seconds(text)) is not None:
+    elif text[-1:].isalpha() and (ago_s := parse_seconds(text)) is not None:
         number = now_ms - round(ago_s * 1000)
     else:
         try:

@@ -38,9 +38,10 @@ HOME = {"README.md": "index.md"}
 """What links of the repository mean by these is another page of the site."""
 
 NAV: Mapping[str, tuple[str, ...]] = {
-    "Start": ("index.md", "getting-started.md", "use-your-kafka-clients.md", "topics-as-tables.md", "concepts.md"),
+    "Start": ("index.md", "getting-started.md", "use-your-kafka-clients.md", "topics-as-tables.md", "concepts.md", "compare.md"),
     "Operate": (
         "operating.md",
+        "tasks.md",
         "sizing.md",
         "secure-nodes.md",
         "secure-gateways.md",

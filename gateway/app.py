@@ -16,7 +16,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Final
 
 from coordinator.adapters.metrics.http import HttpServer
@@ -31,6 +31,7 @@ from coordinator.app.version import installed_version
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import ServiceError
 from coordinator.client.records.ulid import new_ulid
+from coordinator.config.show import render
 from coordinator.runtime.answers.gateway_plan import CoordinatorPlace
 from coordinator.runtime.failures import FatalError
 from coordinator.runtime.tasks import BackgroundTasks
@@ -49,7 +50,7 @@ from gateway.kafka_apis import KafkaApi
 from gateway.metrics import PREFIX, TABLE, server_samples
 from gateway.ports import Taker
 from gateway.rooms import Rooms
-from gateway.settings import GatewaySettings
+from gateway.settings import GATEWAY, GatewaySettings
 from gateway.topics.catalogue import TopicCatalogue
 from gateway.view.members import GatewayGroup
 from gateway.view.model import Address, Gateway, RelayIds
@@ -304,6 +305,7 @@ class GatewayMain:
             tls=security.context,
             admit=None if tokens is None else tokens.admit,
             is_ready_open=self._settings.http_ready_open,
+            settings=[asdict(one) for one in render(self._settings, GATEWAY)],
         )
         try:
             started = await server.start()

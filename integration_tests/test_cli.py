@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,7 +15,7 @@ import urllib.request
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import cast
@@ -397,6 +399,127 @@ def test_the_log_is_dumped_between_two_times(diskless: Installation) -> None:
     assert diskless.run(*dump, "--since", "1d", "--until", "0s").rows[: len(entries)] == entries
 
 
+def from_log(diskless: Installation, topic_id: object) -> dict[int, list[dict[str, object]]]:
+    """The accepted batches of a topic by partition, as the log has them, each with the key of its object."""
+    found: dict[int, list[dict[str, object]]] = {}
+    for entry in diskless.run("log", "dump", "--config", diskless.config, "-o", "jsonl").rows:
+        for record in cast(list[dict[str, object]], entry["records"]):
+            for batch in cast(list[dict[str, object]], record.get("batches", [])):
+                if (batch["topic_id"], batch["verdict"]) == (topic_id, "accepted"):
+                    found.setdefault(cast(int, batch["partition"]), []).append({**batch, "object_key": record["object_key"]})
+    return found
+
+
+def test_usage_and_files_of_a_topic_are_what_the_log_and_the_store_have(diskless: Installation) -> None:
+    retention_ms, now_ms = 10**13, time.time_ns() // 1_000_000
+    topics = [topic_named(diskless, name, 2) for name in ("used", "beside")]
+    diskless.run("topics", "alter", topics[0], "--config", f"retention.ms={retention_ms}")
+    for number in range(4):
+        lines = [
+            {"topic": topic, "partition": partition, "timestamp": now_ms - number, "value": f"{topic} {partition} {number}"}
+            for topic in topics[: 1 + number % 2]
+            for partition in range(2)
+            for _ in range(1 + number)
+        ]
+        diskless.run("files", "commit", pack(diskless, f"used-{number}.wal", lines), "--config", diskless.config)
+    diskless.run("records", "delete", topics[0], "1", "--before-offset", "3", "--yes")  # whole batches, and no object with them
+
+    [listed] = [
+        one for one in cast(list[dict[str, object]], diskless.run("topics", "list", "-o", "json").json) if one["topic"] == topics[0]
+    ]
+    live = from_log(diskless, listed["topic_id"])
+    live[1] = [one for one in live[1] if cast(int, one["base_offset"]) >= 3]
+    batches = [one for partition in live.values() for one in partition]
+    keys = {str(one["object_key"]) for one in batches}
+    size = sum(cast(int, one["byte_size"]) for one in batches)
+    [usage] = diskless.run("topics", "usage", topics[0], "-o", "jsonl").rows
+    counted = {name: usage[name] for name in ("partitions", "records", "batches", "bytes", "objects", "extents", "due_bytes")}
+    records = sum(cast(int, one["record_count"]) for one in batches)
+    assert counted == {
+        "partitions": 2, "records": records, "batches": len(batches), "bytes": size, "objects": len(keys), "extents": len(batches),
+        "due_bytes": 0,
+    }  # fmt: skip
+    assert usage["next_freed"] == time_text(min(cast(int, one[0]["timestamp_ms"]) for one in live.values()) + retention_ms)
+    by_partition = diskless.run("topics", "usage", topics[0], "--by-partition", "-o", "jsonl").rows
+    assert [one["bytes"] for one in by_partition] == [sum(cast(int, one["byte_size"]) for one in live[partition]) for partition in range(2)]
+
+    files = diskless.run("topics", "files", topics[0], "-o", "jsonl").rows
+    assert {str(one["object_key"]): one["bytes"] for one in files} == {
+        key: sum(cast(int, one["byte_size"]) for one in batches if one["object_key"] == key) for key in keys
+    }
+    for one in batches:  # the bytes in the store are those batches
+        stored = (diskless.folder / "objects" / str(one["object_key"])).read_bytes()[cast(int, one["byte_offset"]) :]
+        assert int.from_bytes(stored[8:12], "big") + 12 == one["byte_size"]
+    diskless.run("topics", "alter", topics[0], "--config", "retention.ms=1")
+    [past] = diskless.run("topics", "usage", topics[0], "-o", "jsonl").rows
+    assert past["due_bytes"] in (size, 0)  # the leaders may have been faster
+    assert past["bytes"] in (size, 0)
+
+
+def test_producers_are_those_whose_batches_the_log_has(diskless: Installation) -> None:
+    topic = topic_named(diskless, "produced", 2)
+    for number in range(3):
+        lines = [
+            {"topic": topic, "partition": partition, "value": "v", "producer_id": 70 + partition, "producer_epoch": 1, "sequence": number}
+            for partition in range(2)
+        ] + [{"topic": topic, "partition": 0, "value": "without"}]
+        diskless.run("files", "commit", pack(diskless, f"produced-{number}.wal", lines), "--config", diskless.config)
+    [listed] = [one for one in cast(list[dict[str, object]], diskless.run("topics", "list", "-o", "json").json) if one["topic"] == topic]
+    newest: dict[object, tuple[object, ...]] = {}
+    for partition, batches in from_log(diskless, listed["topic_id"]).items():
+        for one in batches:
+            last = cast(int, one["base_sequence"]) + cast(int, one["record_count"]) - 1
+            if one["producer_id"] != -1:
+                newest[partition, one["producer_id"]] = (one["producer_epoch"], last)
+    told = diskless.run("producers", "list", topic, "-o", "jsonl").rows
+    assert {(one["partition"], one["producer_id"]): (one["epoch"], one["last_sequence"]) for one in told} == newest
+    assert len(newest) == 2
+    assert diskless.run("producers", "list", topic, "--partition", "1", "-o", "jsonl").rows == [
+        one for one in told if one["partition"] == 1
+    ]
+
+
+def test_the_newest_records_of_a_topic_are_shown_and_followed(diskless: Installation) -> None:
+    topic = topic_named(diskless, "tailed", 2)
+    lines = [
+        {"topic": topic, "partition": partition, "timestamp": 1_700_000_000_000 + 1000 * number, "value": f"{partition} {number}"}
+        for number in range(5)
+        for partition in range(2)
+    ]
+    diskless.run("files", "commit", pack(diskless, "tailed.wal", lines), "--config", diskless.config)
+    tail = ("records", "tail", topic, "--config", diskless.config)
+
+    def values(*words: str) -> list[object]:
+        return sorted(str(row["value"]) for row in diskless.run(*tail, *words).rows)
+
+    assert values("-n", "2") == ["0 3", "0 4", "1 3", "1 4"]
+    assert values("-n", "1", "--partition", "1") == ["1 4"]
+    assert values("--since", "2023-11-14T22:13:23") == ["0 3", "0 4", "1 3", "1 4"]
+    assert values("--since", "2999-01-01") == []
+    assert values("-n", "0") == []
+    command = [sys.executable, "-m", "cli.program", *map(str, tail), "-n", "1", "--partition", "0", "--follow"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=diskless.environment, cwd=HERE) as following:
+        assert following.stdout is not None
+        assert json.loads(following.stdout.readline())["value"] == "0 4"
+        more = pack(diskless, "tailed-more.wal", [{"topic": topic, "partition": 0, "value": "later"}])
+        diskless.run("files", "commit", more, "--config", diskless.config)
+        assert json.loads(following.stdout.readline())["value"] == "later"
+        following.send_signal(signal.SIGINT)
+        assert following.wait(30) == 0
+
+
+def test_a_running_node_tells_its_settings_and_where_they_are_from(diskless: Installation) -> None:
+    url = next(line for line in diskless.config.read_text().splitlines() if line.startswith("http.listener=")).partition("=")[2]
+    own = diskless.run("config", "show", "--config", diskless.config, "-o", "jsonl").rows
+    told = diskless.run("config", "show", "--running", url, "-o", "jsonl").rows
+    assert told == own
+    given = {str(one["key"]): one for one in diskless.run("config", "show", "--running", url, "--given", "-o", "jsonl").rows}
+    assert given["node.id"]["value"] == "7"
+    assert str(diskless.config) in str(given["node.id"]["source"])
+    diskless.run("config", "show", "--running", "127.0.0.1:9193", status=Exit.USAGE)
+    diskless.run("config", "show", "--running", "http://127.0.0.1:1", status=Exit.UNAVAILABLE)
+
+
 def test_sql_over_the_state_of_a_running_node(diskless: Installation) -> None:
     topic = topic_named(diskless, "queried", 1)
     wal = pack(diskless, "queried.wal", [{"topic": topic, "partition": 0, "value": f"v{n}"} for n in range(3)])
@@ -432,6 +555,28 @@ def test_coordinators_and_the_doctor_see_a_healthy_node(diskless: Installation) 
     assert [
         row for row in found if row["health"] in ("error", "skipped") or (row["health"] == "warning" and row["check"] != "data dirs")
     ] == []
+
+
+TASK = re.compile(r"^\| [^|]+ \| `diskless ([^`]+)` \| [^|]+ \|$", re.MULTILINE)
+
+
+def test_every_task_of_the_page_is_done_by_its_command(diskless: Installation, kafka: Kafka) -> None:
+    page = (HERE / "docs/tasks.md").read_text(encoding="utf-8")
+    tasks = TASK.findall(page)
+    assert len(tasks) == 15
+    diskless.run("topics", "create", "orders", "--partitions", "2")
+    lines = [{"topic": "orders", "partition": 0, "value": "v", "producer_id": 7, "producer_epoch": 0, "sequence": 0}]
+    diskless.run("files", "commit", pack(diskless, "orders.wal", lines), "--config", diskless.config)
+    url = next(line for line in diskless.config.read_text().splitlines() if line.startswith("http.listener=")).partition("=")[2]
+    named = {"DISKLESS_KAFKA_BOOTSTRAP_SERVER": kafka.bootstrap, "DISKLESS_CONFIG": str(diskless.config)}
+    assert all(name in page for name in (*named, "DISKLESS_BOOTSTRAP_SERVER"))
+    there = replace(diskless, environment=diskless.environment | named)
+    for task in tasks:
+        done = there.run(*(url if word == "http://localhost:9193" else word for word in shlex.split(task)))
+        assert done.out or done.err, task
+    described = cast(list[dict[str, object]], diskless.run("topics", "describe", "orders", "-o", "json").json)
+    assert [(one["settings"], one["log_start_offset"]) for one in described][:1] == [("retention.ms=86400000", 1)]
+    assert len(described) == 4
 
 
 def test_every_coordinator_has_a_gateway_among_the_brokers(diskless: Installation) -> None:

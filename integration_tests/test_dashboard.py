@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -13,9 +14,14 @@ from typing import NamedTuple
 import pytest
 from playwright.sync_api import Browser, Route, sync_playwright
 
+from cli.dev.ports import lease_ports
 from integration_tests.dashboard_browser import DashboardProcess, axe_source, looked_at, open_chromium
 from integration_tests.waiting import wait_until
+from tables.export.metrics import ExportState
+from tables.export.source import PartitionBounds
+from tables.reading.span import ReadCounts
 from tests.spark.dashboard_store import CLICKS, EVIL, EVIL_NAME, ORDERS, StoreMaker
+from tests.spark.test_dashboard_exports import metrics_of, served
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +88,27 @@ def test_an_empty_folder_says_how_to_start_and_fills_by_itself(browser: Browser,
         watched.wait_exact("#tile-records .exact", str(2**62 + 1 + 12000))
         made.close()
         watched.assert_quiet()
+
+
+def test_exports_are_shown_with_lag_and_retention(browser: Browser, store: StoreMaker, tmp_path: Path) -> None:
+    now_s = time.time()
+    state = ExportState(EVIL_NAME, ReadCounts(), caught_up_s=now_s, seconds_left=36_000.0)
+    state.on_begin({0: 10}, [PartitionBounds(0, 0, 1_234)])
+    with served(metrics_of(state)) as address, closing(lease_ports(1)[0]) as silent:
+        dashboard = DashboardProcess(tmp_path / "monitor", tmp_path, exports=[address, f"127.0.0.1:{silent.port}"])
+        try:
+            dashboard.start()
+            with looked_at(browser) as watched:
+                page = watched.open(dashboard.address)
+                page.locator("#panel-exports").scroll_into_view_if_needed()
+                watched.wait_text("#panel-exports tbody tr:nth-child(1)", EVIL_NAME)
+                watched.wait_text("#panel-exports tbody tr:nth-child(1)", "catches up")
+                watched.wait_text("#panel-exports tbody tr:nth-child(1)", "1\u202f224")
+                watched.wait_text("#panel-exports tbody tr:nth-child(1)", "in 10\u00a0h")
+                watched.wait_text("#panel-exports tbody tr:nth-child(2)", "does not answer")
+                watched.assert_quiet()
+        finally:
+            dashboard.close()
 
 
 def test_findings_are_shown_with_detail_and_survive_a_reload(browser: Browser, dashboard: DashboardProcess, store: StoreMaker) -> None:

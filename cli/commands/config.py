@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from cli.options import config_option, output_option, property_option
+from cli.options import config_option, node_options, output_option, property_option, timeout_option, token_option
 from cli.output import print_rows, say
 
 
@@ -22,11 +22,27 @@ def config() -> None:
 @property_option
 @click.option("--docs", is_flag=True, help="Print the reference of all keys instead: type, default, bounds, since which version, reason.")
 @click.option("--given", is_flag=True, help="Leave out settings that have their default.")
+@click.option("--running", "url", metavar="URL", help="Ask this HTTP port (`http.listener`) of a running node or gateway for its settings.")
+@token_option
+@node_options
+@timeout_option
 @output_option
-def show(config_file: Path | None, properties: Sequence[str], docs: bool, given: bool, output: str) -> None:
+def show(
+    config_file: Path | None,
+    properties: Sequence[str],
+    docs: bool,
+    given: bool,
+    url: str | None,
+    token_file: Path | None,
+    timeout_s: float,
+    output: str,
+) -> None:
     """Print every setting with its value and where it came from; secrets read `***`.
 
-    Examples: `diskless config show --config coordinator.properties --given`, `diskless config show --docs -o yaml`
+    With --running these are the settings that a process was started with, as it tells them itself.
+
+    Examples: `diskless config show --config coordinator.properties --given`, `diskless config show --docs -o yaml`,
+    `diskless config show --running http://localhost:9193 --given`
     """
     from cli.configuration import read_settings
     from coordinator.config import document_keys, render
@@ -34,8 +50,14 @@ def show(config_file: Path | None, properties: Sequence[str], docs: bool, given:
     if docs:
         print_rows([asdict(key) for key in document_keys()], output, ("key", "type_name", "default", "bounds", "since", "why"))
         return
-    shown = render(read_settings(config_file, properties))
-    rows = [asdict(setting) for setting in shown if not given or setting.source != "default"]
+    if url is not None:
+        from cli.looks.http_access import HttpAccess
+        from cli.node_security import node_properties
+
+        shown = HttpAccess.of(node_properties(), timeout_s, token_file).settings(url)
+    else:
+        shown = [asdict(one) for one in render(read_settings(config_file, properties))]
+    rows = [one for one in shown if not given or one["source"] != "default"]
     print_rows(rows, output, ("key", "value", "source"), empty="every setting has its default")
 
 

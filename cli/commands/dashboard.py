@@ -43,6 +43,12 @@ _HOST = re.compile(r"\[[^]\[/\s]+\]|[^]\[:/\s]*")
     help="PEM file with the authorities of the coordinators' certificates. [default: those of the system]",
 )
 @click.option(
+    "--exports",
+    metavar="HOST:PORT[,..]",
+    default="",
+    help="Addresses of `tables export --metrics-port`: how far behind each export is, and how long retention leaves it.",
+)
+@click.option(
     "--listen",
     metavar="HOST:PORT",
     default=f"127.0.0.1:{PORT}",
@@ -78,6 +84,7 @@ def dashboard(
     coordinators: str,
     coordinators_token_file: Path | None,
     coordinators_ca_file: Path | None,
+    exports: str,
     listen: str,
     token_file: Path | None,
     login_token_file: Path | None,
@@ -105,14 +112,11 @@ def dashboard(
         raise Failed(f"the dashboard needs the package {error.name}: pip install 'diskless-coordinator[dashboard]'", Exit.USAGE) from error
 
     host, port = _address("--listen", listen)
-    targets = tuple(target.strip() for target in coordinators.split(",") if target.strip())
-    for target in targets:
-        _address("--coordinators", target.removeprefix("https://"))
     if coordinators_token_file is not None:
         _token("--coordinators-token-file", coordinators_token_file)
     options = ServeOptions(
         folder=folder.expanduser().absolute(),
-        coordinators=targets,
+        coordinators=_targets("--coordinators", coordinators),
         host=host,
         port=port,
         token=None if token_file is None else _token("--token-file", token_file),
@@ -122,6 +126,7 @@ def dashboard(
             user_header=_header(proxy_user_header, proxy_addresses),
             proxies=_networks(proxy_addresses),
         ),
+        exports=_targets("--exports", exports),
     )
 
     def ready(address: str) -> None:
@@ -134,6 +139,14 @@ def dashboard(
         serve(options, ready)
     except OSError as error:
         raise Failed(f"cannot listen on {listen}: {error.strerror or error}; choose another --listen", Exit.UNAVAILABLE) from error
+
+
+def _targets(option: str, text: str) -> tuple[str, ...]:
+    """The addresses of processes. Raises `Failed` for what is none."""
+    targets = tuple(target.strip() for target in text.split(",") if target.strip())
+    for target in targets:
+        _address(option, target.removeprefix("https://"))
+    return targets
 
 
 def _token(option: str, file: Path) -> str:

@@ -358,13 +358,14 @@ async def _look_at_gateways(patient: Patient, shadows: int) -> list[Diagnosis]:
     """Look at the live gateways; `shadows` is how many diskless topics Kafka clients could reach through them."""
     from cli.doctor.diagnosis import skipped
     from cli.doctor.gateways import CHECK, diagnose_gateways
-    from cli.looks.gateways import HttpAccess, find_gateways, look_at_gateways
+    from cli.looks.gateways import find_gateways, look_at_gateways
+    from cli.looks.http_access import HttpAccess
     from cli.outcome import Failed
 
     if patient.kafka is None:
         return [skipped(CHECK, "no Kafka was given: --kafka-bootstrap-server or --config")]
     try:
-        access = HttpAccess.of(patient.kafka, patient.timeout_s, patient.gateway_token_file)
+        access = HttpAccess.of(patient.kafka.properties, patient.timeout_s, patient.gateway_token_file)
         gateways = await find_gateways(patient.kafka, patient.gateway_group, min(patient.timeout_s, 10.0))
     except Failed as failed:
         return [skipped(CHECK, str(failed))]

@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import ssl
-import urllib.error
-import urllib.request
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from cli.looks.http_access import HttpAccess
 from cli.outcome import Exit, Failed
 from coordinator.kafka.object_key import created_ms_of_key
 
@@ -24,7 +21,6 @@ if TYPE_CHECKING:
 CLIENT_ID: Final = "diskless-cli"
 PREFIX: Final = "diskless_gateway_"
 RETRY_S: Final = 0.2
-BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -103,37 +99,6 @@ async def find_gateways(kafka: KafkaPlace, group_id: str, timeout_s: float) -> t
         raise Failed(str(error)) from error
     finally:
         coordinator.drop("the command has its answer")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpAccess:
-    """How HTTP ports of gateways are asked."""
-
-    timeout_s: float
-    token: str = ""
-    ca_file: str | None = None
-
-    @classmethod
-    def of(cls, kafka: KafkaPlace, timeout_s: float, token_file: Path | None) -> HttpAccess:
-        """Take the authority of the connections to Kafka, and the first token of a file. Raises `Failed`."""
-        token = ""
-        if token_file is not None:
-            try:
-                token = next(filter(None, map(str.strip, token_file.read_text(encoding="ascii").splitlines())), "")
-            except (OSError, UnicodeDecodeError) as error:
-                raise Failed(f"--token-file: {error}", Exit.USAGE) from error
-        return cls(timeout_s=min(timeout_s, 10.0), token=token, ca_file=kafka.properties.get("ssl.ca.location"))
-
-    def get(self, url: str) -> tuple[int, bytes]:
-        """Return status and body. Raises OSError, ValueError, http.client.HTTPException."""
-        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {self.token}"} if self.token else {})
-        context = ssl.create_default_context(cafile=self.ca_file) if url.startswith("https://") else None
-        try:
-            with urllib.request.urlopen(request, timeout=self.timeout_s, context=context) as answer:
-                return answer.status, answer.read(BODY_BYTES_MAX)
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read(BODY_BYTES_MAX)
 
 
 async def look_at_gateways(gateways: Sequence[Gateway], access: HttpAccess) -> list[GatewayLook]:

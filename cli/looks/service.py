@@ -170,9 +170,7 @@ def leader_text(node_id: int, *, answers: bool) -> str:
 async def answering(client: DisklessClient, node_ids: Collection[int], timeout_s: float) -> set[int]:
     """Those of the nodes that answer; needs no right. Raises `Unavailable` when no node tells where they are."""
     nodes = [node for node in await client.admin.nodes(timeout_ms=milliseconds(timeout_s)) if node.node_id in node_ids]
-    security = node_security()
-    tls = None if security is None else security.context()
-    found = await identify_all([node.address for node in nodes], min(timeout_s, NODE_TIMEOUT_S), tls)
+    found = await identify_all([node.address for node in nodes], min(timeout_s, NODE_TIMEOUT_S), node_security().context())
     return {node.node_id for node, one in zip(nodes, found, strict=True) if one.kind is ServerKind.NODE}
 
 

@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 
 from coordinator.adapters.kafka.acls import KafkaAcls
@@ -68,6 +68,7 @@ from coordinator.client.routing.addresses import parse_servers
 from coordinator.client.routing.identify import ServerKind, complaint_as_broker, identify_all
 from coordinator.config.directories import DirectoryError, OpenedDirectories, open_directories
 from coordinator.config.settings import Settings
+from coordinator.config.show import render
 from coordinator.object_store import ObjectStore
 from coordinator.operations.table import ApiTable
 from coordinator.runtime.directories.port import OpenDirectories
@@ -345,6 +346,7 @@ class Process:
             tls=security.context,
             admit=None if tokens is None else tokens.admit,
             is_ready_open=self._settings.http_ready_open,
+            settings=[asdict(one) for one in render(self._settings)],
         )
         try:
             return server, str(await server.start())

@@ -43,6 +43,7 @@ from coordinator.client.service import ServiceUser
 from coordinator.core.limits import FILES_PER_REQUEST_MAX
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.maintenance import NO_RESTORE, ScanAction
+from coordinator.operations.producers import DescribedProducers, described_producers, producers_request
 from coordinator.protocol.messages import (
     DescribeGatewaysRequest,
     DescribeGatewaysResponse,
@@ -237,6 +238,11 @@ class DisklessAdmin(ServiceUser):
         """All settings of topics as Kafka's DescribeConfigs tells them, one result for each name in order. Raises Unavailable."""
         described = await self._service.ask(directory.describe_configs_request(names), self._service.deadline(timeout_ms))
         return directory.configs_described(described)
+
+    async def describe_producers(self, topic: str, partitions: Sequence[int], *, timeout_ms: int | None = None) -> list[DescribedProducers]:
+        """Idempotent producers of partitions as the node that answers knows them, one result for each partition. Raises Unavailable."""
+        described = await self._service.ask(producers_request(topic, partitions), self._service.deadline(timeout_ms))
+        return described_producers(described)
 
     async def delete_topic(self, topic: str | bytes, *, timeout_ms: int | None = None) -> None:
         """Delete a topic, named by its name or its 16-byte id. Returns when every owner has logged it.

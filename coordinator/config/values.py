@@ -146,7 +146,7 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class HttpAddress:
-    """Where /healthy, /ready and /metrics are served."""
+    """Where /healthy, /ready, /metrics and /config are served."""
 
     host: str
     port: int

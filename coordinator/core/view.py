@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
+import numpy as np
+
 from coordinator.core.commands import FetchPoint, FoundBatches, LogFacts
 from coordinator.core.committed import AppliedCounts, CommitCounts
 from coordinator.core.directory.content import Restoration
@@ -248,6 +250,20 @@ class ShardView:
 
     def has_partition(self, topic_id: bytes, partition: int) -> bool:
         return self._shard.committed.state.hot.partitions.find(topic_id, partition) is not None
+
+    def producers(self, topic_id: bytes, partition: int) -> list[tuple[int, int, int, int]]:
+        """Id, epoch, last sequence number and time of the last append of each producer that a partition remembers, by id."""
+        hot = self._shard.committed.state.hot
+        row = hot.partitions.find(topic_id, partition)
+        if row is None:
+            return []
+        table = hot.producers
+        found = []
+        for one in table.of_partitions(np.array([row])).tolist():
+            newest = next(table.remembered(one), None)
+            sequence = -1 if newest is None else newest.last_sequence
+            found.append((table.producer.cells[one], table.epoch.cells[one], sequence, table.last_append.cells[one]))
+        return sorted(found)
 
     def topic_ids(self) -> list[bytes]:
         """The topics that have partitions here."""

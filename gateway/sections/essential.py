@@ -91,9 +91,9 @@ class GatewayEssentialSettings:
     http_listener: HttpAddress | None = http_address(
         "http.listener",
         "http://0.0.0.0:9291",
-        why="""Address of /healthy, /ready and /metrics; empty for none. With https it speaks TLS, and needs http.ssl.certificate.location
-        and http.ssl.key.location. `diskless gateways describe` finds it by the host that the first listener advertises, when this one
-        means all interfaces.""",
+        why="""Address of /healthy, /ready, /metrics and /config; empty for none. With https it speaks TLS, and needs
+        http.ssl.certificate.location and http.ssl.key.location. `diskless gateways describe` finds it by the host that the first listener
+        advertises, when this one means all interfaces.""",
     )
     object_store_url: StoreUrl = store_url(
         "object.store.url",

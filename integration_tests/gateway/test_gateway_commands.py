@@ -120,6 +120,13 @@ def test_what_clients_write_and_read_is_in_the_metrics(world: World, token_file:
     consumer = Consumer({"bootstrap.servers": gateway.address, "group.id": "measured", "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition("measured", partition, 0) for partition in range(20)])
     assert len(consumer.consume(200, 60)) == 200
+    consumer.commit(offsets=[TopicPartition("measured", partition, 4) for partition in range(3)], asynchronous=False)
+    words = ["groups", "lag", "measured", "--kafka-bootstrap-server", world.kafka.bootstrap, "-o", "json"]
+    lags = CliRunner().invoke(root, [*words, "--bootstrap-server", world.service.addresses[0]], prog_name="diskless")
+    assert lags.exit_code == Exit.OK, lags.output
+    assert [
+        (one["topic"], one["partition"], one["current_offset"], one["log_end_offset"], one["lag"]) for one in json.loads(lags.stdout)
+    ] == [("measured", partition, 4, 10, 6) for partition in range(3)]
     consumer.close()
     described = rows(world, "describe", "--token-file", str(token_file))
     for one in described:

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from cli.dev.kafka import BrokerRuntime
+from cli.main import root
 from integration_tests.gateway.world import World, records_of, tool
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
@@ -109,7 +111,7 @@ def test_tools_tell_offsets_and_delete_records(world: World, at: Sequence[str], 
     assert kcat("-C", "-b", at[1], "-t", topic, "-p", "0", "-o", "beginning", "-e", "-q") == [str(one) for one in range(4, 10)]
 
 
-def test_groups_are_described_reset_and_deleted(at: Sequence[str], topic: str, unique_name: Callable[[str], str]) -> None:
+def test_groups_are_described_reset_and_deleted(world: World, at: Sequence[str], topic: str, unique_name: Callable[[str], str]) -> None:
     group = unique_name("group")
     told = b"\n".join(b"%d" % one for one in range(90))
     kcat("-P", "-b", at[1], "-t", topic, "-X", "partitioner=random", "-X", "sticky.partitioning.linger.ms=0", told=told)
@@ -124,6 +126,11 @@ def test_groups_are_described_reset_and_deleted(at: Sequence[str], topic: str, u
 
     described = {int(row[2]): (int(row[3]), int(row[4]), int(row[5])) for row in rows("--describe")}
     assert described == {place: (end - (place == 1), end, int(place == 1)) for place, end in ends.items()}
+    words = ["groups", "lag", group, "--kafka-bootstrap-server", world.kafka.bootstrap, "-o", "jsonl"]
+    ours = CliRunner().invoke(root, [*words, "--bootstrap-server", world.service.addresses[0]], prog_name="diskless")
+    assert ours.exit_code == 0, ours.output
+    lags = [json.loads(line) for line in ours.stdout.splitlines()]
+    assert {one["partition"]: (one["current_offset"], one["log_end_offset"], one["lag"]) for one in lags} == described
     aims = {
         ("--to-earliest",): dict.fromkeys(range(3), 0),
         ("--to-latest",): ends,

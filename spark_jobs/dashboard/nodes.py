@@ -162,7 +162,7 @@ class AskedNodes:
         summed: dict[str, Counter[float]] = {}
         for node in self.all:
             for who, counts in node.latency.items():
-                summed.setdefault(who, Counter()).update(counts)  # type: ignore[arg-type]
+                summed.setdefault(who, Counter()).update(counts)
         return dict(summed)
 
     def who_answers(self) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from click.testing import CliRunner, Result
 from cryptography.hazmat.primitives.serialization import NoEncryption, load_pem_private_key, pkcs12
 from cryptography.x509 import load_pem_x509_certificate
 
+import cli
 from cli.main import root
 from cli.outcome import Exit
 from coordinator.client.records.record_lines import parse_lines
@@ -98,6 +100,12 @@ def test_pack_writes_a_file_and_a_manifest_that_fit(tmp_path: Path) -> None:
     result = run("files", "pack", "-o", out, "--compression", "zstd", stdin="\n".join(map(json.dumps, lines)))
     assert result.exit_code == 0, result.stderr
     assert [(batch.topic, batch.partition) for batch in read_wal_file(out).batches] == [("orders", 0), ("orders", 1)]
+
+
+def test_pack_takes_the_records_of_the_readme(tmp_path: Path) -> None:
+    readme = (Path(cli.__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    [lines] = re.findall(r"```json\n(.*?)```", readme, re.DOTALL)
+    assert run("files", "pack", "-o", str(tmp_path / "orders.wal"), stdin=lines).exit_code == 0
 
 
 def test_pack_overwrites_only_when_told(tmp_path: Path) -> None:

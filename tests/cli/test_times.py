@@ -46,6 +46,7 @@ def test_a_time_is_iso_so_long_ago_or_milliseconds(text: str, time_ms: int) -> N
         ("-7", "is before 1970"),
         (str(2**63), "the greatest one is"),
         ("99999d", "is before 1970"),
+        ("1.5", "is no time"),
     ],
 )
 def test_a_text_that_is_no_time_says_why(text: str, why: str) -> None:

@@ -158,6 +158,8 @@ NOT_ONLY_NODES = {
     ("migration", "verify"),
     ("snapshots", "download"),
     ("restore", "report"),
+    ("groups", "lag"),
+    ("records", "tail"),
     ("tables", "export"),
     ("tables", "status"),
 }

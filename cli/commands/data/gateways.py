@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.options import INDEX, gateway_group_option, kafka_place, output_option, server_option, timeout_option
+from cli.options import INDEX, gateway_group_option, kafka_place, output_option, server_option, timeout_option, token_option
 from cli.output import print_fields, print_rows, say
 
 if TYPE_CHECKING:
@@ -17,12 +17,6 @@ if TYPE_CHECKING:
 
 COLUMNS = ("broker", "rack", "address", "coordinators", "leaders", "commits_per_file")
 LISTED = ("gateway", "rack", "version", "listeners", "relay_ports", "http", "object_store", "incarnation")
-
-token_option = click.option(
-    "--token-file",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="File with a bearer token of the gateways' HTTP ports (`http.bearer.token.file`).",
-)
 
 
 @click.group()
@@ -64,11 +58,12 @@ def describe(gateway_id: int | None, kafka: KafkaPlace, gateway_group: str, toke
 
     Example: `diskless gateways describe 1001 --kafka-bootstrap-server localhost:9092`
     """
-    from cli.looks.gateways import HttpAccess, find_gateways, look_at_gateways, look_fields
+    from cli.looks.gateways import find_gateways, look_at_gateways, look_fields
+    from cli.looks.http_access import HttpAccess
     from cli.outcome import Exit, Failed
     from cli.service import run
 
-    access = HttpAccess.of(kafka, timeout_s, token_file)
+    access = HttpAccess.of(kafka.properties, timeout_s, token_file)
     found = run(find_gateways(kafka, gateway_group, timeout_s))
     wanted = [one for one in found if gateway_id in (None, one.node_id)]
     if gateway_id is not None and not wanted:

@@ -1,18 +1,122 @@
-"""`diskless records`: delete records from the beginning of partitions."""
+"""`diskless records`: show the newest records of a topic, delete those at the beginning of partitions."""
 
 from __future__ import annotations
 
-import click
+from collections.abc import Sequence
+from contextlib import aclosing, nullcontext, suppress
+from typing import TYPE_CHECKING, NamedTuple
 
+import click
+from click.core import ParameterSource
+
+from cli.objects import NamedStore, named_store
 from cli.options import INDEX, INT64_MAX, confirm, dry_run_option, output_option, server_option, timeout_option, yes_option
-from cli.output import print_fields, say
+from cli.output import RowStream, print_fields, say, time_text
+from cli.times import TIME_FORMS, Time
+
+if TYPE_CHECKING:
+    from cli.output import Row
+    from coordinator.object_store import ObjectStore
+    from records.record_batch import StoredRecord
+
+RECORD_COLUMNS = (("part", 4), ("offset", 8), ("time", 24), ("key", 16), ("value", 0))
 
 HIGH_WATERMARK = -1
 
 
 @click.group()
 def records() -> None:
-    """Delete records from the beginning of partitions."""
+    """Show the newest records of a topic, or delete the oldest."""
+
+
+@records.command()
+@click.argument("topic")
+@click.option("--partition", "partitions", type=INDEX, multiple=True, help="Only this partition. Repeatable.")
+@click.option("-n", "--records", "count", type=INDEX, default=10, show_default=True, help="So many records of each partition.")
+@click.option("--since", "since_ms", type=Time(), metavar="TIME", help=f"Records from this time on instead: {TIME_FORMS}.")
+@click.option("--follow", "-f", is_flag=True, help="Go on with new records until Ctrl-C.")
+@named_store
+@server_option
+@timeout_option
+@output_option
+@click.pass_context
+def tail(
+    ctx: click.Context,
+    topic: str,
+    partitions: Sequence[int],
+    count: int,
+    since_ms: int | None,
+    follow: bool,
+    store: NamedStore,
+    bootstrap_server: str,
+    timeout_s: float,
+    output: str,
+) -> None:
+    """Print the newest records of a topic, as JSON lines unless --output says otherwise.
+
+    TOPIC is a name or an id. Records of one partition come in order. With --follow a node is asked once and answers as soon as there
+    is more (a long poll).
+
+    Examples: `diskless records tail orders --object-store-url file:///var/lib/objects --bootstrap-server localhost:9192`,
+    `diskless records tail orders --since 15m --follow --config coordinator.properties --bootstrap-server localhost:9192`
+    """
+    from cli.service import run
+
+    is_default = ctx.get_parameter_source("output") is ParameterSource.DEFAULT
+    tailing = Tailing(topic, partitions, count, since_ms, follow, timeout_s, "jsonl" if is_default else output)
+    with suppress(KeyboardInterrupt) if follow else nullcontext():
+        run(_tail(tailing, store.open(), bootstrap_server))
+
+
+class Tailing(NamedTuple):
+    """The arguments of `records tail`."""
+
+    topic: str
+    partitions: Sequence[int]
+    newest: int
+    since_ms: int | None
+    follow: bool
+    timeout_s: float
+    output: str
+
+
+async def _tail(wanted: Tailing, store: ObjectStore, bootstrap_server: str) -> None:
+    from cli.objects import store_errors
+    from cli.service import find_topic, open_client, partition_ids
+    from coordinator.kafka.timestamps import EARLIEST_LOCAL, LATEST
+
+    async with open_client(bootstrap_server, wanted.timeout_s, object_store=store) as client:
+        topic = await find_topic(client, wanted.topic)
+        asked = partition_ids(topic, list(dict.fromkeys(wanted.partitions)))
+        places = (EARLIEST_LOCAL, LATEST) if wanted.since_ms is None else (wanted.since_ms, LATEST)
+        found = await client.list_offsets([(one, place) for one in asked for place in places])
+        for answer in found:
+            answer.raise_for_error()
+        offsets, ends = {}, {}
+        for one, first, end in zip(asked, found[::2], found[1::2], strict=True):
+            begin = max(first.offset, end.offset - wanted.newest) if wanted.since_ms is None else first.offset
+            offsets[one.partition] = begin if begin >= 0 else end.offset
+            ends[one.partition] = end.offset
+        early = set(offsets)
+        reading = client.read(topic.name, list(offsets), offset=offsets, follow=wanted.follow)
+        with RowStream(wanted.output, RECORD_COLUMNS) as stream, store_errors():
+            async with aclosing(reading):
+                async for record in reading:
+                    if not wanted.follow and record.offset >= ends[record.partition]:
+                        continue  # it came after the command began
+                    if record.partition in early and record.timestamp_ms < (wanted.since_ms or 0):
+                        continue  # the coordinator knows the times of batches, not those of the records in them
+                    early.discard(record.partition)
+                    stream.write(_shown(topic.name, record, is_table=stream.is_table))
+
+
+def _shown(topic: str, record: StoredRecord, *, is_table: bool) -> Row:
+    from coordinator.client.records.record_lines import content_fields
+
+    if not is_table:
+        return content_fields(topic, record) | {"time": time_text(record.timestamp_ms)}
+    key, value = (None if one is None else one.decode(errors="replace") for one in (record.key, record.value))
+    return {"part": record.partition, "offset": record.offset, "time": time_text(record.timestamp_ms), "key": key, "value": value}
 
 
 @records.command()

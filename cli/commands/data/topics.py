@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from cli.commands.data.topic_usage import files, usage
 from cli.options import COUNT, confirm, dry_run_option, kafka_options, output_option, server_option, timeout_option, yes_option
 from cli.output import print_fields, print_rows, say
 
@@ -39,6 +40,10 @@ shadow_option = click.option(
 @click.group()
 def topics() -> None:
     """Create, grow, delete and look at diskless topics."""
+
+
+topics.add_command(usage)
+topics.add_command(files)
 
 
 @topics.command()

@@ -1,11 +1,12 @@
-"""The HTTP port: GET /healthy, /ready and /metrics, one request per connection.
+"""The HTTP port: GET /healthy, /ready, /metrics and /config, one request per connection.
 
 It is meant for orchestrators and metric collectors and trusts no client: request size, time, and the number of connections are
 bounded, those in a handshake of TLS included, and nothing a client sends ends more than its own connection. One more than there
 is room for ends the oldest that has its answer and was not closed, else the oldest that has not asked yet, else the oldest: so
 strangers who do not close, or say nothing, make no orchestrator believe that a node is dead. /healthy only says that the process
-answers (never what Kafka does: restarting a coordinator does not heal Kafka); /ready asks the callable it was given. Where
-tokens are asked for, /healthy needs none, and /ready tells who has none at most yes or no.
+answers (never what Kafka does: restarting a coordinator does not heal Kafka); /ready asks the callable it was given; /config
+has the settings with their sources, without secrets. Where tokens are asked for, /healthy needs none, and /ready tells who has
+none at most yes or no.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import logging
 import re
 import socket
 import ssl
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from itertools import chain
@@ -76,8 +77,9 @@ class HttpServer:
         tls: Callable[[], ssl.SSLContext | None] = _plain_text,
         admit: Admit | None = None,
         is_ready_open: bool = True,
+        settings: Sequence[Mapping[str, object]] = (),
     ) -> None:
-        """`ready` says whether this process is ready and why, and must return at once.
+        """`ready` says whether this process is ready and why, and must return at once. `settings` are told as they are, without secrets.
 
         `tls` returns the context for the next handshake. Without `admit` everybody may see everything.
         """
@@ -88,6 +90,7 @@ class HttpServer:
         self._tls = tls
         self._admit = admit
         self._is_ready_open = is_ready_open
+        self._settings = settings
         self._listening: list[socket.socket] = []
         self._accepting: list[asyncio.Task[None]] = []
         # All tasks, those that have sent their answer, and those that have not read a whole request yet; each the oldest first.
@@ -203,17 +206,19 @@ class HttpServer:
         return self._admit is None or self._admit("" if given is None else given[1].decode("latin-1"))
 
     async def _route(self, method: bytes, path: bytes, may_see_all: bool) -> _Answer:
-        if path not in (b"/healthy", b"/ready", b"/metrics"):
-            return _Answer(HTTPStatus.NOT_FOUND, b"there are /healthy, /ready and /metrics\n")
+        if path not in (b"/healthy", b"/ready", b"/metrics", b"/config"):
+            return _Answer(HTTPStatus.NOT_FOUND, b"there are /healthy, /ready, /metrics and /config\n")
         if method != b"GET":
             return _Answer(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET\n", more_headers="Allow: GET\r\n")
-        if not may_see_all and (path == b"/metrics" or (path == b"/ready" and not self._is_ready_open)):
+        if not may_see_all and (path in (b"/metrics", b"/config") or (path == b"/ready" and not self._is_ready_open)):
             wanted = b"send a token of http.bearer.token.file as Authorization: Bearer\n"
             return _Answer(HTTPStatus.UNAUTHORIZED, wanted, more_headers="WWW-Authenticate: Bearer\r\n")
         try:
             match path:
                 case b"/healthy":
                     return _json(HTTPStatus.OK, {"healthy": True})
+                case b"/config":
+                    return _json(HTTPStatus.OK, {"settings": self._settings})
                 case b"/ready":
                     is_ready, detail = self._ready()
                     return _json(

@@ -63,12 +63,16 @@ class InputRecord:
 
 def record_fields(topic: str, partition: int, record: StoredRecord, timestamp_type: TimestampType) -> dict[str, object]:
     """Return the fields of a record that was read; contents that are no UTF-8 are base64."""
+    return {**content_fields(topic, record), "partition": partition, "timestamp_type": _TYPE_NAMES[timestamp_type]}
+
+
+def content_fields(topic: str, record: StoredRecord) -> dict[str, object]:
+    """Return the fields of a record that says its partition, but for the type of its timestamp."""
     return {
         "topic": topic,
-        "partition": partition,
+        "partition": record.partition,
         "offset": record.offset,
         "timestamp": record.timestamp_ms,
-        "timestamp_type": _TYPE_NAMES[timestamp_type],
         **_content_field("key", record.key),
         **_content_field("value", record.value),
         "headers": [[_header_part(header_name_bytes(name)), _header_part(value)] for name, value in record.headers],

@@ -75,9 +75,9 @@ class EssentialSettings:
     http_listener: HttpAddress | None = http_address(
         "http.listener",
         "http://0.0.0.0:9193",
-        why="""Address of /healthy, /ready and /metrics; empty for none. With https it speaks TLS and needs http.ssl.certificate.location
-        and http.ssl.key.location. It shows no user data; without http.bearer.token.file let only the orchestrator and the metrics
-        collector reach it.""",
+        why="""Address of /healthy, /ready, /metrics and /config; empty for none. With https it speaks TLS and needs
+        http.ssl.certificate.location and http.ssl.key.location. It shows no user data; without http.bearer.token.file let only the
+        orchestrator and the metrics collector reach it.""",
     )
     data_dirs: tuple[Path, ...] = paths(
         "data.dirs",

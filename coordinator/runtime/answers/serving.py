@@ -17,6 +17,7 @@ from coordinator.protocol.codec import Message
 from coordinator.runtime.answers import discovery, gateways, maintenance, snapshot_fetches, topic_listing
 from coordinator.runtime.answers import log_dirs as log_dir_answers
 from coordinator.runtime.answers import orphans as orphan_answers
+from coordinator.runtime.answers import producers as producer_answers
 from coordinator.runtime.answers import restores as restore_answers
 from coordinator.runtime.answers import retention as retention_answers
 from coordinator.runtime.answers import snapshots as snapshot_answers
@@ -55,6 +56,7 @@ ANSWERS: Final[Mapping[int, Answer]] = {
     ApiKey.DESCRIBE_LOG_DIRS: log_dir_answers.describe_log_dirs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: topic_config_answers.alter_configs,
     ApiKey.DESCRIBE_CONFIGS: topic_config_answers.describe_configs,
+    ApiKey.DESCRIBE_PRODUCERS: producer_answers.describe_producers,
 }
 
 PROCEDURES: Final[Mapping[int, Procedure]] = {

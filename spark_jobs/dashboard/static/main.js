@@ -7,6 +7,7 @@ import { Live } from "/static/live.js";
 import { allowAcknowledging } from "/static/panels/acknowledge.js";
 import { activityPanel } from "/static/panels/activity.js";
 import { agreementPanel, findingsPanel, objectsPanel, quarantinePanel } from "/static/panels/audit.js";
+import { exportsPanel } from "/static/panels/exports.js";
 import { filesPanel, uploadersPanel } from "/static/panels/files.js";
 import { histogramsPanel } from "/static/panels/histograms.js";
 import { latencyPanel } from "/static/panels/latency.js";
@@ -29,7 +30,7 @@ const sections = [
   { id: "now", title: "Now", panels: [activityPanel(), latencyPanel(), marksPanel()], before: [problems, start, now.element] },
   { id: "audit", title: "Audit", panels: [findingsPanel(), agreementPanel(), quarantinePanel(), objectsPanel()] },
   { id: "leaders", title: "Leadership", panels: [leadershipPanel()] },
-  { id: "partitions", title: "Partitions", panels: [partitionsPanel(), migrationsPanel()] },
+  { id: "partitions", title: "Partitions", panels: [partitionsPanel(), migrationsPanel(), exportsPanel()] },
   { id: "files", title: "Files", panels: [topicsPanel(), uploadersPanel(), filesPanel(), snapshotsPanel(), histogramsPanel()] },
   { id: "monitor", title: "Monitor", panels: [monitorPanel()] },
 ];
