@@ -1,22 +1,28 @@
 """A diskless topic read by Spark from the object store, and a classic one by Spark's Kafka source, with the same records and queries.
 
-    python -m benchmarks.tables [--megabytes N] [--runs N] [--only NAME] [--query NAME] [--json FILE]
+    python -m benchmarks.tables [--megabytes N] [--runs N] [--only NAME ...] [--query NAME] [--json FILE]
 
 One broker, one node, a local store, two tasks at a time. Records are written once for each shape: value size, compression, and the bytes of
 a file, of which a batch of the classic topic has a partition's share. Queries: `values` adds up the lengths of values, `offsets` reads no
 value, by `columns=offset` on our side. Both sides run in turn; the first pair warms up and is left out. Medians over the runs: records/s,
-MB/s of keys and values, the ratio of ours to Kafka's, and CPU seconds of the broker meanwhile.
+MB/s of keys and values, the ratio of ours to Kafka's, CPU seconds of Spark (JVM and Python) and of the broker meanwhile, and the ratio of
+those of Spark, which other work on the machine changes less.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import random
 import statistics
+import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from confluent_kafka import Producer
@@ -25,12 +31,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from benchmarks.bed import Row, broker, say, service, table, write_json
 from cli.bench.counters import cpu_seconds
 from cli.dev.kafka import KafkaCluster
-from cli.spark.batch import batch_session
+from cli.spark.session import find_engine
 from coordinator.adapters.objectstore import open_store
 from coordinator.client.client import DisklessClient
 from integration_tests.service import Service
 from records.compression import Compression
 from records.record_batch import Record
+from spark_jobs.session import RunningSpark, open_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +47,13 @@ MB: Final = 1 << 20
 KEY_BYTES: Final = 8
 RECORDS_AT_ONCE: Final = 20_000
 QUERIES: Final[Mapping[str, str]] = {"values": "sum(length(value))", "offsets": "max(offset)"}
-COLUMNS: Final = ("shape", "query", "kafka_rec/s", "ours_rec/s", "kafka_MB/s", "ours_MB/s", "ratio", "kafka_broker_s", "ours_broker_s")
+COLUMNS: Final = (
+    "shape", "query", "kafka_rec/s", "ours_rec/s", "kafka_MB/s", "ours_MB/s", "ratio", "kafka_spark_s", "ours_spark_s", "spark_ratio",
+    "kafka_broker_s", "ours_broker_s",
+)  # fmt: skip
+AS_USERS: Final = ("-Xmx1g", "-XX:TieredStopAtLevel=4")
+"""Queries run with Java's second compiler, as users start Spark, and not as jobs of the monitor do, which must start quickly."""
+TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 
 class Shape(NamedTuple):
@@ -145,27 +158,43 @@ class Timed(NamedTuple):
     """One run of a query."""
 
     seconds: float
+    spark_s: float
     broker_s: float
     answer: object
 
 
-def timed(frame: DataFrame, query: str, broker_pid: int) -> Timed:
+def spark_seconds(jvm_pid: int) -> float:
+    """CPU seconds of a JVM and of the Python processes in its session, ended ones too."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # ended meanwhile: its parent has its seconds
+            fields = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
+            ticks += sum(map(int, fields[11:15])) if int(fields[3]) == jvm_pid else 0
+    return ticks / TICKS_PER_S
+
+
+def timed(make: Callable[[], DataFrame], query: str, jvm_pid: int, broker_pid: int) -> Timed:
     """Run a query."""
-    before_s, started_s = cpu_seconds(broker_pid), time.perf_counter()
-    [row] = frame.selectExpr(QUERIES[query], "count(*)").collect()
-    return Timed(time.perf_counter() - started_s, cpu_seconds(broker_pid) - before_s, tuple(row))
+    before, started_s = (spark_seconds(jvm_pid), cpu_seconds(broker_pid)), time.perf_counter()
+    [row] = make().selectExpr(QUERIES[query], "count(*)").collect()
+    seconds = time.perf_counter() - started_s
+    return Timed(seconds, spark_seconds(jvm_pid) - before[0], cpu_seconds(broker_pid) - before[1], tuple(row))
 
 
-def compare(spark: SparkSession, kafka: KafkaCluster, running: Service, shape: Shape, sided: Sided, query: str, runs: int) -> Row:
+def compare(spark: RunningSpark, kafka: KafkaCluster, running: Service, shape: Shape, sided: Sided, query: str, runs: int) -> Row:
     """Run a query on both sides in turn; the figures of a row."""
-    pid = kafka.node(1).pid
+    pids = spark.jvm.pid, kafka.node(1).pid
     pairs = [
-        (timed(by_kafka(spark, kafka, sided), query, pid), timed(by_ours(spark, running, sided, query), query, pid))
+        (
+            timed(lambda: by_kafka(spark.session, kafka, sided), query, *pids),
+            timed(lambda: by_ours(spark.session, running, sided, query), query, *pids),
+        )
         for _ in range(runs + 1)
     ][1:]
     for theirs, own in pairs:
         assert theirs.answer == own.answer, f"{shape.name}: {theirs.answer} by Kafka's source, {own.answer} by ours"
     kafka_s, ours_s = (statistics.median(pair[side].seconds for pair in pairs) for side in (0, 1))
+    spark_s = [statistics.median(pair[side].spark_s for pair in pairs) for side in (0, 1)]
     broker_s = [statistics.median(pair[side].broker_s for pair in pairs) for side in (0, 1)]
     return {
         "shape": shape.name,
@@ -175,6 +204,9 @@ def compare(spark: SparkSession, kafka: KafkaCluster, running: Service, shape: S
         "kafka_MB/s": sided.content_bytes / MB / kafka_s,
         "ours_MB/s": sided.content_bytes / MB / ours_s,
         "ratio": kafka_s / ours_s,
+        "kafka_spark_s": spark_s[0],
+        "ours_spark_s": spark_s[1],
+        "spark_ratio": spark_s[0] / spark_s[1],
         "kafka_broker_s": broker_s[0],
         "ours_broker_s": broker_s[1],
     }
@@ -185,13 +217,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, default=512, help="of keys and values in each topic")
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--only", choices=[shape.name for shape in SHAPES], help="one shape")
+    parser.add_argument("--only", nargs="+", choices=[shape.name for shape in SHAPES], help="some shapes")
     parser.add_argument("--query", choices=list(QUERIES), help="one query")
     parser.add_argument("--json", metavar="FILE")
     arguments = parser.parse_args()
     rows: list[Row] = []
-    shapes: Sequence[Shape] = [shape for shape in SHAPES if arguments.only in (None, shape.name)]
-    with broker() as kafka, service(kafka) as running, batch_session("benchmark", None, ()) as spark:
+    shapes: Sequence[Shape] = [shape for shape in SHAPES if arguments.only is None or shape.name in arguments.only]
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        broker() as kafka,
+        service(kafka) as running,
+        open_spark("benchmark", replace(find_engine(Path(scratch)), jvm_options=AS_USERS)) as spark,
+    ):
         for shape in shapes:
             sided = written(kafka, running, shape, arguments.megabytes)
             for query in QUERIES if arguments.query is None else [arguments.query]:

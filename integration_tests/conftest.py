@@ -53,7 +53,6 @@ LONGEST_FIRST = (
     "test_kafka_tools.py",
     "test_retention_enforced.py",
     "test_clocks_and_doubles.py",
-    "test_migration_faults.py",
     "test_monitor.py",
     "test_migrated.py",
     "test_data_directories.py",

@@ -52,12 +52,20 @@ def axe_source() -> str:
 class DashboardProcess:
     """`diskless dashboard` on a port of its own, which it keeps when it is started again."""
 
-    def __init__(self, monitor_folder: Path, log_folder: Path, coordinators: Sequence[str] = (), token_file: Path | None = None) -> None:
+    def __init__(
+        self,
+        monitor_folder: Path,
+        log_folder: Path,
+        coordinators: Sequence[str] = (),
+        token_file: Path | None = None,
+        exports: Sequence[str] = (),
+    ) -> None:
         self._lease = lease_ports(1)[0]
         self.address = f"http://127.0.0.1:{self._lease.port}/"
         self.log_file = log_folder / "dashboard.log"
         self._command = [sys.executable, "-m", "cli.program", "dashboard", "--dir", str(monitor_folder)]
         self._command += ["--listen", f"127.0.0.1:{self._lease.port}", "--coordinators", ",".join(coordinators)]
+        self._command += ["--exports", ",".join(exports)]
         self._command += [] if token_file is None else ["--token-file", str(token_file)]
         self._process: ChildProcess | None = None
 
@@ -137,7 +145,7 @@ class Watched:
 
     def see_all(self) -> None:
         """Have every panel drawn."""
-        for panel in self.page.locator("section.card[id^=panel-]").all():
+        for panel in self.page.locator("section.card[id^=panel-]:not([hidden])").all():
             panel.scroll_into_view_if_needed()
             self.page.wait_for_function("id => 'ready' in document.getElementById(id).dataset", arg=panel.get_attribute("id"))
 

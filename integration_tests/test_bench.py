@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from cli.bench.counters import log_counts
 from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.kafka import Kafka
@@ -63,6 +65,7 @@ def test_bench_loads_nodes_that_want_tls_and_a_login(kafka: Kafka, tmp_path: Pat
         assert "defect" not in wrong.stderr
 
 
+@pytest.mark.long
 def test_bench_says_which_failed_when_its_only_node_is_killed(kafka: Kafka, tmp_path: Path) -> None:
     properties = {"diskless.metadata.topic.num.partitions": "1", "metadata.topic": "bench-killed", "group.id": "bench-killed"}
     node = CoordinatorProcess(1, bootstrap=kafka.bootstrap, folder=tmp_path, properties=properties)

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import NamedTuple
 
 import pytest
 from playwright.sync_api import Browser, Route, sync_playwright
 
+from cli.dev.ports import lease_ports
 from integration_tests.dashboard_browser import DashboardProcess, axe_source, looked_at, open_chromium
+from integration_tests.waiting import wait_until
+from tables.export.metrics import ExportState
+from tables.export.source import PartitionBounds
+from tables.reading.span import ReadCounts
 from tests.spark.dashboard_store import CLICKS, EVIL, EVIL_NAME, ORDERS, StoreMaker
+from tests.spark.test_dashboard_exports import metrics_of, served
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +90,27 @@ def test_an_empty_folder_says_how_to_start_and_fills_by_itself(browser: Browser,
         watched.assert_quiet()
 
 
+def test_exports_are_shown_with_lag_and_retention(browser: Browser, store: StoreMaker, tmp_path: Path) -> None:
+    now_s = time.time()
+    state = ExportState(EVIL_NAME, ReadCounts(), caught_up_s=now_s, seconds_left=36_000.0)
+    state.on_begin({0: 10}, [PartitionBounds(0, 0, 1_234)])
+    with served(metrics_of(state)) as address, closing(lease_ports(1)[0]) as silent:
+        dashboard = DashboardProcess(tmp_path / "monitor", tmp_path, exports=[address, f"127.0.0.1:{silent.port}"])
+        try:
+            dashboard.start()
+            with looked_at(browser) as watched:
+                page = watched.open(dashboard.address)
+                page.locator("#panel-exports").scroll_into_view_if_needed()
+                watched.wait_text("#panel-exports tbody tr:nth-child(1)", EVIL_NAME)
+                watched.wait_text("#panel-exports tbody tr:nth-child(1)", "catches up")
+                watched.wait_text("#panel-exports tbody tr:nth-child(1)", "1\u202f224")
+                watched.wait_text("#panel-exports tbody tr:nth-child(1)", "in 10\u00a0h")
+                watched.wait_text("#panel-exports tbody tr:nth-child(2)", "does not answer")
+                watched.assert_quiet()
+        finally:
+            dashboard.close()
+
+
 def test_findings_are_shown_with_detail_and_survive_a_reload(browser: Browser, dashboard: DashboardProcess, store: StoreMaker) -> None:
     store.finding(1, 1234, "offset-gap", message="offsets 5 to 5 are missing")
     store.row("quarantine", kpart=0, offset=9, error="unknown fingerprint", size_bytes=3, first_bytes=b"<b>", seen_ms=1)
@@ -93,8 +124,11 @@ def test_findings_are_shown_with_detail_and_survive_a_reload(browser: Browser, d
         assert page.locator("#verdict").get_attribute("data-level") == "bad"
         page.click("#verdict")
         assert page.evaluate("document.activeElement.id") == "panel-findings"
-        page.click("#panel-findings .findings summary")
         watched.wait_text("#panel-findings .findings details[open]", "diskless log dump --partition 1 --from 1232 --max 3")
+        page.click("#panel-findings .findings details[open] a.look")
+        watched.wait_text("#panel-look", "diskless log explain 1@1234")
+        assert page.evaluate("new URLSearchParams(location.hash.slice(1)).get('look')") == "entry/1@1234"
+        page.click("#look-close")
         watched.wait_text("#panel-quarantine", "unknown fingerprint")
 
         page.click("[data-range='3600']")
@@ -104,7 +138,8 @@ def test_findings_are_shown_with_detail_and_survive_a_reload(browser: Browser, d
         page.wait_for_function("() => document.querySelectorAll('#panel-partitions tbody tr').length === 15")
         page.click("[aria-label='next page']")
         watched.wait_text("#panel-partitions .pager", "30 of 60 partitions")
-        page.click("#panel-partitions tbody button")  # filters by the hostile topic
+        page.click("#panel-partitions tbody a.look")
+        page.click("#panel-look button:has-text('Only this topic')")  # the hostile one
         page.locator("#panel-activity").scroll_into_view_if_needed()  # what nobody sees is not asked for
         watched.wait_text("#panel-activity .note", "By topic")
 
@@ -247,8 +282,8 @@ def test_everything_can_be_reached_by_keyboard(browser: Browser, dashboard: Dash
         assert page.locator("[data-range='86400']").get_attribute("aria-pressed") == "true"
         page.keyboard.press("s")
         assert page.locator("[data-split=coordinator]").get_attribute("aria-pressed") == "true"
-        page.keyboard.press("j")
-        page.keyboard.press("j")
+        for _ in range(4):
+            page.keyboard.press("j")
         assert page.evaluate("document.activeElement.id") == "panel-findings"
         page.keyboard.press("/")
         assert page.evaluate("document.activeElement.id") == "search"
@@ -363,11 +398,206 @@ def test_a_monitor_that_died_leaves_no_number_that_looks_like_now(browser: Brows
     store.close()
 
 
+def test_a_range_is_dragged_or_clicked_and_kept_in_the_address(browser: Browser, dashboard: DashboardProcess, store: StoreMaker) -> None:
+    fill(store)
+    store.row("happening", kpart=0, offset=3, append_ms=time.time_ns() // 1_000_000 - 50_000, kind="start", node_id=2, level=3)
+    dashboard.start()
+    with looked_at(browser) as watched:
+        page = watched.open(dashboard.address)
+        watched.see_all()
+        watched.wait_text("#panel-marks .legend", "1 start of a node")
+        page.evaluate("scrollTo(0, 0)")
+        over = page.locator("#panel-activity .u-over").first
+        box = over.bounding_box()
+        assert box is not None
+        at = {share: box["x"] + box["width"] * share for share in (0.2, 0.4, 0.8, 0.9)}
+        middle = box["y"] + box["height"] / 2
+
+        def range_s() -> float:
+            times = "['to', 'from'].map((name) => Date.parse(new URLSearchParams(location.hash.slice(1)).get(name)))"
+            return float(page.evaluate(f"{times}.reduce((to, from) => (to - from) / 1000)"))
+
+        page.mouse.move(at[0.2], middle)
+        page.mouse.down()
+        page.mouse.move(at[0.8], middle, steps=4)
+        page.mouse.up()
+        page.wait_for_function("location.hash.includes('from=')")
+        assert range_s() == pytest.approx(180, abs=5)
+        assert page.locator("#ranges [aria-pressed=true]").count() == 0
+        assert "\u2013" in (page.text_content("#fixed") or "")
+
+        with page.expect_response("**/api/activity?from=**"):
+            page.reload()
+        watched.see_all()
+        page.evaluate("scrollTo(0, 0)")
+        page.mouse.click(at[0.4], middle)
+        assert range_s() == pytest.approx(180, abs=5), "one click is no range"
+        page.mouse.click(at[0.9], middle)
+        assert range_s() == pytest.approx(90, abs=5)
+        page.mouse.click(at[0.4], middle)
+        page.keyboard.press("Escape")  # forgets it
+        page.mouse.click(at[0.9], middle)
+        assert range_s() == pytest.approx(90, abs=5)
+
+        page.click("#earlier")
+        assert range_s() == pytest.approx(90, abs=5)
+        page.click("#fixed")
+        page.fill("#range-form [name=from]", "2026-01-02T02:00:00")
+        page.fill("#range-form [name=to]", "2026-01-02T03:00:00")
+        page.click("#range-form [type=submit]")
+        watched.wait_text("#fixed", "2026-01-02 02:00:00 \u2013 03:00:00")
+        watched.wait_text("#panel-activity .note", "Grey: the log did not exist.")
+        page.keyboard.press("2")
+        assert page.evaluate("location.hash") == "#range=3600"
+        watched.assert_quiet()
+
+
+def test_things_are_found_and_lead_to_each_other(browser: Browser, dashboard: DashboardProcess, store: StoreMaker) -> None:
+    fill(store)
+    store.topic(EVIL, EVIL_NAME, 1)
+    store.partition(EVIL, 0, 7)
+    dashboard.start()
+    with looked_at(browser) as watched:
+        page = watched.open(dashboard.address)
+        page.keyboard.press("g")
+        page.keyboard.type("clicks-0")
+        page.keyboard.press("Enter")
+        watched.wait_text("#panel-look h2", "Partition clicks-0")
+        page.click("#panel-look a:has-text('coordinator 0')")
+        watched.wait_text("#panel-look h2", "Coordinator 0")
+        watched.wait_text("#panel-look", "Terms")
+        page.click("#panel-look a:has-text('node 1')")
+        watched.wait_text("#panel-look", "node-0:9192")
+        page.fill("#find", "wal/0")
+        page.press("#find", "Enter")
+        watched.wait_text("#panel-look", "By coordinator")
+        page.fill("#find", "<img")
+        page.press("#find", "Enter")
+        watched.wait_text("#panel-look h2", EVIL_NAME)
+        assert watched.violations(axe_source()) == []
+        page.reload()
+        watched.wait_text("#panel-look h2", EVIL_NAME)
+        page.click("#look-close")
+        assert not page.locator("#panel-look").is_visible()
+        watched.assert_quiet()
+
+
+class MetricsOfANode:
+    """Something that answers /metrics on a real socket as a node would, until it is closed."""
+
+    def __init__(self, node_id: int, leading: int) -> None:
+        self.failures = self.asked = 0
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(handler) -> None:
+                text = f'diskless_coordinator_node_info{{node_id="{node_id}",rack="",version="1"}} 1\n'
+                text += "".join(f'diskless_coordinator_leading{{partition="{one}"}} {int(one == leading)}\n' for one in (0, 1))
+                text += f'diskless_coordinator_file_delete_failures_total{{partition="0"}} {self.failures}\n'
+                handler.send_response(200)
+                handler.send_header("Content-Length", str(len(text)))
+                handler.end_headers()
+                handler.wfile.write(text.encode())
+                self.asked += 1
+
+            def log_message(handler, *_: object) -> None:
+                """Silent."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"127.0.0.1:{self._server.server_port}"
+        self._thread = Thread(target=self._server.serve_forever)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answer no more; may be called again."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class Incident(NamedTuple):
+    """Something that happens to a healthy service: what is said of it, where the first click leads, and what the second one shows there."""
+
+    happens: Callable[[StoreMaker, list[MetricsOfANode]], object]
+    sentence: str
+    first_place: str
+    second_click: str
+    shown: str
+    is_watched: bool = True
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+INCIDENTS = {
+    "node": Incident(
+        lambda _, nodes: nodes[1].close(), "does not answer",
+        "#panel-look", "a.look:has-text('coordinator 1')", "node 2 (does not answer)",
+    ),
+    "kafka": Incident(
+        lambda store, _: store.life(_now_ms() + 3_600_000, kafka_ms=_now_ms() - 12_000, kafka_error="no answer within 4 s"),
+        "Kafka has not answered the monitor for",
+        "#panel-monitor", "summary:has-text('partitions of the log')", "no answer within 4 s", is_watched=False,
+    ),
+    "monitor": Incident(
+        lambda store, _: store.life(_now_ms() - 12_000), "No sign of the monitor for",
+        "#panel-monitor", "summary:has-text('partitions of the log')", "Last sign of life", is_watched=False,
+    ),
+    "gap": Incident(
+        lambda store, _: store.finding(1, 55, "sequence-gap", message="8 does not follow 5", seen_ms=_now_ms()),
+        "1 finding, the newest: sequence gap in orders-7 (coordinator 1, offset 55)",
+        "#panel-findings", "a.look:has-text('offset 55')", "diskless log explain 1@55",
+    ),
+    "store": Incident(
+        lambda _, nodes: setattr(nodes[0], "failures", 3), "The object store failed node 1",
+        "#panel-look", "a.look:has-text('coordinator 0')", "node 1",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INCIDENTS)
+def test_an_incident_is_the_first_sentence_and_two_clicks_away(browser: Browser, store: StoreMaker, tmp_path: Path, name: str) -> None:
+    incident = INCIDENTS[name]
+    nodes = [MetricsOfANode(node_id, leading=node_id - 1) for node_id in (1, 2)]
+    dashboard = DashboardProcess(tmp_path / "monitor", tmp_path, [node.address for node in nodes]).start()
+    try:
+        with looked_at(browser) as watched:
+            page = watched.open(dashboard.address)
+            watched.wait_text("#sentence", "Healthy")
+            wait_until(lambda: all(node.asked > 1 for node in nodes), "the dashboard to ask every node")
+            incident.happens(store, nodes)
+            page.wait_for_function("text => document.querySelector('#sentence').textContent.includes(text)", arg=incident.sentence)
+            page.wait_for_selector("#verdict[data-level=bad]")
+            watched.see_all()
+            # Nothing contradicts it.
+            assert (page.locator("#tile-files[data-old]").count() == 0) == incident.is_watched
+            assert (page.text_content("#tile-audit strong") == "clean") == (incident.is_watched and name != "gap")
+            if not incident.is_watched:
+                page.locator("#panel-findings").scroll_into_view_if_needed()
+                watched.wait_text("#panel-findings", "The audit found nothing until")
+            if name == "node":
+                page.locator("#panel-leadership").scroll_into_view_if_needed()  # what nobody sees is not asked for
+                watched.wait_text("#panel-leadership .legend li:nth-child(2)", "does not answer")
+                lane = page.locator("#panel-leadership [role=listitem]").nth(1)
+                assert "led it and does not answer" in (lane.get_attribute("aria-label") or "")
+            page.evaluate("scrollTo(0, 0)")
+            page.click("#verdict")
+            page.wait_for_function("one => document.querySelector(one).contains(document.activeElement)", arg=incident.first_place)
+            page.click(f"{incident.first_place} {incident.second_click}")
+            watched.wait_text("main", incident.shown)
+            watched.assert_quiet()
+    finally:
+        dashboard.close()
+        for node in nodes if name != "node" else nodes[:1]:
+            node.close()
+
+
 def test_a_print_has_every_panel_though_nobody_scrolled(browser: Browser, dashboard: DashboardProcess, store: StoreMaker) -> None:
     dashboard.start()
     with looked_at(browser) as watched:
         page = watched.open(dashboard.address)
-        page.wait_for_function("() => [...document.querySelectorAll('section.card[id^=panel-]')].every((one) => 'ready' in one.dataset)")
+        cards = "[...document.querySelectorAll('section.card[id^=panel-]:not([hidden])')]"
+        page.wait_for_function(f"() => {cards}.every((one) => 'ready' in one.dataset)")
         page.emulate_media(media="print")
         assert "Loading" not in page.inner_text("body")
         watched.assert_quiet()

@@ -71,7 +71,7 @@ HARMS: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-OFTEN = ("deleted", "full")
+OFTEN = ("full",)
 """Harms for every run of the tests; the keeper of directories is tried with all of them without Kafka."""
 
 

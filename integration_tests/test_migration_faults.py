@@ -29,6 +29,7 @@ from migration.hybrid import HybridReader
 from migration.kafka.records import KafkaClassicRecords
 from records.record_batch import Record
 
+pytestmark = pytest.mark.long  # drivers that are killed, in test_migration.py, are in every run
 REPLICAS, NODES, PARTITIONS = 3, 2, 6
 PATIENCE_S = WAIT_S / 3
 """Longer than a busy machine takes for one request, and short enough to be asked again by a client that found an old leader."""
@@ -164,7 +165,6 @@ def _lose_objects(place: Place, name: str) -> None:
     cut.write_bytes(cut.read_bytes()[:-3])
 
 
-@pytest.mark.long
 def test_the_service_follows_the_start_of_the_classic_part(
     replicated: tuple[Place, KafkaCluster], unique_name: Callable[[str], str]
 ) -> None:

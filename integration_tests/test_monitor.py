@@ -263,6 +263,7 @@ def _make_hostile(log: MadePartition) -> Hostile:
     return made
 
 
+@pytest.mark.long
 def test_hostile_entries_are_counted_quarantined_and_found_while_the_job_goes_on(
     bootstrap: str, unique_name: Callable[[str], str], data_folder: Path
 ) -> None:

@@ -78,6 +78,7 @@ def test_log_and_service_agree_from_a_snapshot_on(pruned: Service) -> None:
     assert "from snapshots on" in compared.err
 
 
+@pytest.mark.long
 def test_live_files_without_an_object_are_named(pruned: Service, tmp_path: Path) -> None:
     wait_until(lambda: len(live_files(pruned)) > 3, "files to be written")
     *here, lost = sorted(live_files(pruned))

@@ -103,7 +103,7 @@ async def leader_of_0(*wires: Wire) -> Wire:
     return found
 
 
-@pytest.mark.parametrize("aborts", [False, True], ids=["committed", "aborted"])
+@pytest.mark.parametrize("aborts", [pytest.param(False, id="committed", marks=pytest.mark.long), pytest.param(True, id="aborted")])
 async def test_nodes_read_over_the_transactions_of_an_outsider(kafka: Kafka, data_folder: Path, aborts: bool) -> None:
     service = Service(kafka.bootstrap, data_folder, partitions=2, properties=UNDISTURBED)
     place = KafkaPlace(bootstrap_servers=kafka.bootstrap, topic=service.topic, properties={}, settings=None)

@@ -24,7 +24,7 @@ from coordinator.adapters.objectstore import open_store
 from coordinator.config.values import StoreUrl
 from integration_tests.conftest import KafkaFactory
 from integration_tests.final_state import log_starts
-from integration_tests.service import UNDISTURBED, Service
+from integration_tests.service import Service
 from integration_tests.test_semantics_restart import go_on, note
 from integration_tests.test_snapshots import lose, without_leaders
 from integration_tests.waiting import wait_until
@@ -33,7 +33,8 @@ from integration_tests.wire import Batch, connected
 PARTITIONS = 3
 REPOSITORY = Path(__file__).parents[1]
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("DISKLESS_")}
-ON_DEMAND = {**UNDISTURBED, "metadata.log.max.snapshot.interval.ms": "0"}
+# A node that lost its disk waits for the session of its former self, of which it knows nothing.
+ON_DEMAND = {"session.timeout.ms": "10000", "metadata.log.max.snapshot.interval.ms": "0"}
 
 
 def diskless(*args: str, status: int = Exit.OK) -> subprocess.CompletedProcess[str]:

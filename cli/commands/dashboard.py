@@ -27,7 +27,10 @@ _HOST = re.compile(r"\[[^]\[/\s]+\]|[^]\[:/\s]*")
     default="",
     envvar="DISKLESS_HTTP_ADDRESSES",
     show_envvar=True,
-    help="HTTP addresses of the coordinators: whether they answer and commit counts for the verdict; https://HOST:PORT for those with TLS.",
+    help=(
+        "HTTP addresses of the nodes, and of gateways: whether they answer, what they lead, latencies, failures of the object store;"
+        " https://HOST:PORT for those with TLS."
+    ),
 )
 @click.option(
     "--coordinators-token-file",
@@ -38,6 +41,12 @@ _HOST = re.compile(r"\[[^]\[/\s]+\]|[^]\[:/\s]*")
     "--coordinators-ca-file",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="PEM file with the authorities of the coordinators' certificates. [default: those of the system]",
+)
+@click.option(
+    "--exports",
+    metavar="HOST:PORT[,..]",
+    default="",
+    help="Addresses of `tables export --metrics-port`: how far behind each export is, and how long retention leaves it.",
 )
 @click.option(
     "--listen",
@@ -75,6 +84,7 @@ def dashboard(
     coordinators: str,
     coordinators_token_file: Path | None,
     coordinators_ca_file: Path | None,
+    exports: str,
     listen: str,
     token_file: Path | None,
     login_token_file: Path | None,
@@ -102,14 +112,11 @@ def dashboard(
         raise Failed(f"the dashboard needs the package {error.name}: pip install 'diskless-coordinator[dashboard]'", Exit.USAGE) from error
 
     host, port = _address("--listen", listen)
-    targets = tuple(target.strip() for target in coordinators.split(",") if target.strip())
-    for target in targets:
-        _address("--coordinators", target.removeprefix("https://"))
     if coordinators_token_file is not None:
         _token("--coordinators-token-file", coordinators_token_file)
     options = ServeOptions(
         folder=folder.expanduser().absolute(),
-        coordinators=targets,
+        coordinators=_targets("--coordinators", coordinators),
         host=host,
         port=port,
         token=None if token_file is None else _token("--token-file", token_file),
@@ -119,6 +126,7 @@ def dashboard(
             user_header=_header(proxy_user_header, proxy_addresses),
             proxies=_networks(proxy_addresses),
         ),
+        exports=_targets("--exports", exports),
     )
 
     def ready(address: str) -> None:
@@ -131,6 +139,14 @@ def dashboard(
         serve(options, ready)
     except OSError as error:
         raise Failed(f"cannot listen on {listen}: {error.strerror or error}; choose another --listen", Exit.UNAVAILABLE) from error
+
+
+def _targets(option: str, text: str) -> tuple[str, ...]:
+    """The addresses of processes. Raises `Failed` for what is none."""
+    targets = tuple(target.strip() for target in text.split(",") if target.strip())
+    for target in targets:
+        _address(option, target.removeprefix("https://"))
+    return targets
 
 
 def _token(option: str, file: Path) -> str:

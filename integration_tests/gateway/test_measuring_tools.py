@@ -139,9 +139,9 @@ def test_groups_are_described_reset_and_deleted(world: World, at: Sequence[str],
             place: end - (place == 1) for place, end in ends.items()
         },
     }
-    for words, wanted in aims.items():
-        moved = rows("--reset-offsets", "--topic", topic, *words, "--execute")
-        assert {int(row[2]): int(row[3]) for row in moved} == wanted, words
+    for aim, wanted in aims.items():
+        moved = rows("--reset-offsets", "--topic", topic, *aim, "--execute")
+        assert {int(row[2]): int(row[3]) for row in moved} == wanted, aim
     assert records_of(tool(f"{TOOLS}.consumer.ConsoleConsumer", *at, *reading, "--max-messages", "1")) == ["later"]
     assert "successful" in tool(GROUPS, *at, "--group", group, "--delete")
 

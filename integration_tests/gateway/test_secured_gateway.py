@@ -74,11 +74,11 @@ def read(properties: dict[str, str], name: str, count: int) -> list[str] | Kafka
     failed: list[KafkaError] = []
 
     def is_over() -> bool:
-        message = consumer.poll(1.0)
-        if message is not None and message.error() is not None:
-            failed.append(message.error())
-        elif message is not None:
-            found.append((message.value() or b"").decode())
+        for message in consumer.consume(count - len(found), 1.0):
+            if (error := message.error()) is not None:
+                failed.append(error)
+            else:
+                found.append((message.value() or b"").decode())
         return len(found) == count or bool(failed)
 
     wait_until(is_over, f"{count} records, or an error")
@@ -102,9 +102,7 @@ def test_a_login_passes_and_topics_work(world: SecuredGateway, mechanism: str, i
     found: set[bytes | None] = set()
 
     def has_all() -> bool:
-        message = consumer.poll(1.0)
-        if message is not None and message.error() is None:
-            found.add(message.value())
+        found.update(message.value() for message in consumer.consume(100, 0.5) if message.error() is None)
         return len(found) == 100
 
     wait_until(has_all, "all records")

@@ -38,7 +38,7 @@ def topic(world: SecuredGateway, name: str) -> str:
     return name
 
 
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", pytest.param("PLAIN", marks=pytest.mark.long)])
 def test_a_client_that_logs_in_anew_goes_on_on_its_connections(world: SecuredGateway, mechanism: str) -> None:
     name = topic(world, f"anew-{mechanism.lower()}")
     producer = Producer({**world.client("alice", mechanism), "linger.ms": "0", "client.id": f"anew-{mechanism}"})

@@ -28,13 +28,14 @@ from spark_jobs.dashboard.cache import AnswerCache
 from spark_jobs.dashboard.catalogue import PANELS, PagePanel, catalogue, catalogue_page
 from spark_jobs.dashboard.database import Database, StoreUnreadableError
 from spark_jobs.dashboard.events import Events
+from spark_jobs.dashboard.exports import AskedExports
 from spark_jobs.dashboard.guard import Guard
 from spark_jobs.dashboard.login import LOGIN_PATH, Login, LookRules
 from spark_jobs.dashboard.nodes import AskedNodes
-from spark_jobs.dashboard.panels.overview import facts, overview, watch
+from spark_jobs.dashboard.panels.overview import facts, overview
 from spark_jobs.dashboard.panels.query import BadQueryError, parse_query
 from spark_jobs.dashboard.panels.rows import Json
-from spark_jobs.dashboard.panels.sight import Sight
+from spark_jobs.dashboard.panels.sight import Sight, watch
 from spark_jobs.dashboard.scraping import Scraping
 from spark_jobs.dashboard.verdict import Level, PageProblem, PageVerdict, judge, watch_problem, worst_first
 from spark_jobs.dashboard.writes import PATHS as WRITES
@@ -49,7 +50,7 @@ PANEL_SECONDS_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 
 
 class Dashboard:
-    """One store, and the coordinators that were named. `clock_ms` gives the time; with a `token` findings can be acknowledged.
+    """One store, and the coordinators and exports that were named. `clock_ms` gives the time; with a `token` findings can be acknowledged.
 
     `scraping` is how the coordinators are asked, `looking` who may look at the page, `attempts` what wrong tokens cost.
     """
@@ -63,6 +64,7 @@ class Dashboard:
         scraping: Scraping = PLAIN_SCRAPING,
         looking: LookRules = EVERYBODY_LOOKS,
         attempts: Attempts | None = None,
+        exports: Sequence[str] = (),
     ) -> None:
         self.folder = folder
         self.clock_ms = clock_ms or (lambda: time.time_ns() // 1_000_000)
@@ -70,6 +72,7 @@ class Dashboard:
         self._attempts = Attempts() if attempts is None else attempts
         self.writes = Writes(folder, token, self.clock_ms, self._attempts, looking.proxies)
         self.nodes = AskedNodes(coordinators, self.clock_ms, scraping)
+        self.exports = AskedExports(exports)
         self._looking = looking
         self.cache = AnswerCache()
         self.events = Events(f"{time.time_ns():x}", self.database.version, self.overview)
@@ -92,7 +95,9 @@ class Dashboard:
             Route("/favicon.ico", _favicon),
             Route("/api", self._catalogue),
             Route("/api/overview", self._overview),
+            Route("/api/latency", self._latency),
             Route("/api/events", self._events),
+            Route("/api/exports", self._exports),
             *(Route(f"/api/{panel.name}", partial(self._panel, panel)) for panel in PANELS),
             *(Route(path, self._write, methods=["POST"]) for path in WRITES if self.writes.is_on),
             Route("/metrics", self._metrics),
@@ -108,12 +113,13 @@ class Dashboard:
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
-        scraper = asyncio.create_task(self.nodes.run())
+        scrapers = [asyncio.create_task(asked.run()) for asked in (self.nodes, self.exports)]
         try:
             yield
         finally:
-            scraper.cancel()
-            await asyncio.gather(scraper, return_exceptions=True)
+            for scraper in scrapers:
+                scraper.cancel()
+            await asyncio.gather(*scrapers, return_exceptions=True)
             await self.events.close()
             await self.database.close()
 
@@ -157,6 +163,19 @@ class Dashboard:
     async def _overview(self, _request: Request) -> Response:
         self.requests.labels("overview", "200").inc()
         return JSONResponse(await self.overview())
+
+    async def _latency(self, request: Request) -> Response:
+        try:
+            query = parse_query(request.query_params)
+        except BadQueryError as error:
+            self.requests.labels("latency", "400").inc()
+            return JSONResponse({"error": str(error)}, 400)
+        self.requests.labels("latency", "200").inc()
+        return JSONResponse(self.nodes.latencies.answer(query, self.clock_ms(), self.nodes.who_answers()))
+
+    async def _exports(self, _request: Request) -> Response:
+        self.requests.labels("exports", "200").inc()
+        return JSONResponse({"exports": self.exports.rows, "now_ms": self.clock_ms()})
 
     async def _panel(self, panel: PagePanel, request: Request) -> Response:
         try:
@@ -207,7 +226,10 @@ def _verdict_json(verdict: PageVerdict) -> Json:
     return {
         "level": verdict.level.name.lower(),
         "sentence": verdict.sentence,
-        "problems": [{"level": problem.level.name.lower(), "text": problem.text, "panel": problem.panel} for problem in verdict.problems],
+        "problems": [
+            {"level": problem.level.name.lower(), "text": problem.text, "panel": problem.panel, "look": problem.look}
+            for problem in verdict.problems
+        ],
     }
 
 

@@ -14,10 +14,13 @@ from spark_jobs.dashboard.panels import (
     findings,
     histograms,
     leadership,
+    look,
+    marks,
     migrations,
     monitor,
     partitions,
     quarantine,
+    search,
     snapshots,
     topics,
     uploaders,
@@ -49,6 +52,18 @@ PANELS = (
         help="Files, batches, records and bytes per second over the range, with exact sums.",
         parameters=(*_RANGE, "split", "topic"),
     ),
+    PagePanel(
+        name="look",
+        answer=look.look,
+        help="The page of a topic, partition, coordinator, node, file, producer or entry: facts and tables.",
+        parameters=("look",),
+    ),
+    PagePanel(
+        name="search",
+        answer=search.search,
+        help="Topics, partitions, files, producers, nodes, coordinators and entries that a text may name.",
+        parameters=("search",),
+    ),
     PagePanel(name="topics", answer=topics.topics, help="Topics with exact sums, the largest first.", parameters=("search", *_PAGE)),
     PagePanel(
         name="partitions",
@@ -68,6 +83,12 @@ PANELS = (
         help="Terms of every coordinator in the range, and the nodes.",
         parameters=_RANGE,
     ),
+    PagePanel(
+        name="marks",
+        answer=marks.marks,
+        help="What happened in the range: leaders, starts of nodes, schema levels, snapshots, findings; the newest first.",
+        parameters=_RANGE,
+    ),
     PagePanel(name="histograms", answer=histograms.histograms, help="Distributions over the range.", parameters=_RANGE),
     PagePanel(name="files", answer=files.files, help="WAL files by state, nearly empty files, hand-overs that wait."),
     PagePanel(
@@ -77,7 +98,10 @@ PANELS = (
     PagePanel(name="findings", answer=findings.findings, help="Violations of the log's rules, the first first.", parameters=_PAGE),
     PagePanel(name="quarantine", answer=quarantine.quarantine, help="Entries that could not be read, the newest first.", parameters=_PAGE),
     PagePanel(
-        name="monitor", answer=monitor.monitor, help="The monitor itself: where it is, how far behind, its last micro-batches, all totals."
+        name="monitor",
+        answer=monitor.monitor,
+        help="The monitor itself: where it is, how far behind, its micro-batches in the range, all totals.",
+        parameters=_RANGE,
     ),
     PagePanel(name="agreement", answer=agreement.agreement, help="What `diskless monitor verify` found last."),
     PagePanel(name="objects", answer=agreement.objects, help="What `diskless restore report` found last: lost files."),
@@ -85,6 +109,8 @@ PANELS = (
 
 OTHERS = (
     ("/api/overview", "The verdict with every problem, rates of the last ten seconds, exact totals.", ()),
+    ("/api/latency", "Percentiles of the time of commits, as clients (by the gateways asked) and as nodes see it.", _RANGE),
+    ("/api/exports", "Exports of topics to tables: lag, time until retention overtakes them, what they lost.", ()),
     ("/api/events", "Server-sent events: `overview` when something changed and every few seconds.", ()),
     (
         "/api/findings/acknowledge",
@@ -99,6 +125,7 @@ OTHERS = (
 )
 
 PARAMETERS = {
+    "look": "what to describe: partition/orders/7, entry/1@1234, node/2, ..",
     "range": f"seconds back from now: {', '.join(map(str, RANGES_S))}",
     "from": "where another range begins, seconds since the epoch",
     "to": "where it ends",

@@ -21,7 +21,8 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 class ServeOptions:
     """`folder` is the monitor's; `coordinators` are addresses of HTTP listeners, asked as `scraping` says. Port 0 takes any.
 
-    With a `token` those who have it may acknowledge findings; `looking` says who may look.
+    `exports` are addresses of exports of topics to tables. With a `token` those who have it may acknowledge findings; `looking` says
+    who may look.
     """
 
     folder: Path
@@ -31,6 +32,7 @@ class ServeOptions:
     token: str | None = None
     scraping: Scraping = PLAIN_SCRAPING
     looking: LookRules = EVERYBODY_LOOKS
+    exports: Sequence[str] = ()
 
 
 class _Server(uvicorn.Server):
@@ -48,7 +50,14 @@ class _Server(uvicorn.Server):
 
 def serve(options: ServeOptions, ready: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM; `ready` is called with the page's address once it is listened on. Raises OSError."""
-    dashboard = Dashboard(options.folder, options.coordinators, token=options.token, scraping=options.scraping, looking=options.looking)
+    dashboard = Dashboard(
+        options.folder,
+        options.coordinators,
+        token=options.token,
+        scraping=options.scraping,
+        looking=options.looking,
+        exports=options.exports,
+    )
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     listener = socket.create_server((options.host, options.port), family=family, backlog=128)
     port = listener.getsockname()[1]

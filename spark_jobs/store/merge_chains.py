@@ -34,7 +34,7 @@ from spark_jobs.store import chain_rules
 from spark_jobs.store.books import PartitionBook, PartitionName, ProducerBook
 from spark_jobs.store.chain_rules import UNSEEN, PartitionState, ProducerState
 from spark_jobs.store.findings import ContradictedError, Findings
-from spark_jobs.store.merge_facts import merge_fact
+from spark_jobs.store.merge_facts import merge_fact, note_happening
 from spark_jobs.store.merge_files import FileMerge
 from spark_jobs.store.merge_migrations import note_step
 from spark_jobs.store.merge_orders import forget_placement, note_creation, note_placement
@@ -153,6 +153,7 @@ class ChainMerge:
         self.restarted_at = row.offset
 
     def _event(self, row: EventRow, record: Record) -> None:
+        note_happening(self._db, row, record)
         merge_fact(self._db, row, record)
         match record:
             case TopicPlaced():

@@ -23,8 +23,10 @@ from spark_jobs.scan.summary import EventRow
 _CLAIM = "insert or replace into claim (kpart, epoch, term, node_id, offset, append_ms) values (?,?,?,?,?,?)"
 _SNAPSHOT = """insert or replace into snapshot
     (kpart, offset, mark_offset, end_offset, epoch, size_bytes, location, digest, append_ms) values (?,?,?,?,?,?,?,?,?)"""
-_NODE = """insert into node (node_id, rack, endpoints, schema_level_max) values (?,?,?,?)
-    on conflict do update set rack = excluded.rack, endpoints = excluded.endpoints, schema_level_max = excluded.schema_level_max"""
+_NODE = """insert into node (node_id, rack, endpoints, schema_level_max, incarnation) values (?,?,?,?,?)
+    on conflict do update set rack = excluded.rack, endpoints = excluded.endpoints, schema_level_max = excluded.schema_level_max,
+    incarnation = excluded.incarnation"""
+_HAPPENING = "insert or replace into happening (kpart, offset, append_ms, kind, node_id, level) values (?,?,?,?,?,?)"
 _NODE_OF_CLAIM = """insert into node (node_id, rack, endpoints, schema_level_max) values (?,?,?,null)
     on conflict do update set rack = excluded.rack, endpoints = excluded.endpoints"""
 # An id comes back only long after it was deleted; partitions of the log are read at different speeds.
@@ -54,7 +56,7 @@ def merge_fact(db: sqlite3.Connection, row: EventRow, record: Record) -> None:
         case TopicDeleting() | TopicDeleted():
             db.execute(_DELETED, (record.topic_id, row.append_ms))
         case NodeRegistered():
-            db.execute(_NODE, (record.node_id, record.rack, _text(record.endpoints), record.schema_level_max))
+            db.execute(_NODE, (record.node_id, record.rack, _text(record.endpoints), record.schema_level_max, record.incarnation_id))
             db.execute("delete from node_directory where node_id = ?", (record.node_id,))
             db.executemany(
                 "insert or ignore into node_directory (node_id, directory_id) values (?,?)", [(record.node_id, d) for d in record.log_dirs]
@@ -67,6 +69,18 @@ def merge_fact(db: sqlite3.Connection, row: EventRow, record: Record) -> None:
             db.execute("insert or replace into feature (name, level) values ('schema', ?)", (record.level,))
         case _:
             return
+
+
+def note_happening(db: sqlite3.Connection, row: EventRow, record: Record) -> None:
+    """Note that a node started or a schema level came into force; called before `merge_fact` takes the record over."""
+    if isinstance(record, NodeRegistered):
+        known = db.execute("select incarnation, schema_level_max from node where node_id = ?", (record.node_id,)).fetchone()
+        if known is None or known[0] != record.incarnation_id:
+            is_other = known is not None and known[1] not in (None, record.schema_level_max)
+            kind = "deployment" if is_other else "start"
+            db.execute(_HAPPENING, (row.kpart, row.offset, row.append_ms, kind, record.node_id, record.schema_level_max))
+    elif isinstance(record, FeatureLevelSet):
+        db.execute(_HAPPENING, (row.kpart, row.offset, row.append_ms, "level", None, record.level))
 
 
 def _text(endpoints: Sequence[Endpoint]) -> str:

@@ -22,6 +22,7 @@ from simulation.fakes.state_store import MemoryStateStores
 from tests.app.topics import ONE, SPREAD, dispatching
 from tests.core.build import batch, commit, result_of
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
+from tests.virtual_loop import VirtualLoop
 from tests.waiting import stays, until
 
 LONG_MS = 50_000
@@ -263,20 +264,24 @@ async def test_a_replica_that_does_not_lead_wakes_its_polls_and_waits_for_what_o
         await leads.close()
 
 
-async def test_a_replica_that_sees_no_end_of_its_log_ends_its_polls() -> None:
-    kafka = in_memory(partitions=1)
-    async with running(kafka, MemoryStateStores(), files=FileRules(delete_grace_ms=600)) as started:
-        await started.leads()
-        [outcome] = await started.node.directory.create_topics([WantedTopic(topic_id=ONE, name="one", num_partitions=1)], TIMEOUT_MS)
-        assert outcome.error is ErrorCode.NONE
-        dispatcher = Dispatcher(started.node, Metrics(), Everything())
-        poll = Poll(dispatcher, (ONE, [(0, 0)]))
-        await until(lambda: dispatcher.polls_waiting == 1, "the poll to wait")
-        kafka.is_available = False
-        await until(lambda: dispatcher.polls_waiting == 0, "the poll to wait no longer")
-        kafka.is_available = True
-        await dispatcher.close()
-        assert not poll.is_answered or poll.found[0][0] in (0, int(ErrorCode.OFFSET_NOT_AVAILABLE))
+def test_a_replica_that_sees_no_end_of_its_log_ends_its_polls() -> None:
+    async def story() -> None:
+        kafka = in_memory(partitions=1)
+        async with running(kafka, MemoryStateStores(), files=FileRules(delete_grace_ms=600)) as started:
+            await started.leads()
+            [outcome] = await started.node.directory.create_topics([WantedTopic(topic_id=ONE, name="one", num_partitions=1)], TIMEOUT_MS)
+            assert outcome.error is ErrorCode.NONE
+            dispatcher = Dispatcher(started.node, Metrics(), Everything())
+            poll = Poll(dispatcher, (ONE, [(0, 0)]), max_wait_ms=10 * LONG_MS)
+            await until(lambda: dispatcher.polls_waiting == 1, "the poll to wait")
+            kafka.is_available = False
+            await until(lambda: dispatcher.polls_waiting == 0, "the poll to wait no longer")
+            kafka.is_available = True
+            await dispatcher.close()
+            assert not poll.is_answered or poll.found[0][0] in (0, int(ErrorCode.OFFSET_NOT_AVAILABLE))
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(story())
 
 
 @pytest.mark.parametrize("seed", range(8))

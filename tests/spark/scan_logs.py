@@ -371,7 +371,8 @@ _COMPARED = {
     "partition": "kpart, topic_id, partition, start_offset, next_offset, since_offset, batches, records, bytes, last_append_ms,"
     " diskless_base, prefix_start, leader_epoch, chained",
     "migration_step": "*",
-    "producer": "*", "deleted_topic": "*", "claim": "*", "node": "*", "node_directory": "*", "replica_directory": "*", "feature": "*",
+    "producer": "*", "deleted_topic": "*", "claim": "*", "node": "*",
+    "happening": "*", "node_directory": "*", "replica_directory": "*", "feature": "*",
     "snapshot": "*", "open_transaction": "*", "held_entry": "*",
     "file": "kpart, object_key, offset, append_ms, uploader, file_bytes, batches, live_batches, live_bytes, owners, next_owner, state,"
     " state_since_ms, created_ms",

@@ -17,6 +17,7 @@ from spark_jobs.dashboard.panels.files import files
 from spark_jobs.dashboard.panels.findings import UNKNOWN, findings
 from spark_jobs.dashboard.panels.histograms import histograms, quantile
 from spark_jobs.dashboard.panels.leadership import leadership
+from spark_jobs.dashboard.panels.marks import MARKS_MAX, marks
 from spark_jobs.dashboard.panels.migrations import migrations
 from spark_jobs.dashboard.panels.monitor import monitor
 from spark_jobs.dashboard.panels.overview import facts, overview
@@ -24,7 +25,7 @@ from spark_jobs.dashboard.panels.partitions import partitions
 from spark_jobs.dashboard.panels.quarantine import hex_dump, quarantine
 from spark_jobs.dashboard.panels.query import BadQueryError, PanelQuery, parse_query
 from spark_jobs.dashboard.panels.rows import topic_text
-from spark_jobs.dashboard.panels.sight import LOST, NO_LOG, NOT_KEPT, NOT_READ, Sight
+from spark_jobs.dashboard.panels.sight import LOST, NO_LOG, NOT_KEPT, NOT_READ, NOT_YET, Sight
 from spark_jobs.dashboard.panels.snapshots import snapshots
 from spark_jobs.dashboard.panels.topics import topics
 from spark_jobs.dashboard.panels.uploaders import uploaders
@@ -131,6 +132,8 @@ def test_any_range_is_answered_from_what_is_kept_of_it(store: StoreMaker, db: sq
     split = activity(db, PanelQuery(range_s=120, to_s=NOW_S, split="coordinator"), seen(db, now_ms))
     assert NOT_KEPT in {span["why"] for span in split["unknown"]}
     assert {value for line in split["lines"] for value in line["rates"]["files"]} == {None}
+    coming = activity(db, PanelQuery(range_s=120, to_s=NOW_S + 36_060), seen(db, now_ms))
+    assert coming["unknown"] == [{"from_ms": now_ms, "to_ms": now_ms + 60_000, "why": NOT_YET}]
     assert leadership(db, PanelQuery(range_s=60, to_s=NOW_S), seen(db, now_ms))["to_ms"] == NOW_MS
 
 
@@ -365,6 +368,32 @@ def test_leadership_has_the_term_before_the_range_and_ends_it_at_the_next_claim(
     ]
     assert (answer["changes"], answer["changes_total"]) == (3, 4)
     assert [node["rack"] for node in answer["nodes"]] == ["rack-0", "rack-1"]
+
+
+def test_marks_tell_what_happened_in_the_range_the_newest_first(store: StoreMaker, db: sqlite3.Connection) -> None:
+    store.claim(0, 4, 2, 60, NOW_MS - 1000)
+    for offset, kind in enumerate(("start", "deployment", "level")):
+        store.row("happening", kpart=0, offset=offset, append_ms=NOW_MS - 2000 - offset, kind=kind, node_id=2, level=3)
+    where = {"kpart": 1, "offset": 9, "mark_offset": 8, "end_offset": 7, "epoch": 1, "size_bytes": 1, "location": "x", "digest": b""}
+    store.row("snapshot", append_ms=NOW_MS - 5000, **where)
+    store.finding(1, 70, "offset-gap", seen_ms=NOW_MS)
+    store.finding(1, 71, "offset-gap", seen_ms=NOW_MS - 400_000)
+    answer = marks(db, PanelQuery(), seen(db, NOW_MS))
+    assert [row["text"] for row in answer["rows"]] == [
+        "offset gap found at coordinator 1, offset 70",
+        "node 2 leads coordinator 0, epoch 4",
+        "node 2 started",
+        "node 2 started and reads schema level 3, as it did not before",
+        "schema level 3 is in force",
+        "snapshot of coordinator 1 up to offset 7",
+        "node 1 leads coordinator 0, epoch 3",
+        "node 2 leads coordinator 1, epoch 3",
+    ]
+    assert [row["kind"] for row in marks(db, PanelQuery(range_s=10, to_s=NOW_S - 3), seen(db, NOW_MS))["rows"]] == ["snapshot"]
+    for offset in range(MARKS_MAX):
+        store.claim(0, 5 + offset, 2, 100 + offset, NOW_MS - 900)
+    many = marks(db, PanelQuery(), seen(db, NOW_MS))
+    assert (len(many["rows"]), many["is_cut"]) == (MARKS_MAX, True)
 
 
 def test_histograms_add_up_minutes_in_the_range(store: StoreMaker, db: sqlite3.Connection) -> None:

@@ -281,6 +281,20 @@ def test_every_record_type_is_taken_over(tmp_path: Path) -> None:
     ]
 
 
+def test_starts_of_nodes_are_noted_once_and_another_version_is_a_deployment(tmp_path: Path) -> None:
+    log = LogWriter()
+    node = next(one for one in EXAMPLES if isinstance(one, model.NodeRegistered))
+    starts = [
+        log.add(replace(node, node_id=5, incarnation_id=incarnation, schema_level_max=level, rack=rack))
+        for incarnation, level, rack in ((b"a" * 16, 3, ""), (b"a" * 16, 3, "moved"), (b"b" * 16, 3, ""), (b"c" * 16, 4, ""))
+    ]
+    with Store.open(tmp_path) as store:
+        follow(store, log.entries, cuts=[2])
+    noted = rows(tmp_path, "select offset, kind, level from happening where node_id = 5 order by offset")
+    assert noted == [(starts[0], "start", 3), (starts[2], "start", 3), (starts[3], "deployment", 4)]
+    assert rows(tmp_path, "select count(*) > 0 from happening where kind = 'level'") == [(1,)]
+
+
 # ---- formats
 
 

@@ -8,16 +8,21 @@ from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, dicts, exact, job, rows, totals
 from spark_jobs.dashboard.panels.sight import Sight
 
-MICRO_BATCHES = 120
+MICRO_BATCHES = 1000
+SIGNS = ("alive_ms", "kafka_ms", "kafka_error", "ended_ms", "failure")
 STATED = ("started_ms", "pid", "trigger_s", "version")
 
 
 def monitor(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/monitor`."""
     summed = totals(db)
+    first_s, end_s = query.span_s(sight.now_ms // 1000 + 1)
     logs = dicts(db, "select topic, topic_id, partitions, schema_version from log")
     said = job(db)
     return {
+        "first_s": first_s,
+        "end_s": end_s,
+        "life": None if sight.life is None else {name: getattr(sight.life, name) for name in SIGNS},
         "log": logs[0] if logs else None,
         "job": {name: said[name] for name in STATED if name in said},
         "heads": [
@@ -37,8 +42,10 @@ def monitor(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
         "micro_batches": dicts(
             db,
             "select merged_ms, entries, batches, scan_ms, merge_ms, lag_entries from"
-            " (select * from micro_batch order by id desc limit ?) order by id",
+            " (select * from micro_batch order by id desc limit ?) where merged_ms >= ? and merged_ms < ? order by id",
             MICRO_BATCHES,
+            first_s * 1000,
+            end_s * 1000,
         ),
         "totals": {name: exact(summed[name]) for name in sorted(summed)},
     }

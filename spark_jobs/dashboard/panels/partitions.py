@@ -29,7 +29,7 @@ p.last_append_ms, p.diskless_base, m.batches as minute_batches, m.records as min
 def partitions(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/partitions`."""
     seen = known(db, sight)
-    is_current = seen is not None and seen.is_current(sight.now_ms)
+    is_current = seen is not None and seen.is_current
     minute = (sight.now_ms if seen is None else seen.until_ms) // 60_000 - 1
     condition, values = _condition(db, query)
     found = _hottest(db, query, minute) if query.sort == "rate" and not query.topic and not query.search else []

@@ -13,10 +13,12 @@ from typing import NamedTuple
 
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, rows
+from spark_jobs.dashboard.verdict import Watching
 from spark_jobs.monitor.life import Life
 
 NO_LOG = "the log did not exist"
 NOT_READ = "not watched"
+NOT_YET = "still to come"
 LOST = "lost before it was read"
 NOT_KEPT = "not kept so long"
 CURRENT_MS_MAX = 10_000
@@ -45,20 +47,24 @@ class UnknownTime(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownTimes:
-    """Times from `from_ms` until `until_ms` are known, but for `lost`. The log has its first entry at `began_ms`."""
+    """Times from `from_ms` until `until_ms` are known at `now_ms`, but for `lost`. The log has its first entry at `began_ms`."""
 
+    now_ms: int
     began_ms: int
     from_ms: int
     until_ms: int
+    is_watched: bool
     lost: tuple[UnknownTime, ...] = ()
 
-    def is_current(self, now_ms: int) -> bool:
+    @property
+    def is_current(self) -> bool:
         """Whether it can be said what happens now."""
-        return now_ms - self.until_ms <= CURRENT_MS_MAX
+        return self.is_watched and self.now_ms - self.until_ms <= CURRENT_MS_MAX
 
-    def end_s(self, now_ms: int) -> int:
-        """Return the end of the last second to show: the last known one while that is current."""
-        return (self.until_ms if self.is_current(now_ms) else now_ms) // 1000
+    @property
+    def end_s(self) -> int:
+        """The end of the last second to show: the last known one while that is current."""
+        return (self.until_ms if self.is_current else self.now_ms) // 1000
 
     def unknown(self, first_ms: int, end_ms: int, kept_from_ms: int = 0) -> list[UnknownTime]:
         """Return the times in `[first_ms, end_ms)` of which nothing is known; activity of before `kept_from_ms` is not kept."""
@@ -69,7 +75,21 @@ class KnownTimes:
         yield UnknownTime(self.began_ms, self.from_ms, NOT_READ)
         yield UnknownTime(self.began_ms, kept_from_ms, NOT_KEPT)
         yield from self.lost
-        yield UnknownTime(self.until_ms, end_ms, NOT_READ)
+        yield UnknownTime(self.until_ms, self.now_ms, NOT_READ)
+        yield UnknownTime(self.now_ms, end_ms, NOT_YET)
+
+
+def watch(life: Life) -> Watching:
+    """Tell from a sign of life whether the log is observed."""
+    return Watching(
+        started_ms=life.started_ms,
+        alive_ms=life.alive_ms,
+        is_following=life.is_following,
+        is_once=life.is_once,
+        ended_ms=life.ended_ms,
+        failure=life.failure,
+        kafka_ms=life.kafka_ms or None,
+    )
 
 
 def known(db: sqlite3.Connection, sight: Sight) -> KnownTimes | None:
@@ -83,8 +103,10 @@ def known(db: sqlite3.Connection, sight: Sight) -> KnownTimes | None:
     until = [max(row["append_ms"], read_until.get(kpart, 0)) for kpart, row in heads.items()]
     until += [read_until.get(kpart, began_ms) for kpart in unread]
     return KnownTimes(
+        now_ms=sight.now_ms,
         began_ms=began_ms,
         from_ms=max([began_ms, *(row["from_ms"] for row in heads.values() if row["from_offset"])]),
+        is_watched=sight.life is None or watch(sight.life).unobserved_ms(sight.now_ms) is None,
         until_ms=min(sight.now_ms, max(began_ms, min(until))),
         lost=tuple(UnknownTime(row["from_ms"], row["to_ms"], LOST) for row in rows(db, "select from_ms, to_ms from unread_span")),
     )
@@ -93,12 +115,12 @@ def known(db: sqlite3.Connection, sight: Sight) -> KnownTimes | None:
 def known_json(db: sqlite3.Connection, sight: Sight) -> Json:
     """Return until when anything is known, for the numbers of an answer, and whether that is now."""
     seen = known(db, sight)
-    return {"known_until_ms": None if seen is None else seen.until_ms, "is_current": seen is not None and seen.is_current(sight.now_ms)}
+    return {"known_until_ms": None if seen is None else seen.until_ms, "is_current": seen is not None and seen.is_current}
 
 
 def shown_s(seen: KnownTimes | None, query: PanelQuery, now_ms: int) -> tuple[int, int]:
     """Return where the range of a question begins and ends."""
-    return query.span_s(now_ms // 1000 if seen is None else seen.end_s(now_ms))
+    return query.span_s(now_ms // 1000 if seen is None else seen.end_s)
 
 
 def unknown_json(spans: list[UnknownTime]) -> list[Json]:

@@ -3,10 +3,66 @@
 
 import { h } from "/static/dom.js";
 import { clock, moment } from "/static/format.js";
+import * as state from "/static/state.js";
 
 const charts = new Set();
 const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const sync = "time";
+
+let marks = [];
+let anchor = null; // the second that was clicked first
+
+// Marks {at_ms, kind, text} of all charts.
+export function showMarks(found) {
+  marks = found;
+  redraw();
+}
+
+const redraw = () => charts.forEach((chart) => chart.plot?.redraw(false));
+
+// A range is dragged, or its two ends are clicked. uPlot keeps the click at the end of a drag for itself.
+function dragged(plot) {
+  const { left, width } = plot.select;
+  if (!width) return;
+  plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+  choose(plot.posToVal(left, "x"), plot.posToVal(left + width, "x"));
+}
+
+function clicked(plot) {
+  const second = plot.posToVal(plot.cursor.left, "x");
+  if (anchor !== null) return choose(anchor, second);
+  anchor = second;
+  redraw();
+}
+
+function choose(one, other) {
+  forgetAnchor();
+  state.choose(one, other);
+}
+
+export function forgetAnchor() {
+  anchor = null;
+  redraw();
+}
+
+function drawMarks(plot) {
+  const { ctx, bbox } = plot;
+  const line = (second, colour, dash) => {
+    const x = Math.round(plot.valToPos(second, "x", true));
+    if (x < bbox.left || x > bbox.left + bbox.width) return;
+    ctx.strokeStyle = colour;
+    ctx.setLineDash(dash);
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+  };
+  ctx.save();
+  ctx.lineWidth = devicePixelRatio;
+  for (const { at_ms, kind } of marks) line(at_ms / 1000, style(`--mark-${kind}`), [3 * devicePixelRatio, 3 * devicePixelRatio]);
+  if (anchor !== null) line(anchor, style("--ink"), []);
+  ctx.restore();
+}
 
 // A grey band where nothing is known, with the reason where there is room for it. Times in milliseconds.
 function drawBands(plot, bands) {
@@ -38,9 +94,9 @@ export class TimeChart {
     charts.add(this);
   }
 
-  // `times` in seconds, `lines` [{label, values}], `seconds` the width of the range, `unknown` [{from_ms, to_ms, why}].
-  update(times, lines, seconds, unknown = []) {
-    Object.assign(this, { times, lines, seconds, unknown });
+  // The range from `first_s` to `end_s`, `times` in seconds, `lines` [{label, values}], `unknown` [{from_ms, to_ms, why}].
+  update({ first_s: first, end_s: end, times, lines, unknown = [] }) {
+    Object.assign(this, { first, end, times, lines, seconds: end - first, unknown });
     const names = lines.map((line) => line.label).join("\n");
     if (!this.plot || names !== this.names) this.build(names);
     else this.plot.setData(this.data());
@@ -66,10 +122,10 @@ export class TimeChart {
       height: this.height,
       padding: [8, 24, 0, 0],
       legend: { show: false },
-      cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false }, sync: { key: sync } },
-      scales: { x: { time: true }, y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.12 : 1] } },
+      cursor: { y: false, points: { size: 6 }, drag: { x: true, y: false, setScale: false }, sync: { key: sync } },
+      scales: { x: { time: true, range: () => [this.first, this.end] }, y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.12 : 1] } },
       axes: [
-        { ...axis, size: 26, space: 70, values: (_plot, splits) => splits.map((one) => clock(one * 1000, this.seconds <= 300)) },
+        { ...axis, size: 26, space: 70, values: (_plot, splits) => splits.map((one) => clock(one * 1000, this.seconds <= 600)) },
         { ...axis, size: 58, space: 34, values: (_plot, splits) => splits.map((one) => this.axis(one)) },
       ],
       series: [{}, ...this.lines.map((line, place) => ({
@@ -80,7 +136,13 @@ export class TimeChart {
         points: { show: this.times.length < 12 },
         spanGaps: false,
       }))],
-      hooks: { drawAxes: [(plot) => drawBands(plot, this.unknown)], setCursor: [(plot) => this.values(plot.cursor.idx)] },
+      hooks: {
+        drawAxes: [(plot) => drawBands(plot, this.unknown)],
+        draw: [drawMarks],
+        setCursor: [(plot) => this.values(plot.cursor.idx)],
+        setSelect: [dragged],
+        ready: [(plot) => plot.over.addEventListener("click", () => clicked(plot))],
+      },
     }, this.data(), this.canvas);
     this.legend.replaceChildren(...this.lines.map((line, place) =>
       h("li", {}, h("span", { class: `key line-${(place % 8) + 1}` }), h("span", { class: "name", title: line.label }, line.label), h("b", {}))));

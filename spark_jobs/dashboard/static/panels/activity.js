@@ -7,7 +7,6 @@ import { Panel } from "/static/panel.js";
 import * as state from "/static/state.js";
 
 const SPLITS = [["total", "Together"], ["coordinator", "By coordinator"], ["topic", "By topic"]];
-export const chartPauseMs = () => ({ 300: 1500, 3600: 8000, 86400: 30000 })[state.get("range")];
 
 export function activityPanel() {
   const charts = {
@@ -23,10 +22,10 @@ export function activityPanel() {
   const note = h("p", { class: "note" });
   const grid = h("div", { class: "charts" }, Object.values(charts).map((chart) => chart.element));
   return new Panel({
-    id: "activity", title: "Activity", size: "wide", moving: true, everyMs: chartPauseMs,
+    id: "activity", title: "Activity", size: "wide", moving: true, everyMs: state.pauseMs,
     help: "Rates over whole steps, from the append time of the log's entries",
     actions: [h("div", { class: "segments", role: "group", "aria-label": "Lines of the charts" }, buttons)],
-    load: () => `activity?${new URLSearchParams({ range: state.get("range"), split: state.get("split"), topic: state.get("topic") })}`,
+    load: () => `activity?${state.rangeParameters({ split: state.get("split"), topic: state.get("topic") })}`,
     draw(data, panel) {
       if (!panel.body.contains(grid)) panel.body.replaceChildren(grid, note);
       const steps = (data.end_s - data.first_s) / data.step_s;
@@ -34,7 +33,7 @@ export function activityPanel() {
       for (const [unit, chart] of Object.entries(charts)) {
         const known = data.lines.filter((line) => line.rates[unit]);
         chart.element.hidden = !known.length;
-        if (known.length) chart.update(times, known.map((line) => ({ label: line.label, values: line.rates[unit] })), data.end_s - data.first_s, data.unknown);
+        if (known.length) chart.update({ ...data, times, lines: known.map((line) => ({ label: line.label, values: line.rates[unit] })) });
       }
       const { files, batches, records } = data.sums;
       const told = data.lines.some((line) => line.rates.files) ? `${counted(files.digits, "file")}, ` : "";

@@ -9,8 +9,8 @@ const SHOW = { bytes, ms: milliseconds, percent: (value) => `${value}\u00a0%`, c
 
 export function histogramsPanel() {
   return new Panel({
-    id: "histograms", title: "Distributions", size: "wide", everyMs: () => ({ 300: 4000, 3600: 10000, 86400: 30000 })[state.get("range")],
-    load: () => `histograms?range=${state.get("range")}`,
+    id: "histograms", title: "Distributions", size: "wide", everyMs: () => 2 * state.pauseMs(),
+    load: () => `histograms?${state.rangeParameters()}`,
     draw: (data) => [h("div", { class: "histograms" }, data.histograms.map(picture))],
   });
 }
