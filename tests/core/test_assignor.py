@@ -130,6 +130,16 @@ def test_leaders_are_in_the_racks_named_while_a_node_is_there() -> None:
     assert set(world.round().leaders.values()) <= set(world.nodes)
 
 
+def test_a_round_while_a_claim_is_under_way_does_not_take_the_partition_back() -> None:
+    former = GroupMember(node_id=1, leads={0: 4, 1: 4})
+    claiming = GroupMember(node_id=2, follows={0: 0, 1: 0}, claims=frozenset({0}))
+    plan = make_plan([former, claiming], range(2), AssignorRules())
+    assert plan.leaders == {0: 2, 1: 1}
+    assert plan.reasons[0].because is Because.CLAIMS
+    cold = replace(claiming, follows={0: 10**6, 1: 0})
+    assert make_plan([former, cold], range(2), AssignorRules()).leaders[0] == 1
+
+
 def test_of_two_processes_of_one_node_the_later_counts() -> None:
     old = GroupMember(node_id=1, started_ms=5, leads={0: 9})
     plan = make_plan([old, GroupMember(node_id=1, started_ms=6), GroupMember(node_id=2, follows={0: 3})], [0], AssignorRules())

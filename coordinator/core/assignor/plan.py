@@ -6,8 +6,8 @@ plan.leaders[7], plan.reasons[7], plan.follows[node_id]
 A pure function of what the members tell, so any of them may make it, and nothing is remembered between two rounds. It never raises: what
 cannot be satisfied is left out, availability last. Rules, each before the next:
 
-1. A partition stays with the node that leads it. Without one it goes to a warm standby, else to the node that is loading it already, else
-   to the replica that is least behind, else to the node that leads least.
+1. A partition stays with the warm node that was told to claim it, else with the node that leads it. Without one it goes to a warm
+   standby, else to the node that is loading it already, else to the replica that is least behind, else to the node that leads least.
 2. Leaders are balanced within one, on the nodes that may lead: not draining, in the racks that were named, reserved ones only for their
    partitions. Only the surplus moves, and a live leader gives a partition up only to a warm node: a cold one follows first, and asks for
    the next round when it is warm.
@@ -36,7 +36,7 @@ class Because(Enum):
 
     LEADS = "it leads it"
     WARM = "its replica is warm, and no live node leads"
-    CLAIMS = "it is loading it already, and no live node leads"
+    CLAIMS = "it was told to lead it, and is about to"
     LEAST_BEHIND = "its replica is the least behind, and none is warm"
     LEAST_LOADED = "it leads least, and no node has a replica"
     BALANCE = "it is warm, and the former leader leads more than its share"
@@ -193,9 +193,21 @@ class _Leading:
         }
 
     def keep(self) -> None:
-        """Leave partitions with the nodes that lead them; of two that say so the later term counts."""
-        nodes = self._known.nodes
-        for partition, holders in self._known.holders.items():
+        """Leave partitions with the nodes that were told to claim them and are warm, else with those that lead them.
+
+        A claim takes a moment, in which the former leader leads on: a round in that moment must not take the partition back. Of two
+        that lead the later term counts.
+        """
+        known, nodes = self._known, self._known.nodes
+        for partition, holders in known.holders.items():
+            claiming = [
+                node_id
+                for node_id in known.claiming.get(partition, ())
+                if known.is_warm(node_id, partition) and known.is_reserved_for(node_id, partition) and node_id in known.leader_pool
+            ]
+            if claiming:
+                self._give(partition, min(claiming, key=lambda one: self._preference(one, partition)), Because.CLAIMS)
+                continue
             terms = [
                 (nodes[node_id].leads[partition], node_id)
                 for node_id in holders

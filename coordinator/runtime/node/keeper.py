@@ -26,8 +26,9 @@ from coordinator.runtime.loading.opening import BehindLogStart, ReplicaUnloadabl
 from coordinator.runtime.loading.restored import RestoreUnfinished
 from coordinator.runtime.node.config import NodeConfig, NodePorts
 from coordinator.runtime.node.metadata_topic import MetadataTopic
-from coordinator.runtime.node.refusals import UNLOADABLE, UNSUPPORTED, LeadRefusals
+from coordinator.runtime.node.refusals import UNLOADABLE, UNSUPPORTED
 from coordinator.runtime.node.repairs import ReplicaRepairs
+from coordinator.runtime.node.standing import GroupStanding
 from coordinator.runtime.pauses import doubled
 from coordinator.runtime.ports import (
     ClusterRefused,
@@ -61,7 +62,7 @@ class ReplicaKeeper:
         config: NodeConfig,
         ports: NodePorts,
         topic: MetadataTopic,
-        refusals: LeadRefusals,
+        standing: GroupStanding,
         on_loaded: Callable[[Replica], None],
         on_directory_changed: Callable[[], None],
         on_contradicted: Callable[[int, Contradicted, LeadershipClaimed | None], None],
@@ -85,13 +86,14 @@ class ReplicaKeeper:
             config=config,
             ports=ports,
             topic=topic,
-            refusals=refusals,
+            refusals=standing.refusals,
             directories=self.directories,
             make=self._new_replica,
             load=self._load,
         )
         self._hooks = ReplicaHooks(
             on_directory_changed=on_directory_changed,
+            on_state_changed=standing.tell,
             on_failed=self._replica_failed,
             on_directory_failed=self._repairs.begin,
             on_contradicted=on_contradicted,
@@ -101,7 +103,7 @@ class ReplicaKeeper:
         self._config = config
         self._ports = ports
         self._replicas = context.replicas
-        self._refusals = refusals
+        self._refusals = standing.refusals
         self._spawn = context.spawn
         self._on_loaded = on_loaded
         self._log_ahead_ms = log_ahead_ms

@@ -63,6 +63,11 @@ class LeadRefusals:
         """The kinds of reasons for which this node refuses partitions."""
         return frozenset(kind for kind, _ in self._unfit)
 
+    @property
+    def is_total(self) -> bool:
+        """Whether this node refuses all partitions."""
+        return any(partition is None for _, partition in self._unfit)
+
     def includes(self, partition: int) -> bool:
         """Whether this node refuses a partition."""
         return any(unfit.partition in (None, partition) for unfit in self._unfit.values())

@@ -34,20 +34,25 @@ class GroupStanding:
         self._warm_lag = warm_lag
         self._drains = False
         self._warm: frozenset[int] = frozenset()
-        self._is_round_due = False
 
     def tick(self) -> None:
         """Tell what is true now, and ask for a round when it may change the plan."""
-        member = self._told()
-        self._membership.tell(member, self._replicas.count)
+        member = self.tell()
         warm = frozenset(partition for partition, lag in member.follows.items() if lag <= self._warm_lag) | member.leads.keys()
         if warm - self._warm:
             self._ask_for_round("replicas are warm")
             self._warm |= warm
 
+    def tell(self) -> GroupMember:
+        """Set what the others are told in the next round; returns it."""
+        member = self._told()
+        self._membership.tell(member, self._replicas.count)
+        return member
+
     def assigned(self, assignment: GroupAssignment) -> frozenset[int]:
         """Take an assignment; returns the partitions assigned before."""
         before, self.assignment = self.assignment, assignment.leads
+        self.tell()
         return before
 
     def drain(self, drains: bool) -> None:
@@ -76,7 +81,7 @@ class GroupStanding:
         )
 
     def _ask_for_round(self, why: str) -> None:
-        self._membership.tell(self._told(), self._replicas.count)
+        self.tell()
         self._membership.refresh(why)
 
 

@@ -16,6 +16,8 @@ class ReplicaHooks:
 
     on_directory_changed: Callable[[], None]
     """The directory of topics is not as it was."""
+    on_state_changed: Callable[[], object]
+    """The replica leads, or does not lead any longer, or is in another state than before."""
     on_failed: Callable[[int, str], None]
     """The replica has failed, with the reason."""
     on_directory_failed: Callable[[int], None]

@@ -498,6 +498,7 @@ class Replica:
             effect.reason,
         )
         self._ports.telemetry.state_changed(self.partition, effect.before, effect.after)
+        self._hooks.on_state_changed()
         self._hurry()
         if effect.after is State.FAILED:
             self._watches.fire_all()
