@@ -36,6 +36,9 @@ class Pauses:
     directory_patience_s: float = 10.0
     """A data directory whose probe takes longer is slow; a replica that had trouble there is made anew in it."""
 
+    clock_return_s: tuple[float, float] = (0.5, 30.0)
+    """How long the clock of a node that refuses for it must have been right before the node leads again; doubles each time."""
+
     refused_s: tuple[float, float] = (5.0, 300.0)
     """Before a node tries again to lead a partition to which Kafka refused its entries; doubles with each refusal."""
 

@@ -33,6 +33,9 @@ class Fitness:
         self._clock_look_s = context.pauses.clock_look_s
         self._clock_due_s = 0.0
         self._is_clock_odd = False
+        self._clock_right_since_s: float | None = None
+        self._clock_returns = 0
+        self._clock_return_s = context.pauses.clock_return_s
         self._back_at_s: dict[int, float] = {}
         self._refusals: dict[int, int] = {}
 
@@ -59,13 +62,23 @@ class Fitness:
     def _look_at_clock(self) -> None:
         self._clock_due_s = asyncio.get_running_loop().time() + self._clock_look_s
         reason = self._verdict(RETURN_SHARE if self._is_clock_odd else 1.0).reason
-        if self._is_clock_odd == (reason is not None):
-            return
-        self._is_clock_odd = reason is not None
         if reason is not None:
-            self._reasons.withhold(CLOCK, f"{reason}; synchronise it (chrony, ntpd): they may differ by clock.skew.max.ms")
-        else:
+            self._clock_right_since_s = None
+            if not self._is_clock_odd:
+                self._is_clock_odd = True
+                self._reasons.withhold(CLOCK, f"{reason}; synchronise it (chrony, ntpd): they may differ by clock.skew.max.ms")
+        elif self._is_clock_odd and self._is_clock_right_for_long():
+            self._is_clock_odd = False
+            self._clock_returns += 1
             self._reasons.release(CLOCK)
+
+    def _is_clock_right_for_long(self) -> bool:
+        """Whether the clock is right for so long that the node may lead again: verdicts change while clocks are corrected."""
+        now_s = asyncio.get_running_loop().time()
+        if self._clock_right_since_s is None:
+            self._clock_right_since_s = now_s
+        first_s, last_s = self._clock_return_s
+        return now_s - self._clock_right_since_s >= doubled(first_s, self._clock_returns, last_s)
 
     def _give_back(self, replica: Replica) -> None:
         partition = replica.partition
