@@ -19,7 +19,7 @@ Row = Mapping[str, Any]
 
 
 UNTOLD_OFFSET: Final = -1
-"""That of an acknowledged record whose library knows that it was written and not where: it was repeated, and too much was written since."""
+"""That of a record whose library knows that it was written and not where: a later batch was acknowledged, and this one's answer lost."""
 
 
 class RecordPlace(NamedTuple):
