@@ -36,7 +36,9 @@ def look(db: Database, query: PanelQuery, sight: Sight) -> Json:
         why = "The monitor has not seen it" if kind in _KINDS else f"A page is one of {kinds}"
         return {"look": query.look, "kind": kind, "name": name, "missing": why, "facts": [], "tables": []}
     facts, tables = described
-    shown = [{"name": title, **_cell(value)} for title, value in facts if value is not None and value != ""]
+    shown = [
+        {"name": title, **cell} for title, cell in ((title, _cell(value)) for title, value in facts) if cell["value"] not in (None, "")
+    ]
     return {"look": query.look, "kind": kind, "name": name, "missing": "", "facts": shown, "tables": tables}
 
 
