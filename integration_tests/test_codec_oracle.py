@@ -52,6 +52,7 @@ KAFKAS_OWN = {3: "Metadata", 10: "FindCoordinator", 18: "ApiVersions", 34: "Alte
     36: "SaslAuthenticate",
     44: "IncrementalAlterConfigs",
     59: "FetchSnapshot",
+    61: "DescribeProducers",
     73: "AssignReplicasToDirs",
 }
 WITH_RECORDS = {"FetchSnapshotResponse"}

@@ -164,16 +164,18 @@ class Dashboard:
         self.requests.labels("overview", "200").inc()
         return JSONResponse(await self.overview())
 
-    async def _exports(self, _request: Request) -> Response:
-        self.requests.labels("exports", "200").inc()
-        return JSONResponse({"exports": self.exports.rows, "now_ms": self.clock_ms()})
-
     async def _latency(self, request: Request) -> Response:
         try:
             query = parse_query(request.query_params)
         except BadQueryError as error:
+            self.requests.labels("latency", "400").inc()
             return JSONResponse({"error": str(error)}, 400)
+        self.requests.labels("latency", "200").inc()
         return JSONResponse(self.nodes.latencies.answer(query, self.clock_ms(), self.nodes.who_answers()))
+
+    async def _exports(self, _request: Request) -> Response:
+        self.requests.labels("exports", "200").inc()
+        return JSONResponse({"exports": self.exports.rows, "now_ms": self.clock_ms()})
 
     async def _panel(self, panel: PagePanel, request: Request) -> Response:
         try:

@@ -109,8 +109,8 @@ PANELS = (
 
 OTHERS = (
     ("/api/overview", "The verdict with every problem, rates of the last ten seconds, exact totals.", ()),
-    ("/api/exports", "Exports of topics to tables: lag, time until retention overtakes them, what they lost.", ()),
     ("/api/latency", "Percentiles of the time of commits, as clients (by the gateways asked) and as nodes see it.", _RANGE),
+    ("/api/exports", "Exports of topics to tables: lag, time until retention overtakes them, what they lost.", ()),
     ("/api/events", "Server-sent events: `overview` when something changed and every few seconds.", ()),
     (
         "/api/findings/acknowledge",

@@ -102,7 +102,7 @@ def _line(steps: list[list[CountedSpan]], who: str) -> Json:
     for looks in steps:
         counted: Counter[float] = Counter()
         for look in looks:
-            counted.update(look.counted.get(who, {}))  # type: ignore[arg-type]
+            counted.update(look.counted.get(who, {}))
         sums.append(counted)
     return {name: [_ms(quantile(one, percent)) for one in sums] for name, percent in QUANTILES.items()}
 

@@ -162,7 +162,7 @@ class AskedNodes:
         summed: dict[str, Counter[float]] = {}
         for node in self.all:
             for who, counts in node.latency.items():
-                summed.setdefault(who, Counter()).update(counts)  # type: ignore[arg-type]
+                summed.setdefault(who, Counter()).update(counts)
         return dict(summed)
 
     def who_answers(self) -> set[str]:
@@ -204,9 +204,10 @@ class AskedNodes:
         named = ", ".join(map(str, sorted(unled)[:8])) + (", ..." if len(unled) > 8 else "")
         age = duration(now_ms - min(unled.values()))
         text = f"No node leads {'coordinator' if len(unled) == 1 else 'coordinators'} {named} for {age}"
-        silent = [node.name for node in self.all if node.error and any(claims.get(one, (-1, 0))[0] == node.node_id for one in unled)]
-        text += f": {', '.join(silent)} {'does' if len(silent) == 1 else 'do'} not answer" if silent else ""
-        yield PageProblem(level=Level.BAD, text=text, panel="leadership", urgency=Urgency.LEADER)
+        silent = [node for node in self.all if node.error and any(claims.get(one, (-1, 0))[0] == node.node_id for one in unled)]
+        text += f": {', '.join(node.name for node in silent)} {'does' if len(silent) == 1 else 'do'} not answer" if silent else ""
+        look = silent[0].look if silent else f"coordinator/{min(unled)}"
+        yield PageProblem(level=Level.BAD, text=text, panel="leadership", urgency=Urgency.LEADER, look=look)
 
     def _store_failures(self, now_ms: int) -> Iterable[PageProblem]:
         for node in self.all:

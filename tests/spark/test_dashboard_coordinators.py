@@ -107,6 +107,8 @@ def test_a_dead_node_is_called_by_its_name_and_what_it_led_is_without_a_leader_u
             node.note(look[node.address], "" if look[node.address] else "refused", now_ms)
         nodes.note_look(now_ms)
         told.append([problem.text for problem in nodes.problems({0: (1, 500), 1: (2, 500), 2: (1, 600)})])
+        looks_at = [problem.look for problem in nodes.problems({0: (1, 500), 1: (2, 500), 2: (1, 600)})]
+        assert set(looks_at) <= {"node/1"}
     silent = "Node 1 (a:1) does not answer (1 of 2 processes)"
     assert told == [[], [silent], ["No node leads coordinators 0, 2 for 6.0 s: node 1 (a:1) does not answer", silent], [silent]]
     assert nodes.silent_ms() == {1: 1000}

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from records.model import SnapshotCommitted
+from simulation.fakes.shard_harness import START_MS
 from spark_jobs.dashboard.panels.look import look
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.search import search
 from spark_jobs.dashboard.panels.sight import Sight
 from spark_jobs.store.sink import DATABASE, Store
-from tests.spark.scan_logs import START_MS, LogWriter, follow
+from tests.spark.scan_logs import LogWriter, follow
 
 GAP_AT = 8
 
