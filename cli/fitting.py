@@ -95,11 +95,11 @@ def fitted(columns: Sequence[MeasuredColumn], room: int) -> dict[int, int]:
         widths[last] += max(0, spare)
     excess = sum(width + GAP for width in widths.values()) - GAP - room
     while excess > 0:
-        # From the widest first, so that narrow ones stay whole.
+        # From the widest first, so that narrow ones stay whole; last of all from the first column, which says what a row is about.
         shrinkable = [number for number in widths if widths[number] > kept[number].least]
         if not shrinkable:
             break
-        widest = max(shrinkable, key=widths.__getitem__)
+        widest = max(shrinkable, key=lambda number: (number > 0, widths[number]))
         widths[widest] -= 1
         excess -= 1
     return widths

@@ -28,6 +28,8 @@ JAR_LOCKS: Mapping[str, str] = {
     "integration_tests/kafka_tools.lock": DEVELOPMENT,
     "integration_tests/connect.lock": DEVELOPMENT,
     "integration_tests/oracle/jars.lock": DEVELOPMENT,
+    "integration_tests/tables/delta.lock": DEVELOPMENT,
+    "integration_tests/tables/rest_catalog.lock": DEVELOPMENT,
 }
 """Every lock of jars, with the first place that its jars are in."""
 
@@ -98,8 +100,10 @@ JARS: Mapping[str, str] = {
     "com.typesafe.scala-logging:*": "Apache-2.0",
     "com.yammer.metrics:metrics-core": "Apache-2.0",
     "commons-*:commons-*": "Apache-2.0",
+    "io.delta:*": "Apache-2.0",
     "io.github.classgraph:classgraph": "MIT",
     "io.swagger.core.v3:swagger-annotations": "Apache-2.0",
+    "io.unitycatalog:*": "Apache-2.0",
     "jakarta.activation:*": "BSD-3-Clause",
     "jakarta.annotation:*": "EPL-2.0 OR GPL-2.0-only WITH Classpath-exception-2.0",
     "jakarta.inject:*": "Apache-2.0",
@@ -123,6 +127,7 @@ JARS: Mapping[str, str] = {
     "org.scala-lang:*": "Apache-2.0",
     "org.slf4j:*": "MIT",
     "org.xerial.snappy:snappy-java": "Apache-2.0",
+    "org.xerial:sqlite-jdbc": "Apache-2.0 AND BSD-2-Clause",
     "org.yaml:snakeyaml": "Apache-2.0",
 }
 """Licences of jars by `group:artifact` patterns: a jar seldom says its own."""

@@ -145,7 +145,7 @@ class Watched:
 
     def see_all(self) -> None:
         """Have every panel drawn."""
-        for panel in self.page.locator("section.card[id^=panel-]").all():
+        for panel in self.page.locator("section.card[id^=panel-]:not([hidden])").all():
             panel.scroll_into_view_if_needed()
             self.page.wait_for_function("id => 'ready' in document.getElementById(id).dataset", arg=panel.get_attribute("id"))
 

@@ -42,8 +42,8 @@ from integration_tests.oracle.random_messages import messages_of, tagged_message
 
 # The first test may have to fetch the jars (16 MB).
 pytestmark = pytest.mark.timeout(600)
-few = settings(max_examples=20, deadline=None)
-many = settings(max_examples=60, deadline=None)
+few = settings(max_examples=10, deadline=None)
+many = settings(max_examples=30, deadline=None)
 
 # librdkafka and kio name Kafka's own requests as Kafka does.
 KAFKAS_OWN = {3: "Metadata", 10: "FindCoordinator", 18: "ApiVersions", 34: "AlterReplicaLogDirs", 35: "DescribeLogDirs"} | {
@@ -52,6 +52,7 @@ KAFKAS_OWN = {3: "Metadata", 10: "FindCoordinator", 18: "ApiVersions", 34: "Alte
     36: "SaslAuthenticate",
     44: "IncrementalAlterConfigs",
     59: "FetchSnapshot",
+    61: "DescribeProducers",
     73: "AssignReplicasToDirs",
 }
 WITH_RECORDS = {"FetchSnapshotResponse"}

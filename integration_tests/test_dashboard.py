@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import NamedTuple
 
 import pytest
 from playwright.sync_api import Browser, Route, sync_playwright
 
 from cli.dev.ports import lease_ports
 from integration_tests.dashboard_browser import DashboardProcess, axe_source, looked_at, open_chromium
+from integration_tests.waiting import wait_until
 from tables.export.metrics import ExportState
 from tables.export.source import PartitionBounds
 from tables.reading.span import ReadCounts
@@ -120,8 +124,11 @@ def test_findings_are_shown_with_detail_and_survive_a_reload(browser: Browser, d
         assert page.locator("#verdict").get_attribute("data-level") == "bad"
         page.click("#verdict")
         assert page.evaluate("document.activeElement.id") == "panel-findings"
-        page.click("#panel-findings .findings summary")
         watched.wait_text("#panel-findings .findings details[open]", "diskless log dump --partition 1 --from 1232 --max 3")
+        page.click("#panel-findings .findings details[open] a.look")
+        watched.wait_text("#panel-look", "diskless log explain 1@1234")
+        assert page.evaluate("new URLSearchParams(location.hash.slice(1)).get('look')") == "entry/1@1234"
+        page.click("#look-close")
         watched.wait_text("#panel-quarantine", "unknown fingerprint")
 
         page.click("[data-range='3600']")
@@ -131,7 +138,8 @@ def test_findings_are_shown_with_detail_and_survive_a_reload(browser: Browser, d
         page.wait_for_function("() => document.querySelectorAll('#panel-partitions tbody tr').length === 15")
         page.click("[aria-label='next page']")
         watched.wait_text("#panel-partitions .pager", "30 of 60 partitions")
-        page.click("#panel-partitions tbody button")  # filters by the hostile topic
+        page.click("#panel-partitions tbody a.look")
+        page.click("#panel-look button:has-text('Only this topic')")  # the hostile one
         page.locator("#panel-activity").scroll_into_view_if_needed()  # what nobody sees is not asked for
         watched.wait_text("#panel-activity .note", "By topic")
 
@@ -274,7 +282,7 @@ def test_everything_can_be_reached_by_keyboard(browser: Browser, dashboard: Dash
         assert page.locator("[data-range='86400']").get_attribute("aria-pressed") == "true"
         page.keyboard.press("s")
         assert page.locator("[data-split=coordinator]").get_attribute("aria-pressed") == "true"
-        for _ in range(3):
+        for _ in range(4):
             page.keyboard.press("j")
         assert page.evaluate("document.activeElement.id") == "panel-findings"
         page.keyboard.press("/")
@@ -444,11 +452,152 @@ def test_a_range_is_dragged_or_clicked_and_kept_in_the_address(browser: Browser,
         watched.assert_quiet()
 
 
+def test_things_are_found_and_lead_to_each_other(browser: Browser, dashboard: DashboardProcess, store: StoreMaker) -> None:
+    fill(store)
+    store.topic(EVIL, EVIL_NAME, 1)
+    store.partition(EVIL, 0, 7)
+    dashboard.start()
+    with looked_at(browser) as watched:
+        page = watched.open(dashboard.address)
+        page.keyboard.press("g")
+        page.keyboard.type("clicks-0")
+        page.keyboard.press("Enter")
+        watched.wait_text("#panel-look h2", "Partition clicks-0")
+        page.click("#panel-look a:has-text('coordinator 0')")
+        watched.wait_text("#panel-look h2", "Coordinator 0")
+        watched.wait_text("#panel-look", "Terms")
+        page.click("#panel-look a:has-text('node 1')")
+        watched.wait_text("#panel-look", "node-0:9192")
+        page.fill("#find", "wal/0")
+        page.press("#find", "Enter")
+        watched.wait_text("#panel-look", "By coordinator")
+        page.fill("#find", "<img")
+        page.press("#find", "Enter")
+        watched.wait_text("#panel-look h2", EVIL_NAME)
+        assert watched.violations(axe_source()) == []
+        page.reload()
+        watched.wait_text("#panel-look h2", EVIL_NAME)
+        page.click("#look-close")
+        assert not page.locator("#panel-look").is_visible()
+        watched.assert_quiet()
+
+
+class MetricsOfANode:
+    """Something that answers /metrics on a real socket as a node would, until it is closed."""
+
+    def __init__(self, node_id: int, leading: int) -> None:
+        self.failures = self.asked = 0
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(handler) -> None:
+                text = f'diskless_coordinator_node_info{{node_id="{node_id}",rack="",version="1"}} 1\n'
+                text += "".join(f'diskless_coordinator_leading{{partition="{one}"}} {int(one == leading)}\n' for one in (0, 1))
+                text += f'diskless_coordinator_file_delete_failures_total{{partition="0"}} {self.failures}\n'
+                handler.send_response(200)
+                handler.send_header("Content-Length", str(len(text)))
+                handler.end_headers()
+                handler.wfile.write(text.encode())
+                self.asked += 1
+
+            def log_message(handler, *_: object) -> None:
+                """Silent."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"127.0.0.1:{self._server.server_port}"
+        self._thread = Thread(target=self._server.serve_forever)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answer no more; may be called again."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class Incident(NamedTuple):
+    """Something that happens to a healthy service: what is said of it, where the first click leads, and what the second one shows there."""
+
+    happens: Callable[[StoreMaker, list[MetricsOfANode]], object]
+    sentence: str
+    first_place: str
+    second_click: str
+    shown: str
+    is_watched: bool = True
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+INCIDENTS = {
+    "node": Incident(
+        lambda _, nodes: nodes[1].close(), "does not answer",
+        "#panel-look", "a.look:has-text('coordinator 1')", "node 2 (does not answer)",
+    ),
+    "kafka": Incident(
+        lambda store, _: store.life(_now_ms() + 3_600_000, kafka_ms=_now_ms() - 12_000, kafka_error="no answer within 4 s"),
+        "Kafka has not answered the monitor for",
+        "#panel-monitor", "summary:has-text('partitions of the log')", "no answer within 4 s", is_watched=False,
+    ),
+    "monitor": Incident(
+        lambda store, _: store.life(_now_ms() - 12_000), "No sign of the monitor for",
+        "#panel-monitor", "summary:has-text('partitions of the log')", "Last sign of life", is_watched=False,
+    ),
+    "gap": Incident(
+        lambda store, _: store.finding(1, 55, "sequence-gap", message="8 does not follow 5", seen_ms=_now_ms()),
+        "1 finding, the newest: sequence gap in orders-7 (coordinator 1, offset 55)",
+        "#panel-findings", "a.look:has-text('offset 55')", "diskless log explain 1@55",
+    ),
+    "store": Incident(
+        lambda _, nodes: setattr(nodes[0], "failures", 3), "The object store failed node 1",
+        "#panel-look", "a.look:has-text('coordinator 0')", "node 1",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INCIDENTS)
+def test_an_incident_is_the_first_sentence_and_two_clicks_away(browser: Browser, store: StoreMaker, tmp_path: Path, name: str) -> None:
+    incident = INCIDENTS[name]
+    nodes = [MetricsOfANode(node_id, leading=node_id - 1) for node_id in (1, 2)]
+    dashboard = DashboardProcess(tmp_path / "monitor", tmp_path, [node.address for node in nodes]).start()
+    try:
+        with looked_at(browser) as watched:
+            page = watched.open(dashboard.address)
+            watched.wait_text("#sentence", "Healthy")
+            wait_until(lambda: all(node.asked > 1 for node in nodes), "the dashboard to ask every node")
+            incident.happens(store, nodes)
+            page.wait_for_function("text => document.querySelector('#sentence').textContent.includes(text)", arg=incident.sentence)
+            page.wait_for_selector("#verdict[data-level=bad]")
+            watched.see_all()
+            # Nothing contradicts it.
+            assert (page.locator("#tile-files[data-old]").count() == 0) == incident.is_watched
+            assert (page.text_content("#tile-audit strong") == "clean") == (incident.is_watched and name != "gap")
+            if not incident.is_watched:
+                page.locator("#panel-findings").scroll_into_view_if_needed()
+                watched.wait_text("#panel-findings", "The audit found nothing until")
+            if name == "node":
+                page.locator("#panel-leadership").scroll_into_view_if_needed()  # what nobody sees is not asked for
+                watched.wait_text("#panel-leadership .legend li:nth-child(2)", "does not answer")
+                lane = page.locator("#panel-leadership [role=listitem]").nth(1)
+                assert "led it and does not answer" in (lane.get_attribute("aria-label") or "")
+            page.evaluate("scrollTo(0, 0)")
+            page.click("#verdict")
+            page.wait_for_function("one => document.querySelector(one).contains(document.activeElement)", arg=incident.first_place)
+            page.click(f"{incident.first_place} {incident.second_click}")
+            watched.wait_text("main", incident.shown)
+            watched.assert_quiet()
+    finally:
+        dashboard.close()
+        for node in nodes if name != "node" else nodes[:1]:
+            node.close()
+
+
 def test_a_print_has_every_panel_though_nobody_scrolled(browser: Browser, dashboard: DashboardProcess, store: StoreMaker) -> None:
     dashboard.start()
     with looked_at(browser) as watched:
         page = watched.open(dashboard.address)
-        page.wait_for_function("() => [...document.querySelectorAll('section.card[id^=panel-]')].every((one) => 'ready' in one.dataset)")
+        cards = "[...document.querySelectorAll('section.card[id^=panel-]:not([hidden])')]"
+        page.wait_for_function(f"() => {cards}.every((one) => 'ready' in one.dataset)")
         page.emulate_media(media="print")
         assert "Loading" not in page.inner_text("body")
         watched.assert_quiet()

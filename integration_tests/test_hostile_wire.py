@@ -121,7 +121,7 @@ def test_damaged_frames_and_noise_end_only_their_own_connection(node: Coordinato
 
 def test_changed_requests_of_every_kind_are_answered_or_end_their_connection(node: CoordinatorProcess, data_folder: Path) -> None:
     rng = random.Random(SEED)
-    frames = list(requests_of_every_kind(rng, each=200))
+    frames = list(requests_of_every_kind(rng, each=100))
     in_one_connection = 2
 
     async def one(gate: asyncio.Semaphore, share: list[bytes]) -> int:

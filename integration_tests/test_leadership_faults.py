@@ -144,6 +144,7 @@ def test_a_rolling_restart_never_pauses_a_partition_for_long(undisturbed: Servic
     print(f"claims per partition {claims}")
 
 
+@pytest.mark.long  # a frozen node that steps down, in test_clocks_and_doubles.py, is in every run
 def test_a_frozen_leader_acknowledges_nothing_after_it_was_replaced_and_becomes_useful_again(service: Service) -> None:
     run = Run(service, 2)
     with run.load() as load:

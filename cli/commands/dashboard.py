@@ -27,7 +27,10 @@ _HOST = re.compile(r"\[[^]\[/\s]+\]|[^]\[:/\s]*")
     default="",
     envvar="DISKLESS_HTTP_ADDRESSES",
     show_envvar=True,
-    help="HTTP addresses of the coordinators: whether they answer and commit counts for the verdict; https://HOST:PORT for those with TLS.",
+    help=(
+        "HTTP addresses of the nodes, and of gateways: whether they answer, what they lead, latencies, failures of the object store;"
+        " https://HOST:PORT for those with TLS."
+    ),
 )
 @click.option(
     "--coordinators-token-file",

@@ -12,7 +12,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from integration_tests.faults.client_history import Assigned, ClientHistory, Committed, Committing, Consumed, Member, RecordPlace, Revoked
+from integration_tests.faults.client_history import (
+    UNTOLD_OFFSET,
+    Assigned,
+    ClientHistory,
+    Committed,
+    Committing,
+    Consumed,
+    Member,
+    RecordPlace,
+    Revoked,
+)
 
 
 def check_clients(history: ClientHistory) -> list[str]:
@@ -33,15 +43,19 @@ def clients_see_no_error(history: ClientHistory) -> Iterator[str]:
 
 
 def acknowledged_records_are_there(history: ClientHistory) -> Iterator[str]:
-    """Every acknowledged record is where its writer was told, and was acknowledged once."""
+    """Every acknowledged record is where its writer was told, or somewhere in the partition if it was not, and was acknowledged once."""
     stored = dict(history.stored)
+    anywhere = {(place.partition, value) for place, value in history.stored}
     for writer in history.writers.values():
         for number, count in Counter(one.number for one in writer.acknowledged).items():
             if count > 1:
                 yield f"{writer.name}: record {number} was acknowledged {count} times"
         for one in writer.acknowledged:
             value = f"{writer.name} {one.number}"
-            if (found := stored.get(one.place)) != value:
+            if one.place.offset == UNTOLD_OFFSET:
+                if (one.place.partition, value) not in anywhere:
+                    yield f"{value!r} was acknowledged in partition {one.place.partition}, where it is not"
+            elif (found := stored.get(one.place)) != value:
                 yield f"{value!r} was acknowledged at {_text(one.place)}, where {'nothing' if found is None else repr(found)} is stored"
 
 

@@ -12,10 +12,14 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 Row = Mapping[str, Any]
 """JSON of a program: parsed here and nowhere else."""
+
+
+UNTOLD_OFFSET: Final = -1
+"""That of a record whose library knows that it was written and not where: a later batch was acknowledged, and this one's answer lost."""
 
 
 class RecordPlace(NamedTuple):
@@ -89,7 +93,8 @@ class Writer:
         elif "error" in row:
             self.errors.append(f"record {row['number']}: {row['error']}")
         else:
-            self.acknowledged.append(Acknowledged(row["at"], row["number"], RecordPlace(row["partition"], row["offset"])))
+            offset = UNTOLD_OFFSET if row["offset"] is None else row["offset"]
+            self.acknowledged.append(Acknowledged(row["at"], row["number"], RecordPlace(row["partition"], offset)))
 
 
 @dataclass(slots=True)

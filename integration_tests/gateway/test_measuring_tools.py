@@ -126,8 +126,8 @@ def test_groups_are_described_reset_and_deleted(world: World, at: Sequence[str],
 
     described = {int(row[2]): (int(row[3]), int(row[4]), int(row[5])) for row in rows("--describe")}
     assert described == {place: (end - (place == 1), end, int(place == 1)) for place, end in ends.items()}
-    words = ["groups", "lag", group, "--kafka-bootstrap-server", world.kafka.bootstrap, "-o", "jsonl"]
-    ours = CliRunner().invoke(root, [*words, "--bootstrap-server", world.service.addresses[0]], prog_name="diskless")
+    lag = ["groups", "lag", group, "--kafka-bootstrap-server", world.kafka.bootstrap, "-o", "jsonl"]
+    ours = CliRunner().invoke(root, [*lag, "--bootstrap-server", world.service.addresses[0]], prog_name="diskless")
     assert ours.exit_code == 0, ours.output
     lags = [json.loads(line) for line in ours.stdout.splitlines()]
     assert {one["partition"]: (one["current_offset"], one["log_end_offset"], one["lag"]) for one in lags} == described
@@ -139,9 +139,9 @@ def test_groups_are_described_reset_and_deleted(world: World, at: Sequence[str],
             place: end - (place == 1) for place, end in ends.items()
         },
     }
-    for words, wanted in aims.items():
-        moved = rows("--reset-offsets", "--topic", topic, *words, "--execute")
-        assert {int(row[2]): int(row[3]) for row in moved} == wanted, words
+    for aim, wanted in aims.items():
+        moved = rows("--reset-offsets", "--topic", topic, *aim, "--execute")
+        assert {int(row[2]): int(row[3]) for row in moved} == wanted, aim
     assert records_of(tool(f"{TOOLS}.consumer.ConsoleConsumer", *at, *reading, "--max-messages", "1")) == ["later"]
     assert "successful" in tool(GROUPS, *at, "--group", group, "--delete")
 

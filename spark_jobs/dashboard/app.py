@@ -32,10 +32,10 @@ from spark_jobs.dashboard.exports import AskedExports
 from spark_jobs.dashboard.guard import Guard
 from spark_jobs.dashboard.login import LOGIN_PATH, Login, LookRules
 from spark_jobs.dashboard.nodes import AskedNodes
-from spark_jobs.dashboard.panels.overview import facts, overview, watch
+from spark_jobs.dashboard.panels.overview import facts, overview
 from spark_jobs.dashboard.panels.query import BadQueryError, parse_query
 from spark_jobs.dashboard.panels.rows import Json
-from spark_jobs.dashboard.panels.sight import Sight
+from spark_jobs.dashboard.panels.sight import Sight, watch
 from spark_jobs.dashboard.scraping import Scraping
 from spark_jobs.dashboard.verdict import Level, PageProblem, PageVerdict, judge, watch_problem, worst_first
 from spark_jobs.dashboard.writes import PATHS as WRITES
@@ -95,6 +95,7 @@ class Dashboard:
             Route("/favicon.ico", _favicon),
             Route("/api", self._catalogue),
             Route("/api/overview", self._overview),
+            Route("/api/latency", self._latency),
             Route("/api/events", self._events),
             Route("/api/exports", self._exports),
             *(Route(f"/api/{panel.name}", partial(self._panel, panel)) for panel in PANELS),
@@ -163,6 +164,15 @@ class Dashboard:
         self.requests.labels("overview", "200").inc()
         return JSONResponse(await self.overview())
 
+    async def _latency(self, request: Request) -> Response:
+        try:
+            query = parse_query(request.query_params)
+        except BadQueryError as error:
+            self.requests.labels("latency", "400").inc()
+            return JSONResponse({"error": str(error)}, 400)
+        self.requests.labels("latency", "200").inc()
+        return JSONResponse(self.nodes.latencies.answer(query, self.clock_ms(), self.nodes.who_answers()))
+
     async def _exports(self, _request: Request) -> Response:
         self.requests.labels("exports", "200").inc()
         return JSONResponse({"exports": self.exports.rows, "now_ms": self.clock_ms()})
@@ -216,7 +226,10 @@ def _verdict_json(verdict: PageVerdict) -> Json:
     return {
         "level": verdict.level.name.lower(),
         "sentence": verdict.sentence,
-        "problems": [{"level": problem.level.name.lower(), "text": problem.text, "panel": problem.panel} for problem in verdict.problems],
+        "problems": [
+            {"level": problem.level.name.lower(), "text": problem.text, "panel": problem.panel, "look": problem.look}
+            for problem in verdict.problems
+        ],
     }
 
 

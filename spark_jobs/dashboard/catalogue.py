@@ -14,11 +14,13 @@ from spark_jobs.dashboard.panels import (
     findings,
     histograms,
     leadership,
+    look,
     marks,
     migrations,
     monitor,
     partitions,
     quarantine,
+    search,
     snapshots,
     topics,
     uploaders,
@@ -49,6 +51,18 @@ PANELS = (
         answer=activity.activity,
         help="Files, batches, records and bytes per second over the range, with exact sums.",
         parameters=(*_RANGE, "split", "topic"),
+    ),
+    PagePanel(
+        name="look",
+        answer=look.look,
+        help="The page of a topic, partition, coordinator, node, file, producer or entry: facts and tables.",
+        parameters=("look",),
+    ),
+    PagePanel(
+        name="search",
+        answer=search.search,
+        help="Topics, partitions, files, producers, nodes, coordinators and entries that a text may name.",
+        parameters=("search",),
     ),
     PagePanel(name="topics", answer=topics.topics, help="Topics with exact sums, the largest first.", parameters=("search", *_PAGE)),
     PagePanel(
@@ -95,6 +109,7 @@ PANELS = (
 
 OTHERS = (
     ("/api/overview", "The verdict with every problem, rates of the last ten seconds, exact totals.", ()),
+    ("/api/latency", "Percentiles of the time of commits, as clients (by the gateways asked) and as nodes see it.", _RANGE),
     ("/api/exports", "Exports of topics to tables: lag, time until retention overtakes them, what they lost.", ()),
     ("/api/events", "Server-sent events: `overview` when something changed and every few seconds.", ()),
     (
@@ -110,6 +125,7 @@ OTHERS = (
 )
 
 PARAMETERS = {
+    "look": "what to describe: partition/orders/7, entry/1@1234, node/2, ..",
     "range": f"seconds back from now: {', '.join(map(str, RANGES_S))}",
     "from": "where another range begins, seconds since the epoch",
     "to": "where it ends",

@@ -8,6 +8,7 @@ has Grafana's boards, alerts and `diskless doctor`.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from typing import NamedTuple
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
+from spark_jobs.dashboard.latency import Buckets, CountedSpan, Latencies, buckets_in, grown
 from spark_jobs.dashboard.scraping import Scraping
 from spark_jobs.dashboard.verdict import Level, PageProblem, Urgency, counted, duration
 
@@ -44,6 +46,7 @@ class NodeAnswer(NamedTuple):
     commits: float
     leading: frozenset[int]
     store_failures: Mapping[str, float]
+    latency: Mapping[str, Buckets]
 
 
 def read_answer(text: str) -> NodeAnswer:
@@ -58,6 +61,7 @@ def read_answer(text: str) -> NodeAnswer:
         commits=sum(float(sample.value) for sample in samples if sample.name == COMMITS),
         leading=frozenset(int(sample.labels["partition"]) for sample in samples if sample.name == LEADING and sample.value),
         store_failures=failures,
+        latency=buckets_in(samples),
     )
 
 
@@ -66,7 +70,7 @@ class AskedNode:
     """One process: its newest `answer`, given at `seen_ms`, and the rate of its commits since the look before.
 
     `error` says why it does not answer, and is empty while it does. `store_failed` are the newest failures of the object store by
-    kind: when, and how many.
+    kind: when, and how many. `latency` is what its histograms counted since the look before.
     """
 
     address: str
@@ -75,6 +79,7 @@ class AskedNode:
     seen_ms: int = 0
     commits_per_s: float | None = None
     store_failed: dict[str, tuple[int, float]] = field(default_factory=dict)
+    latency: Mapping[str, Buckets] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -87,9 +92,14 @@ class AskedNode:
         kind, _, number = ("" if self.answer is None else self.answer.name).partition(" ")
         return int(number) if kind == "node" and number.isdecimal() else None
 
+    @property
+    def look(self) -> str:
+        """Its page; empty when it has none."""
+        return "" if self.node_id is None else f"node/{self.node_id}"
+
     def note(self, text: str, error: str, now_ms: int) -> None:
         """Take an answer, or the reason why there is none."""
-        before, was_silent, self.error, self.commits_per_s = self.answer, bool(self.error), error, None
+        before, was_silent, self.error, self.commits_per_s, self.latency = self.answer, bool(self.error), error, None, {}
         if error:
             return
         try:
@@ -101,9 +111,10 @@ class AskedNode:
             seconds = max(0.001, (now_ms - self.seen_ms) / 1000)
             if not was_silent:
                 self.commits_per_s = _grown(before.commits, self.answer.commits) / seconds
+            self.latency = {who: grown(before.latency.get(who, {}), counts) for who, counts in self.answer.latency.items()}
             for kind, count in self.answer.store_failures.items():
-                if grown := _grown(before.store_failures[kind], count):
-                    self.store_failed[kind] = (now_ms, grown)
+                if failed := _grown(before.store_failures[kind], count):
+                    self.store_failed[kind] = (now_ms, failed)
         self.seen_ms = now_ms
 
 
@@ -120,6 +131,8 @@ class AskedNodes:
         self._clock_ms = clock_ms
         self._scraping = scraping
         self._led_ms: dict[int, int] = {}
+        self.latencies = Latencies()
+        self._looked_ms: int | None = None
 
     async def run(self) -> None:
         """Look again and again until cancelled."""
@@ -134,13 +147,27 @@ class AskedNodes:
         for node, (text, error) in zip(self.all, answers, strict=True):
             node.note(text, error, now_ms)
             self.failures += bool(node.error)
-        self.note_leaders(now_ms)
+        self.note_look(now_ms)
 
-    def note_leaders(self, now_ms: int) -> None:
-        """Note which coordinators are led, as of the newest answers."""
+    def note_look(self, now_ms: int) -> None:
+        """Keep what the newest answers say together: who leads, and the latencies since the look before."""
         for node in self.all:
             if not node.error and node.answer is not None:
                 self._led_ms.update(dict.fromkeys(node.answer.leading, now_ms))
+        if self._looked_ms is not None:
+            self.latencies.add(CountedSpan(self._looked_ms, now_ms, self._counted()))
+        self._looked_ms = now_ms
+
+    def _counted(self) -> dict[str, Buckets]:
+        summed: dict[str, Counter[float]] = {}
+        for node in self.all:
+            for who, counts in node.latency.items():
+                summed.setdefault(who, Counter()).update(counts)
+        return dict(summed)
+
+    def who_answers(self) -> set[str]:
+        """Return whose latency is known: `nodes`, `clients`."""
+        return {who for node in self.all if node.answer is not None for who in node.answer.latency}
 
     def commits_per_s(self) -> float | None:
         """Commits that the service itself counted between the last two looks; None when no process answered both."""
@@ -162,7 +189,7 @@ class AskedNodes:
             return
         which = ", ".join(node.name for node in down[:3]) + (", ..." if len(down) > 3 else "")
         text = f"{which} {'does' if len(down) == 1 else 'do'} not answer ({len(down)} of {counted(len(self.all), 'process', 'processes')})"
-        yield PageProblem(level=Level.BAD, text=text[0].upper() + text[1:], panel="leadership", urgency=Urgency.NODE)
+        yield PageProblem(level=Level.BAD, text=text[0].upper() + text[1:], panel="leadership", urgency=Urgency.NODE, look=down[0].look)
 
     def _unled(self, claims: Mapping[int, tuple[int, int]], now_ms: int) -> Iterable[PageProblem]:
         asked = {node.node_id for node in self.all}
@@ -177,9 +204,10 @@ class AskedNodes:
         named = ", ".join(map(str, sorted(unled)[:8])) + (", ..." if len(unled) > 8 else "")
         age = duration(now_ms - min(unled.values()))
         text = f"No node leads {'coordinator' if len(unled) == 1 else 'coordinators'} {named} for {age}"
-        silent = [node.name for node in self.all if node.error and any(claims.get(one, (-1, 0))[0] == node.node_id for one in unled)]
-        text += f": {', '.join(silent)} {'does' if len(silent) == 1 else 'do'} not answer" if silent else ""
-        yield PageProblem(level=Level.BAD, text=text, panel="leadership", urgency=Urgency.LEADER)
+        silent = [node for node in self.all if node.error and any(claims.get(one, (-1, 0))[0] == node.node_id for one in unled)]
+        text += f": {', '.join(node.name for node in silent)} {'does' if len(silent) == 1 else 'do'} not answer" if silent else ""
+        look = silent[0].look if silent else f"coordinator/{min(unled)}"
+        yield PageProblem(level=Level.BAD, text=text, panel="leadership", urgency=Urgency.LEADER, look=look)
 
     def _store_failures(self, now_ms: int) -> Iterable[PageProblem]:
         for node in self.all:
@@ -188,4 +216,4 @@ class AskedNodes:
                 told = ", ".join(f"{kind} ({count:.0f})" for kind, count in failed.items())
                 age = duration(now_ms - max(node.store_failed[kind][0] for kind in failed))
                 text = f"The object store failed {node.name} {age} ago: {told}"
-                yield PageProblem(level=Level.BAD, text=text, panel="files", urgency=Urgency.STORE)
+                yield PageProblem(level=Level.BAD, text=text, panel="files", urgency=Urgency.STORE, look=node.look)

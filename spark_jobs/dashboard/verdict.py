@@ -45,6 +45,7 @@ class Level(IntEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageProblem:
     """Something to look at. `panel` is the part of the page that shows it, `urgency` its place among those of its level.
+    `look` is the page of what it is about, or `finding/NUMBER`; empty where the panel is all there is.
 
     `is_found`: the audit found something wrong in log, service or object store; otherwise something is not as it should be now.
     """
@@ -54,6 +55,7 @@ class PageProblem:
     panel: str
     is_found: bool = False
     urgency: Urgency = Urgency.OTHER
+    look: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +187,8 @@ def watch_problem(watch: Watching, now_ms: int, service_commits_per_s: float = 0
 def _problems(facts: Facts, now_ms: int, service_commits_per_s: float) -> list[PageProblem]:
     found: list[PageProblem] = []
     if facts.findings:
-        found.append(PageProblem(level=Level.BAD, text=_findings_text(facts), panel="findings", is_found=True))
+        look = "" if facts.newest_finding is None else f"finding/{facts.newest_finding.id}"
+        found.append(PageProblem(level=Level.BAD, text=_findings_text(facts), panel="findings", is_found=True, look=look))
     if facts.disagreeing is not None:
         named = ", ".join(map(str, facts.disagreeing)) or "unknown"
         found.append(PageProblem(level=Level.BAD, text=f"Log and service disagree (coordinator {named})", panel="agreement", is_found=True))

@@ -54,6 +54,17 @@ def test_columns_that_say_nothing_go_first_then_those_of_least_use() -> None:
     assert [names[at] for at in fitted(columns, 14)] == ["coordinator"]
 
 
+def test_the_first_column_is_shortened_last() -> None:
+    cells = (
+        "diskless.metadata.topic.min.insync.replicas",
+        "file:///tmp/a/rather/long/folder/of/objects",
+        "/etc/diskless/coordinator.properties:3",
+    )
+    columns = [measured(name, name, [cell]) for name, cell in zip(("key", "value", "source"), cells, strict=True)]
+    assert fitted(columns, 80)[0] == len(cells[0])
+    assert fitted(columns, 50)[0] == 50 - 2 * (12 + GAP)
+
+
 def test_a_stream_gives_what_is_left_to_its_last_column() -> None:
     columns = [declared("offset", 8), declared("time", 24), declared("records", 0)]
     assert fitted(columns, 80) == {0: 8, 1: 24, 2: 44}

@@ -75,10 +75,18 @@ def test_a_good_history_has_no_contradiction(tmp_path: Path) -> None:
     assert read_client_history(tmp_path / "history") == history
 
 
+def test_a_record_may_be_acknowledged_without_its_offset() -> None:
+    assert check_clients(history_of(changed(good_rows(), lambda row: row.get("number") == 2, offset=None))) == []
+
+
 @pytest.mark.parametrize(
     ("rows", "text"),
     [
         (without(good_rows(), lambda row: row.get("stored") == "w 2"), "'w 2' was acknowledged at 0:1, where nothing is stored"),
+        (
+            changed(without(good_rows(), lambda row: row.get("stored") == "w 2"), lambda row: row.get("number") == 2, offset=None),
+            "'w 2' was acknowledged in partition 0, where it is not",
+        ),
         (changed(good_rows(), lambda row: row.get("stored") == "w 2", stored="w 0"), "'w 0' is stored 2 times"),
         (changed(good_rows(), lambda row: row.get("stored") == "w 2", stored="w 7"), "'w 7' is stored and was never sent"),
         ([*good_rows(), {"partition": 1, "offset": 3, "stored": "w 2"}], "partition 1 has no record between 2 and 3"),

@@ -47,6 +47,7 @@ async def serving(made: HttpSecurity, *, is_ready_open: bool = True, timeout_ms:
         tls=made.context,
         admit=None if made.tokens is None else made.tokens.admit,
         is_ready_open=is_ready_open,
+        settings=[{"key": "node.id", "value": "7", "source": "default"}],
     )
     address = await server.start()
     try:
@@ -74,6 +75,8 @@ async def ask(port: int, path: str, *, token: str = "", trust: Authority | None 
         ("/metrics", "", True, 401, b"Authorization: Bearer"),
         ("/metrics", "wrong" * 4, True, 401, b"Authorization: Bearer"),
         ("/metrics", TOKEN, True, 200, b"diskless_coordinator_"),
+        ("/config", "", True, 401, b"Authorization: Bearer"),
+        ("/config", TOKEN, True, 200, b'{"settings": [{"key": "node.id", "value": "7", "source": "default"}]}\n'),
         ("/healthy", "", False, 200, b"healthy"),
         ("/ready", "", True, 200, b'{"ready": true}\n'),
         ("/ready", TOKEN, True, 200, b"leading"),

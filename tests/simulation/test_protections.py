@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +21,8 @@ from simulation.scenario import Scenario
 from simulation.shrink import shrink
 
 DURATION_S = 15.0
+STEP_S = 5.0
+"""Lives with all protections last as many of these as it takes: so several protections share one."""
 OF_NAMED_TUPLES = {"_replace", "_asdict", "_fields"}
 PATCHES = {name: protection.patches for name, protection in (PROTECTIONS | dict(MIGRATION_RULES)).items()}
 
@@ -30,6 +34,12 @@ def first_violation(name: str) -> RunOutcome | None:
         if outcome.violation is not None:
             return outcome
     return None
+
+
+def until(scenario: Scenario, broken_s: float) -> Scenario:
+    """The same life up to a second behind a moment; what goes wrong later is left out, and it heals."""
+    duration_s = min(scenario.duration_s, STEP_S * math.ceil((broken_s + 1.0) / STEP_S))
+    return replace(scenario, duration_s=duration_s, faults=tuple(one for one in scenario.faults if one.at_s < duration_s))
 
 
 @cache
@@ -44,7 +54,7 @@ def test_without_a_protection_a_promise_is_broken(name: str) -> None:
     outcome = first_violation(name)
     assert outcome is not None, f"{protection.seeds_max} seeds broke no rule though this was left out: {protection.rule}"
     # The same life with the protection is in order, so it was the protection that was missing.
-    with_it = whole(protection.scenario(outcome.scenario.seed, DURATION_S).to_json())
+    with_it = whole(until(protection.scenario(outcome.scenario.seed, DURATION_S), outcome.virtual_s).to_json())
     assert with_it.violation is None, f"{with_it.violation}\n{with_it.story}"
 
 

@@ -105,8 +105,10 @@ def test_a_dead_node_is_called_by_its_name_and_what_it_led_is_without_a_leader_u
         now_ms = 3000 * number + 1000
         for node in nodes.all:
             node.note(look[node.address], "" if look[node.address] else "refused", now_ms)
-        nodes.note_leaders(now_ms)
+        nodes.note_look(now_ms)
         told.append([problem.text for problem in nodes.problems({0: (1, 500), 1: (2, 500), 2: (1, 600)})])
+        looks_at = [problem.look for problem in nodes.problems({0: (1, 500), 1: (2, 500), 2: (1, 600)})]
+        assert set(looks_at) <= {"node/1"}
     silent = "Node 1 (a:1) does not answer (1 of 2 processes)"
     assert told == [[], [silent], ["No node leads coordinators 0, 2 for 6.0 s: node 1 (a:1) does not answer", silent], [silent]]
     assert nodes.silent_ms() == {1: 1000}
@@ -115,9 +117,9 @@ def test_a_dead_node_is_called_by_its_name_and_what_it_led_is_without_a_leader_u
 def test_a_coordinator_that_a_node_leads_that_is_not_asked_is_not_said_to_be_without_a_leader() -> None:
     nodes = AskedNodes(["a:1"], lambda: 10_000, Scraping())
     nodes.all[0].note(metrics(1, (0,)), "", 1000)
-    nodes.note_leaders(1000)
+    nodes.note_look(1000)
     nodes.all[0].note(metrics(1), "", 9000)
-    nodes.note_leaders(9000)
+    nodes.note_look(9000)
     assert nodes.problems({0: (5, 4000)}) == []
     assert [problem.text for problem in nodes.problems({0: (1, 500)})] == ["No node leads coordinator 0 for 9.0 s"]
 

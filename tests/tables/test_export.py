@@ -116,24 +116,15 @@ async def test_commits_are_as_large_as_is_wanted(exporting: Exporting) -> None:
     assert exporting.samples()["rows_total", ()] == 30
 
 
-async def test_many_dates_are_many_commits(exporting: Exporting) -> None:
-    """Timestamps are what producers say, and each date is a file that is open."""
-    exporting.log.seconds_apart, exporting.log.batch_rows = 86_400, 10
-    exporting.log.add(0, 1000)
-    await exporting.once()
-    assert exporting.versions() == 5
-    assert len(exporting.rows()) == 1000
-
-
-async def test_one_batch_of_many_dates_is_many_commits(exporting: Exporting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tables.export.job.DATES_MAX", 7)
-    exporting.log.seconds_apart, exporting.log.batch_rows = 86_400, 50
-    exporting.log.add(0, 16)
-    exporting.log.add(1, 6)
+@pytest.mark.parametrize("batch_rows", [10, 410])
+async def test_many_dates_are_many_commits(exporting: Exporting, batch_rows: int) -> None:
+    """Timestamps are what producers say, and each date is a file: also those of one batch are shared out."""
+    exporting.log.seconds_apart, exporting.log.batch_rows = 86_400, batch_rows
+    exporting.log.add(0, 410)
     await exporting.once()
     assert exporting.rows() == exporting.expected()
     commits = sorted((exporting.place / "_delta_log").glob("*.json"))
-    assert [sum('"add"' in line for line in commit.read_text().splitlines()) for commit in commits] == [0, 7, 7, 7, 1]
+    assert [sum('"add"' in line for line in commit.read_text().splitlines()) for commit in commits] == [0, 200, 200, 10]
 
 
 async def follow(exporting: Exporting, options: ExportOptions, work: Callable[[], Awaitable[None]], target: object | None = None) -> bool:

@@ -46,7 +46,7 @@ def verify(
     from cli.outcome import Exit, Failed
     from cli.service import run
 
-    proofs = run(_verify(topic, kafka, bootstrap_server, store.open(), timeout_s))
+    proofs = run(_verify(topic, kafka, bootstrap_server, store.open(), timeout_s), f"reading {topic} in Kafka and in the object store")
     print_rows([_proof_row(one) for one in proofs], output, PROOF_COLUMNS)
     wrong, unread = [one for one in proofs if one.finding], [one for one in proofs if one.unread]
     left = f"; {len(unread)} could not be read: {unread[0].unread}" if unread else ""

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from cli.objects import NamedStore, named_store_with_snapshots
 from cli.options import SERVER_VARIABLE, FiniteRange, gateway_group_option, kafka_place, log_level_option
 from cli.outcome import Exit, Failed
 from cli.output import say
+from cli.progress import doing
 from cli.spark.session import find_engine, folder_option, spark_options
 from cli.spark.stopping import stop_signals
 from cli.times import Duration
@@ -148,7 +149,7 @@ def run(
         checks=checks,
         gateways=GatewayRacks(kafka, gateway_group),
     )
-    with stop_signals() as stopping, _failures(folder):
+    with doing(f"merging {kafka.topic}") if once else nullcontext(), stop_signals() as stopping, _failures(folder):
         run_monitor(options, stopping, stopping.on_ready)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from coordinator.client.errors import InvalidArgument
 
-_HOST = re.compile(r"[\w.:%-]+")
+_HOST = re.compile(r"\[[\w.:%-]+\]|[\w.:%-]+")
 
 
 def parse_servers(servers: str | Sequence[str]) -> list[tuple[str, int]]:
@@ -16,10 +16,9 @@ def parse_servers(servers: str | Sequence[str]) -> list[tuple[str, int]]:
     addresses = []
     for text in filter(None, (text.strip() for text in texts)):
         host, _, port = text.rpartition(":")
-        host = host.removeprefix("[").removesuffix("]")
         if not _HOST.fullmatch(host) or not (port.isascii() and port.isdecimal()) or not 0 < int(port) < 65_536:
             raise InvalidArgument(f"bootstrap server {text!r} is not host:port with a port from 1 to 65535")
-        addresses.append((host, int(port)))
+        addresses.append((host.strip("[]"), int(port)))
     if not addresses:
         raise InvalidArgument("no bootstrap server is given; name at least one as host:port")
     return list(dict.fromkeys(addresses))

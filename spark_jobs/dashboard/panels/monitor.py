@@ -9,6 +9,7 @@ from spark_jobs.dashboard.panels.rows import Json, dicts, exact, job, rows, tota
 from spark_jobs.dashboard.panels.sight import Sight
 
 MICRO_BATCHES = 1000
+SIGNS = ("alive_ms", "kafka_ms", "kafka_error", "ended_ms", "failure")
 STATED = ("started_ms", "pid", "trigger_s", "version")
 
 
@@ -21,6 +22,7 @@ def monitor(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
     return {
         "first_s": first_s,
         "end_s": end_s,
+        "life": None if sight.life is None else {name: getattr(sight.life, name) for name in SIGNS},
         "log": logs[0] if logs else None,
         "job": {name: said[name] for name in STATED if name in said},
         "heads": [

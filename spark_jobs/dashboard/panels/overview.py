@@ -6,9 +6,8 @@ import sqlite3
 
 from spark_jobs.dashboard.panels.activity import UNITS
 from spark_jobs.dashboard.panels.rows import Json, exact, job, job_json, rows, scalar, topic_names, totals
-from spark_jobs.dashboard.panels.sight import Sight, known, known_json
+from spark_jobs.dashboard.panels.sight import Sight, known, known_json, watch
 from spark_jobs.dashboard.verdict import Facts, FoundWrong, Watching
-from spark_jobs.monitor.life import Life
 from spark_jobs.store.acknowledge import open_count
 
 RATE_S = 10
@@ -81,19 +80,6 @@ def rates(db: sqlite3.Connection, sight: Sight) -> dict[str, float]:
         end_s,
     )
     return {unit: round((row[unit] or 0) / RATE_S, 3) for unit in UNITS}
-
-
-def watch(life: Life) -> Watching:
-    """Tell from a sign of life whether the log is observed."""
-    return Watching(
-        started_ms=life.started_ms,
-        alive_ms=life.alive_ms,
-        is_following=life.is_following,
-        is_once=life.is_once,
-        ended_ms=life.ended_ms,
-        failure=life.failure,
-        kafka_ms=life.kafka_ms or None,
-    )
 
 
 def _newest_finding(db: sqlite3.Connection) -> FoundWrong | None:

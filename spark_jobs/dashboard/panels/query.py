@@ -12,6 +12,8 @@ SPLITS = ("total", "coordinator", "topic")
 SORTS = ("rate", "batches", "records", "bytes", "offset", "name", "last")
 LIMIT_MAX = 200
 TEXT_MAX = 300
+LOOK_MAX = 1100
+"""Keys of objects may have 1024 characters."""
 
 
 class BadQueryError(ValueError):
@@ -30,6 +32,7 @@ class PanelQuery:
     topic: str = ""
     split: str = "total"
     search: str = ""
+    look: str = ""
     sort: str = "rate"
     offset: int = 0
     limit: int = 25
@@ -49,6 +52,7 @@ def parse_query(parameters: Mapping[str, str]) -> PanelQuery:
         topic=_text(parameters, "topic"),
         split=_word(parameters, "split", SPLITS),
         search=_text(parameters, "search"),
+        look=_text(parameters, "look", LOOK_MAX),
         sort=_word(parameters, "sort", SORTS),
         offset=_between(parameters, "offset", 0, 0, 100_000_000),
         limit=_between(parameters, "limit", 25, 1, LIMIT_MAX),
@@ -94,8 +98,8 @@ def _word(parameters: Mapping[str, str], name: str, allowed: tuple[str, ...]) ->
     return value
 
 
-def _text(parameters: Mapping[str, str], name: str) -> str:
+def _text(parameters: Mapping[str, str], name: str, most: int = TEXT_MAX) -> str:
     value = parameters.get(name, "")
-    if len(value) > TEXT_MAX:
-        raise BadQueryError(f"{name} may have {TEXT_MAX} characters, not {len(value)}")
+    if len(value) > most:
+        raise BadQueryError(f"{name} may have {most} characters, not {len(value)}")
     return value

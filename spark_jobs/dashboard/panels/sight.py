@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, rows
+from spark_jobs.dashboard.verdict import Watching
 from spark_jobs.monitor.life import Life
 
 NO_LOG = "the log did not exist"
@@ -52,12 +53,13 @@ class KnownTimes:
     began_ms: int
     from_ms: int
     until_ms: int
+    is_watched: bool
     lost: tuple[UnknownTime, ...] = ()
 
     @property
     def is_current(self) -> bool:
         """Whether it can be said what happens now."""
-        return self.now_ms - self.until_ms <= CURRENT_MS_MAX
+        return self.is_watched and self.now_ms - self.until_ms <= CURRENT_MS_MAX
 
     @property
     def end_s(self) -> int:
@@ -77,6 +79,19 @@ class KnownTimes:
         yield UnknownTime(self.now_ms, end_ms, NOT_YET)
 
 
+def watch(life: Life) -> Watching:
+    """Tell from a sign of life whether the log is observed."""
+    return Watching(
+        started_ms=life.started_ms,
+        alive_ms=life.alive_ms,
+        is_following=life.is_following,
+        is_once=life.is_once,
+        ended_ms=life.ended_ms,
+        failure=life.failure,
+        kafka_ms=life.kafka_ms or None,
+    )
+
+
 def known(db: sqlite3.Connection, sight: Sight) -> KnownTimes | None:
     """Return which times are known; None when nothing is."""
     heads = {row["kpart"]: row for row in rows(db, "select kpart, from_offset, from_ms, append_ms from head")}
@@ -91,6 +106,7 @@ def known(db: sqlite3.Connection, sight: Sight) -> KnownTimes | None:
         now_ms=sight.now_ms,
         began_ms=began_ms,
         from_ms=max([began_ms, *(row["from_ms"] for row in heads.values() if row["from_offset"])]),
+        is_watched=sight.life is None or watch(sight.life).unobserved_ms(sight.now_ms) is None,
         until_ms=min(sight.now_ms, max(began_ms, min(until))),
         lost=tuple(UnknownTime(row["from_ms"], row["to_ms"], LOST) for row in rows(db, "select from_ms, to_ms from unread_span")),
     )

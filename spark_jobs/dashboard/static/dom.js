@@ -44,8 +44,23 @@ export function bar(parts, label) {
 
 // Names and values; those without a value are left out.
 export function facts(pairs, properties = {}) {
-  const known = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const known = pairs.filter(([, value]) => value !== null && value !== undefined && value !== false && value !== "");
   return h("dl", { class: "facts", ...properties }, known.map(([name, value, more]) => h("div", {}, h("dt", {}, name), h("dd", more, value))));
+}
+
+// A command, and a button that copies it.
+export function command(text, key) {
+  const button = h("button", { type: "button", "data-key": key, class: "copy" }, "Copy");
+  const code = h("code", {}, text);
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(code); // no right to the clipboard: ready for Ctrl-C
+    }
+  });
+  return h("div", { class: "command" }, code, button);
 }
 
 export function details(key, summary, ...children) {

@@ -10,7 +10,9 @@ import { agreementPanel, findingsPanel, objectsPanel, quarantinePanel } from "/s
 import { exportsPanel } from "/static/panels/exports.js";
 import { filesPanel, uploadersPanel } from "/static/panels/files.js";
 import { histogramsPanel } from "/static/panels/histograms.js";
+import { latencyPanel } from "/static/panels/latency.js";
 import { leadershipPanel } from "/static/panels/leadership.js";
+import { lookPanel, searchField } from "/static/panels/look.js";
 import { marksPanel } from "/static/panels/marks.js";
 import { migrationsPanel } from "/static/panels/migrations.js";
 import { monitorPanel } from "/static/panels/monitor.js";
@@ -25,14 +27,16 @@ const problems = h("ul", { class: "problems", id: "problems", hidden: true, "ari
 
 const start = h("section", { class: "card start", id: "start", hidden: true, "aria-labelledby": "start-title" });
 const sections = [
-  { id: "now", title: "Now", panels: [activityPanel(), marksPanel()], before: [problems, start, now.element] },
+  { id: "now", title: "Now", panels: [activityPanel(), latencyPanel(), marksPanel()], before: [problems, start, now.element] },
   { id: "audit", title: "Audit", panels: [findingsPanel(), agreementPanel(), quarantinePanel(), objectsPanel()] },
   { id: "leaders", title: "Leadership", panels: [leadershipPanel()] },
   { id: "partitions", title: "Partitions", panels: [partitionsPanel(), migrationsPanel(), exportsPanel()] },
   { id: "files", title: "Files", panels: [topicsPanel(), uploadersPanel(), filesPanel(), snapshotsPanel(), histogramsPanel()] },
   { id: "monitor", title: "Monitor", panels: [monitorPanel()] },
 ];
-const panels = sections.flatMap((section) => section.panels);
+const look = lookPanel();
+const panels = [look, ...sections.flatMap((section) => section.panels)];
+at("main").append(h("div", { class: "section grid", id: "looked" }, look.element));
 
 for (const { id, title, panels: own, before = [] } of sections) {
   at("sections").append(h("a", { href: `#${id}` }, title));
@@ -62,7 +66,7 @@ function showOverview(overview) {
     at("announcement").textContent = sentence; // when what is wrong changes, not when a number does
   }
   problems.hidden = wrong.length < 2; // one is the verdict itself
-  problems.replaceChildren(...wrong.map((one) => h("li", { "data-level": one.level }, h("a", { href: `#panel-${one.panel}` }, one.text))));
+  problems.replaceChildren(...wrong.map((one) => h("li", { "data-level": one.level }, h("a", { href: `#panel-${one.panel}`, onclick: (event) => show(event, one) }, one.text))));
   const buttonsChanged = allowAcknowledging(overview.can_acknowledge, () => refresh(true));
   at("place").textContent = `${overview.folder}, ${clock(overview.now_ms)}`;
   showStart(overview);
@@ -101,7 +105,8 @@ const observer = new IntersectionObserver((entries) => {
     if (panel.seen && !paused) panel.refresh(version);
   }
 }, { rootMargin: "200px" });
-for (const panel of panels) observer.observe(panel.element);
+for (const panel of panels) if (panel !== look) observer.observe(panel.element);
+searchField(at("find"), at("found"));
 
 const live = new Live({ overview: showOverview, state: showLink });
 
@@ -188,8 +193,24 @@ dark.addEventListener("change", repaintCharts);
 
 at("verdict").addEventListener("click", () => wrong());
 function wrong() {
-  const first = last?.verdict.problems[0]?.panel ?? "findings";
-  focusPanel(at(`panel-${first}`));
+  const first = last?.verdict.problems[0];
+  if (first) show(null, first);
+  else focusPanel(at("panel-findings"));
+}
+
+// To what a problem is about: its page, or its finding, opened in its panel.
+function show(event, { panel, look: about }) {
+  event?.preventDefault();
+  event?.stopPropagation();
+  const [kind, number] = about.split("/");
+  if (about && kind !== "finding") {
+    state.set({ look: about });
+    return focusPanel(look.element);
+  }
+  if (number) state.set({ findings: "0" });
+  const details = at(`finding-${number}`)?.querySelector("details");
+  if (details) details.open = true;
+  focusPanel(at(`panel-${panel}`));
 }
 
 // ---- keyboard
@@ -203,14 +224,15 @@ function focusPanel(element) {
 }
 
 function step(by) {
-  const place = panels.findIndex((panel) => panel.element.contains(document.activeElement));
-  const next = place < 0 ? (by > 0 ? 0 : panels.length - 1) : Math.min(panels.length - 1, Math.max(0, place + by));
-  focusPanel(panels[next].element);
+  const drawn = panels.filter((panel) => !panel.element.hidden);
+  const place = drawn.findIndex((panel) => panel.element.contains(document.activeElement));
+  const next = place < 0 ? (by > 0 ? 0 : drawn.length - 1) : Math.min(drawn.length - 1, Math.max(0, place + by));
+  focusPanel(drawn[next].element);
 }
 
 const keys = {
   1: () => follow("300"), 2: () => follow("3600"), 3: () => follow("86400"), r: askRange,
-  j: () => step(1), k: () => step(-1), "/": () => at("search").focus(), f: () => at("topic").focus(), t: turn, p: hold, w: wrong, "?": () => shortcuts.showModal(),
+  j: () => step(1), k: () => step(-1), "/": () => at("search").focus(), g: () => at("find").focus(), f: () => at("topic").focus(), t: turn, p: hold, w: wrong, "?": () => shortcuts.showModal(),
   s: () => {
     const order = ["total", "coordinator", "topic"];
     state.set({ split: order[(order.indexOf(state.get("split")) + 1) % order.length] });
@@ -231,6 +253,11 @@ addEventListener("click", (event) => {
   const link = event.target.closest?.('a[href^="#"]');
   if (!link) return;
   event.preventDefault();
+  const named = new URLSearchParams(link.getAttribute("href").slice(1)).get("look");
+  if (named) {
+    state.set({ look: named });
+    return focusPanel(look.element);
+  }
   const target = at(link.getAttribute("href").slice(1));
   if (target === at("main")) scrollTo({ top: 0 });
   const focusable = target?.matches("[tabindex]") ? target : target?.querySelector("section.card");

@@ -11,8 +11,9 @@ export class Panel {
     this.badge = h("span", { class: "badge", hidden: true });
     this.body = h("div", { class: "body" }, h("p", { class: "none" }, "Loading…"));
     this.failure = h("p", { class: "failure", hidden: true, role: "status" });
+    this.heading = document.createTextNode(title);
     this.element = h("section", { class: `card ${size}`, id: `panel-${id}`, "aria-labelledby": `title-${id}`, tabindex: -1 },
-      h("div", { class: "head" }, h("h2", { id: `title-${id}`, title: help }, title, this.badge), h("div", { class: "actions" }, actions)),
+      h("div", { class: "head" }, h("h2", { id: `title-${id}`, title: help }, this.heading, this.badge), h("div", { class: "actions" }, actions)),
       this.failure, this.body);
   }
 
@@ -22,7 +23,7 @@ export class Panel {
     const now = Date.now();
     const address = this.load();
     const asked = address !== this.shown;
-    if (!this.seen && this.shown !== null) return;
+    if (!this.seen && (this.shown !== null || this.element.hidden)) return;
     if (!force && !asked && (now - this.loadedMs < this.everyMs() || (version === this.version && !this.moving))) return;
     this.request?.abort();
     const request = new AbortController();
@@ -59,6 +60,10 @@ export class Panel {
     const drawn = this.draw(JSON.parse(text), this);
     if (drawn) replace(this.body, ...drawn);
     this.element.dataset.ready = "";
+  }
+
+  retitle(title) {
+    this.heading.textContent = title;
   }
 
   count(number, kind = "") {

@@ -1,7 +1,7 @@
 // What the page shows is in its address, so that a reload, a bookmark or a colleague sees the same.
 // `from` and `to`, as ISO times, are a range that stays; without them `range` seconds back from now are shown.
 
-const DEFAULTS = { range: "300", from: "", to: "", split: "total", topic: "", q: "", sort: "rate", page: "0", findings: "0", quarantine: "0", migrating: "0" };
+const DEFAULTS = { look: "", range: "300", from: "", to: "", split: "total", topic: "", q: "", sort: "rate", page: "0", findings: "0", quarantine: "0", migrating: "0" };
 const WIDTH_S_MIN = 10, WIDTH_S_MAX = 86400;
 const ALLOWED = { range: ["300", "3600", "86400"], split: ["total", "coordinator", "topic"] };
 
@@ -11,7 +11,7 @@ let values = read();
 function read() {
   const found = { ...DEFAULTS };
   for (const [name, value] of new URLSearchParams(location.hash.slice(1))) {
-    if (name in DEFAULTS && (!ALLOWED[name] || ALLOWED[name].includes(value))) found[name] = value.slice(0, 300);
+    if (name in DEFAULTS && (!ALLOWED[name] || ALLOWED[name].includes(value))) found[name] = value.slice(0, 1100);
   }
   const width = (Date.parse(found.to) - Date.parse(found.from)) / 1000;
   if (!(width >= WIDTH_S_MIN && width <= WIDTH_S_MAX)) found.from = found.to = "";

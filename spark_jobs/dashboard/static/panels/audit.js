@@ -1,9 +1,10 @@
 // What is wrong: findings of the audit, entries that cannot be read, whether log and service agree, objects nobody knows.
 
-import { details, facts, h, table } from "/static/dom.js";
+import { command, details, facts, h, table } from "/static/dom.js";
 import { bytes, counted, entry, grouped, iso, moment, words } from "/static/format.js";
 import { Panel, pager } from "/static/panel.js";
 import { acknowledgeButton } from "/static/panels/acknowledge.js";
+import { lookLink } from "/static/panels/look.js";
 import * as state from "/static/state.js";
 
 const LIMIT = 10;
@@ -11,7 +12,7 @@ const when = (ms) => h("time", { datetime: iso(ms), title: iso(ms) }, moment(ms)
 
 export function findingsPanel() {
   return new Panel({
-    id: "findings", title: "Findings", size: "wide", help: "Violations of the log's rules, derived from the log alone",
+    id: "findings", title: "Findings", size: "wide", moving: true, help: "Violations of the log's rules, derived from the log alone",
     load: () => `findings?${new URLSearchParams({ offset: state.get("findings"), limit: LIMIT })}`,
     draw(data, panel) {
       panel.count(data.open, "bad");
@@ -37,9 +38,9 @@ function notes(list) {
 const about = (row) => row.topic && `${row.topic}${row.partition === null ? "" : `-${row.partition}`}`;
 
 function finding(row) {
-  const known = [["Where", entry(row.coordinator, row.offset)], ["Topic", about(row)],
+  const known = [["Entry", lookLink(entry(row.coordinator, row.offset), `entry/${row.coordinator}@${row.offset}`)], ["Topic", row.topic && lookLink(about(row), row.partition === null ? `topic/${row.topic}` : `partition/${row.topic}/${row.partition}`)],
     ["Acknowledged", row.acknowledged && `${moment(row.acknowledged.at_ms)} by ${row.acknowledged.who}: ${row.acknowledged.reason}`],
-    ["Producer", row.producer_id], ["Object", row.object_key], ["Expected", row.expected && grouped(row.expected)], ["Found", row.found && grouped(row.found)], ["Seen", moment(row.seen_ms)]];
+    ["Producer", row.producer_id !== null && lookLink(row.producer_id, `producer/${row.producer_id}`)], ["Object", row.object_key && lookLink(row.object_key, `file/${row.object_key}`)], ["Expected", row.expected && grouped(row.expected)], ["Found", row.found && grouped(row.found)], ["Seen", moment(row.seen_ms)]];
   const acted = row.acknowledged ? acknowledgeButton("reopen", { ids: [row.id] }, 1, `reopen-${row.id}`) : acknowledgeButton("acknowledge", { ids: [row.id] }, 1, `acknowledge-${row.id}`);
   return h("li", { id: `finding-${row.id}`, class: row.acknowledged ? "acknowledged" : null }, details(`finding-${row.id}`,
     [h("span", { class: "rule" }, words(row.rule)), h("span", { class: "about" }, about(row)), when(row.seen_ms), h("span", { class: "where" }, entry(row.coordinator, row.offset)), h("span", { class: "what" }, row.acknowledged ? `${row.message} (acknowledged)` : row.message)],
@@ -47,20 +48,6 @@ function finding(row) {
     facts(known),
     command(row.command, `command-${row.id}`),
     acted && h("p", { class: "note" }, acted)));
-}
-
-function command(text, key) {
-  const button = h("button", { type: "button", "data-key": key, class: "copy" }, "Copy");
-  const code = h("code", {}, text);
-  button.addEventListener("click", async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-      button.textContent = "Copied";
-    } catch {
-      getSelection().selectAllChildren(code); // no right to the clipboard: ready for Ctrl-C
-    }
-  });
-  return h("div", { class: "command" }, code, button);
 }
 
 export function quarantinePanel() {
@@ -118,7 +105,7 @@ export function objectsPanel() {
       panel.count(lost ? `${grouped(lost)} missing` : 0, "bad");
       return [h("p", { class: lost ? "none bad" : "none good" }, lost ? `${counted(lost, "file")} with live batches ${lost === 1 ? "is" : "are"} not in the object store: data is lost` : "Every live file has its object", ", looked at ", when(last.at_ms), "."),
         missing.length ? details("objects-missing", "Missing files", table("Missing files", [
-          { title: "Object", wide: true, cell: (row) => h("code", {}, row.object_key) }, { title: "Coordinators", cell: (row) => (row.coordinators ?? []).join(", ") }], missing)) : null];
+          { title: "Object", wide: true, cell: (row) => lookLink(row.object_key, `file/${row.object_key}`) }, { title: "Coordinators", cell: (row) => (row.coordinators ?? []).join(", ") }], missing)) : null];
     },
   });
 }

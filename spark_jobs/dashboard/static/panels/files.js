@@ -3,6 +3,7 @@
 import { bar, details, h, table } from "/static/dom.js";
 import { amount, bytes, counted, duration, grouped, moment, percent } from "/static/format.js";
 import { Panel } from "/static/panel.js";
+import { lookLink } from "/static/panels/look.js";
 import * as state from "/static/state.js";
 
 const STATES = {
@@ -38,10 +39,10 @@ export function filesPanel() {
           empty.files ? `, the oldest since ${moment(empty.oldest_ms)}.` : "."),
         h("p", { class: "note" }, nearly.files ? `${counted(nearly.files, "live file")} ${nearly.files === 1 ? "is" : "are"} nearly empty (at most ${nearly.percent} % live) and ${nearly.files === 1 ? "holds" : "hold"} ${bytes(nearly.file_bytes)} for ${bytes(nearly.live_bytes)}.` : "No live file is nearly empty."),
         waiting.length ? details("hand-overs", `${waiting.length === 20 ? "20 or more hand-overs wait" : `${counted(waiting.length, "hand-over")} ${waiting.length === 1 ? "waits" : "wait"}`}, the oldest for ${duration(waiting[0].age_ms)}`, table("Hand-overs", [
-          { title: "Object", wide: true, cell: (one) => h("code", {}, one.object_key) }, { title: "From coordinator", numeric: true, cell: (one) => one.coordinator },
+          { title: "Object", wide: true, cell: (one) => lookLink(one.object_key, `file/${one.object_key}`) }, { title: "From coordinator", numeric: true, cell: (one) => one.coordinator },
           { title: "To coordinator", numeric: true, cell: (one) => one.next_owner ?? "–" }, { title: "For", numeric: true, cell: (one) => duration(one.age_ms) }], waiting)) : h("p", { class: "note" }, "No hand-over waits."),
         data.emptiest.length ? details("emptiest", "Files that hold the most dead bytes", table("Emptiest files", [
-          { title: "Object", wide: true, cell: (one) => h("code", {}, one.object_key) }, { title: "Size", numeric: true, cell: (one) => bytes(one.file_bytes) },
+          { title: "Object", wide: true, cell: (one) => lookLink(one.object_key, `file/${one.object_key}`) }, { title: "Size", numeric: true, cell: (one) => bytes(one.file_bytes) },
           { title: "Live", numeric: true, cell: (one) => percent(one.live_bytes / one.file_bytes) }], data.emptiest)) : null];
     },
   });

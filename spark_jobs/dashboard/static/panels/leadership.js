@@ -3,6 +3,7 @@
 import { details, h, svg, table } from "/static/dom.js";
 import { clock, counted, grouped, iso, moment } from "/static/format.js";
 import { Panel } from "/static/panel.js";
+import { lookLink } from "/static/panels/look.js";
 import * as state from "/static/state.js";
 
 const LANE = 22, LEFT = 34, FOOT = 20;
@@ -20,14 +21,14 @@ export function leadershipPanel() {
       const legend = h("ul", { class: "legend" }, data.nodes.map((node) => {
         const led = data.coordinators.filter((one) => one.terms.at(-1)?.node_id === node.node_id).length;
         const leads = data.unknown.some((span) => span.to_ms === data.to_ms) ? `led ${led} when last seen` : `leads ${led}`;
-        return h("li", {}, h("span", { class: `key line-${colour.get(node.node_id)}` }), h("span", { class: "name", title: node.endpoints ?? "" }, `node ${node.node_id}${node.rack ? `, ${node.rack}` : ""}`), h("b", {}, node.silent_ms ? "does not answer" : leads));
+        return h("li", {}, h("span", { class: `key line-${colour.get(node.node_id)}` }), h("span", { class: "name", title: node.endpoints ?? "" }, lookLink(`node ${node.node_id}`, `node/${node.node_id}`), node.rack ? `, ${node.rack}` : ""), h("b", {}, node.silent_ms ? "does not answer" : leads));
       }));
       const changes = data.coordinators.flatMap((one) => one.terms.map((term) => ({ ...term, coordinator: one.coordinator }))).filter((term) => term.from_ms > data.from_ms).sort((a, b) => b.from_ms - a.from_ms);
       return [legend, lanes(data, colour, panel.body.clientWidth),
         h("p", { class: "note" }, `${counted(data.changes, "change")} of leadership in this range, ${grouped(data.changes_total)} in all.`),
         changes.length ? details("changes", "Last changes", table("Last changes of leadership", [
-          { title: "Time", cell: (term) => h("time", { datetime: iso(term.from_ms) }, moment(term.from_ms)) }, { title: "Coordinator", numeric: true, cell: (term) => term.coordinator },
-          { title: "Node", cell: (term) => `node ${term.node_id}` }, { title: "Epoch", numeric: true, cell: (term) => term.epoch }, { title: "At offset", numeric: true, cell: (term) => grouped(term.offset) }], changes.slice(0, 50))) : null];
+          { title: "Time", cell: (term) => h("time", { datetime: iso(term.from_ms) }, moment(term.from_ms)) }, { title: "Coordinator", numeric: true, cell: (term) => lookLink(term.coordinator, `coordinator/${term.coordinator}`) },
+          { title: "Node", cell: (term) => lookLink(`node ${term.node_id}`, `node/${term.node_id}`) }, { title: "Epoch", numeric: true, cell: (term) => term.epoch }, { title: "At offset", numeric: true, cell: (term) => grouped(term.offset) }], changes.slice(0, 50))) : null];
     },
   });
   let width = 0;

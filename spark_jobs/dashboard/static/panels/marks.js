@@ -4,6 +4,7 @@ import { showMarks } from "/static/charts.js";
 import { details, h, table } from "/static/dom.js";
 import { counted, entry, iso, moment } from "/static/format.js";
 import { Panel } from "/static/panel.js";
+import { lookLink } from "/static/panels/look.js";
 import * as state from "/static/state.js";
 
 const KINDS = { leader: "change of leader", start: "start of a node", deployment: "deployment", level: "schema level", snapshot: "snapshot", finding: "finding" };
@@ -19,8 +20,8 @@ export function marksPanel() {
       return [h("ul", { class: "legend" }, counts.map(([kind, name, count]) => h("li", {}, h("span", { class: `key mark-${kind}` }), counted(count, name, name.replace(/^(\w+)/, plural))))),
         details("marks", cut ? `The last ${rows.length}` : counted(rows.length, "event"), table("What happened", [
           { title: "Time", cell: (row) => h("time", { datetime: iso(row.at_ms), title: iso(row.at_ms) }, moment(row.at_ms)) },
-          { title: "What", wide: true, cell: (row) => (row.finding ? h("a", { href: `#finding-${row.finding}` }, row.text) : row.text) },
-          { title: "Entry", cell: (row) => entry(row.coordinator, row.offset) }], rows))];
+          { title: "What", wide: true, cell: (row) => row.text },
+          { title: "Entry", cell: (row) => lookLink(entry(row.coordinator, row.offset), `entry/${row.coordinator}@${row.offset}`) }], rows))];
     },
   });
 }

@@ -4,6 +4,7 @@ import { TimeChart } from "/static/charts.js";
 import { details, facts, h, table } from "/static/dom.js";
 import { counted, duration, grouped, iso, milliseconds, moment, short } from "/static/format.js";
 import { Panel } from "/static/panel.js";
+import { lookLink } from "/static/panels/look.js";
 import * as state from "/static/state.js";
 
 const PAUSE_MS = 10_000;
@@ -21,7 +22,7 @@ export function monitorPanel() {
   const charts = h("div", { class: "charts two" }, work.element, lag.element);
   const rest = h("div", {});
   return new Panel({
-    id: "monitor", title: "Monitor", size: "wide", everyMs: () => Math.max(2000, state.pauseMs()), help: "The job that reads the log", load: () => `monitor?${state.rangeParameters()}`,
+    id: "monitor", title: "Monitor", size: "wide", moving: true, everyMs: () => Math.max(2000, state.pauseMs()), help: "The job that reads the log", load: () => `monitor?${state.rangeParameters()}`,
     draw(data, panel) {
       if (!data.heads.length) return [h("p", { class: "none" }, "The monitor has not read anything yet. Start it with ", h("code", {}, "diskless monitor run"), ".")];
       if (!panel.body.contains(charts)) panel.body.replaceChildren(charts, rest);
@@ -30,13 +31,13 @@ export function monitorPanel() {
       const span = { first_s: data.first_s, end_s: data.end_s, times };
       work.update({ ...span, lines: [{ label: "reading", values: steps.map((one) => one.scan_ms) }, { label: "merging", values: steps.map((one) => one.merge_ms) }] });
       lag.update({ ...span, lines: [{ label: "entries", values: steps.map((one) => one.lag_entries) }] });
-      const { job, log } = data;
-      const known = [["Topic", log?.topic], ["Topic id", log?.topic_id], ["Version", job.version], ["Process", job.pid], ["Started", job.started_ms && moment(Number(job.started_ms))], ["Trigger", job.trigger_s && `every ${job.trigger_s} s`]];
+      const { job, life, log } = data;
+      const known = [["Last sign of life", life?.alive_ms && moment(life.alive_ms)], ["Kafka answered last", life?.kafka_ms && moment(life.kafka_ms)], ["Kafka says", life?.kafka_error], ["Ended", life?.ended_ms && moment(life.ended_ms)], ["Because", life?.failure], ["Topic", log?.topic], ["Topic id", log?.topic_id], ["Version", job.version], ["Process", job.pid], ["Started", job.started_ms && moment(Number(job.started_ms))], ["Trigger", job.trigger_s && `every ${job.trigger_s} s`]];
       const open = [...rest.querySelectorAll("details")].filter((one) => one.open).map((one) => one.dataset.key);
       rest.replaceChildren(
         facts(known),
         details("heads", `${counted(data.heads.length, "partition")} of the log`, table("Partitions of the log", [
-          { title: "Partition", numeric: true, cell: (one) => one.coordinator }, { title: "Next offset", numeric: true, cell: (one) => grouped(one.next_offset) }, { title: "Log end", numeric: true, cell: (one) => grouped(one.log_end) },
+          { title: "Partition", numeric: true, cell: (one) => lookLink(one.coordinator, `coordinator/${one.coordinator}`) }, { title: "Next offset", numeric: true, cell: (one) => grouped(one.next_offset) }, { title: "Log end", numeric: true, cell: (one) => grouped(one.log_end) },
           { title: "Behind", numeric: true, cell: (one) => grouped(one.lag_entries) }, { title: "Freshness", numeric: true, cell: (one) => duration(one.freshness_ms) }, { title: "Epoch", numeric: true, cell: (one) => one.epoch ?? "–" },
           { title: "Totals since", numeric: true, cell: (one) => grouped(one.from_offset) }, { title: "Last merge", numeric: true, cell: (one) => h("time", { datetime: iso(one.merged_ms) }, moment(one.merged_ms)) }], data.heads)),
         details("totals", "All totals, exact", facts(Object.entries(data.totals).map(([name, total]) => [name, grouped(total.digits), { "data-total": name }]), { class: "facts totals" })));

@@ -3,6 +3,7 @@
 import { bar, h, table } from "/static/dom.js";
 import { amount, bytes, counted, grouped, iso, moment, percent } from "/static/format.js";
 import { Panel, pager } from "/static/panel.js";
+import { lookLink } from "/static/panels/look.js";
 import * as state from "/static/state.js";
 
 const LIMIT = 15;
@@ -21,12 +22,12 @@ export function partitionsPanel() {
   const sorts = { name: "Partition", rate: "Batches/s", batches: "Batches", records: "Records", bytes: "Data", offset: "High watermark", last: "Last" };
   const title = (sort) => h("button", { type: "button", class: "sort", "data-key": `sort-${sort}`, "aria-pressed": String(state.get("sort") === sort), onclick: () => state.set({ sort, page: "0" }) }, sorts[sort]);
   return new Panel({
-    id: "partitions", title: "Partitions", size: "wide", actions: [input], everyMs: () => 4000, help: "The partitions of users' topics; rates are those of the last whole minute",
+    id: "partitions", title: "Partitions", size: "wide", moving: true, actions: [input], everyMs: () => 4000, help: "The partitions of users' topics; rates are those of the last whole minute",
     load: () => `partitions?${new URLSearchParams({ topic: state.get("topic"), search: state.get("q"), sort: state.get("sort"), offset: Number(state.get("page")) * LIMIT, limit: LIMIT })}`,
     draw(data) {
       const most = Math.max(...data.rows.map((row) => row.batches_per_s), 0.001);
       const columns = [
-        { title: title("name"), wide: true, cell: (row) => h("button", { type: "button", class: "plain", "data-key": `row-${row.topic}-${row.partition}`, title: "Only this topic", onclick: () => state.set({ topic: row.topic, page: "0" }) }, `${row.topic}-${row.partition}`) },
+        { title: title("name"), wide: true, cell: (row) => lookLink(`${row.topic}-${row.partition}`, `partition/${row.topic}/${row.partition}`) },
         { title: title("rate"), numeric: true, cell: (row) => (row.batches_per_s === null ? "–" : [amount(row.batches_per_s), bar([{ share: row.batches_per_s / most, kind: "fill-1" }], "")]) },
         { title: title("batches"), numeric: true, cell: (row) => grouped(row.batches) },
         { title: title("records"), numeric: true, cell: (row) => grouped(row.records) },
@@ -34,7 +35,7 @@ export function partitionsPanel() {
         { title: "Log start", numeric: true, cell: (row) => (row.start_offset === null ? "–" : grouped(row.start_offset)) },
         { title: title("offset"), numeric: true, cell: (row) => (row.next_offset === null ? "–" : grouped(row.next_offset)) },
         { title: title("last"), numeric: true, cell: (row) => h("time", { datetime: iso(row.last_append_ms), title: iso(row.last_append_ms) }, moment(row.last_append_ms)) },
-        { title: "Coordinator", numeric: true, cell: (row) => row.coordinator },
+        { title: "Coordinator", numeric: true, cell: (row) => lookLink(row.coordinator, `coordinator/${row.coordinator}`) },
       ];
       const nothing = state.get("q") || state.get("topic") ? "No partition is called that." : "No partition yet.";
       return [skew(data.skew), table("Partitions", columns, data.rows, nothing),
@@ -55,7 +56,7 @@ export function topicsPanel() {
     id: "topics", title: "Topics", everyMs: () => 4000, help: "The largest; sums over all their partitions", load: () => "topics?limit=12",
     draw(data) {
       return [table("Topics", [
-        { title: "Topic", wide: true, cell: (row) => h("button", { type: "button", class: "plain", "data-key": `topic-${row.topic}`, title: "Only this topic", onclick: () => state.set({ topic: row.topic, page: "0" }) }, row.topic, row.deleted_ms ? " (deleted)" : "") },
+        { title: "Topic", wide: true, cell: (row) => [lookLink(row.topic, `topic/${row.topic}`), row.deleted_ms ? " (deleted)" : ""] },
         { title: "Partitions", numeric: true, cell: (row) => grouped(row.partitions) },
         { title: "Batches", numeric: true, cell: (row) => grouped(row.batches) },
         { title: "Records", numeric: true, cell: (row) => grouped(row.records) },

@@ -1,0 +1,404 @@
+"""The page of one thing: a topic, a partition, a coordinator, a node, a file, a producer, or an entry of the log.
+
+Every answer has the same form, so that one piece of the page draws them all: facts and tables, whose cells say how they are
+shown and which other page they lead to. A thing is named as in the address: `partition/orders/7`, `entry/1@1234`.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from spark_jobs.dashboard.panels.quarantine import hex_dump
+from spark_jobs.dashboard.panels.query import PanelQuery
+from spark_jobs.dashboard.panels.rows import Json, rows, topic_ids, topic_names, topic_text
+from spark_jobs.dashboard.panels.sight import Sight
+from spark_jobs.scan.blocks import file_number, unpack
+
+ROWS_MAX = 50
+BATCHES_SHOWN = 10
+NEIGHBOURS = 2
+NUMBER_MAX = 2**53
+
+Cell = Any
+Database = sqlite3.Connection
+
+
+def look(db: Database, query: PanelQuery, sight: Sight) -> Json:
+    """Answer `/api/look`: facts and tables of the thing that `look` names; `missing` says why there are none."""
+    kind, _, name = query.look.partition("/")
+    described = _KINDS[kind](db, name, sight) if kind in _KINDS else None
+    if described is None:
+        kinds = ", ".join(_KINDS)
+        why = "The monitor has not seen it" if kind in _KINDS else f"A page is one of {kinds}"
+        return {"look": query.look, "kind": kind, "name": name, "missing": why, "facts": [], "tables": []}
+    facts, tables = described
+    shown = [{"name": title, **_cell(value)} for title, value in facts if value is not None and value != ""]
+    return {"look": query.look, "kind": kind, "name": name, "missing": "", "facts": shown, "tables": tables}
+
+
+Described = tuple[Sequence[tuple[str, Cell]], Sequence[Json]]
+
+
+def _cell(value: Cell) -> Json:
+    return value if isinstance(value, dict) else {"value": value, "unit": "text"}
+
+
+def _number(value: int | None) -> Json:
+    return {"value": None if value is None else str(value), "unit": "number"}
+
+
+def _bytes(value: int | None) -> Json:
+    return {"value": value, "unit": "bytes"}
+
+
+def _time(value: int | None) -> Json:
+    return {"value": value or None, "unit": "time"}
+
+
+def _link(text: str, to: str) -> Json:
+    return {"value": text, "unit": "text", "look": to}
+
+
+def _coordinator_link(kpart: int) -> Json:
+    return _link(f"coordinator {kpart}", f"coordinator/{kpart}")
+
+
+def _node_link(node_id: int, sight: Sight) -> Json:
+    return _link(f"node {node_id}{' (does not answer)' if node_id in sight.silent_ms else ''}", f"node/{node_id}")
+
+
+def _partition_link(name: str, partition: int) -> Json:
+    return _link(f"{name}-{partition}", f"partition/{name}/{partition}")
+
+
+def _entry_link(kpart: int, offset: int) -> Json:
+    return _link(f"coordinator {kpart}, offset {offset}", f"entry/{kpart}@{offset}")
+
+
+def _table(title: str, columns: Sequence[str], found: Iterable[Sequence[Cell]], total: int | None = None) -> Json:
+    cells = [[_cell(value) for value in row] for row in found]
+    return {"title": title, "columns": list(columns), "rows": cells, "total": len(cells) if total is None else total}
+
+
+def _integer(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and int(text) < NUMBER_MAX else None
+
+
+def _findings(db: Database, condition: str, *values: object) -> Json:
+    sql = f"select id, kpart, offset, rule, message, seen_ms from finding where {condition} order by id desc limit {ROWS_MAX}"
+    found = rows(db, sql, *values)  # type: ignore[arg-type]
+    cells = [
+        (row["rule"].replace("-", " "), _time(row["seen_ms"]), _entry_link(row["kpart"], row["offset"]), row["message"]) for row in found
+    ]
+    return _table("Findings", ("Rule", "Found", "Entry", "What"), cells)
+
+
+def _count(db: Database, sql: str, *values: object) -> int:
+    return int(db.execute(sql, values).fetchone()[0] or 0)
+
+
+# ---- topics and partitions
+
+
+def _topic(db: Database, name: str, sight: Sight) -> Described | None:
+    ids = topic_ids(db, name)
+    known = rows(db, f"select * from topic where topic_id in ({','.join('?' * len(ids))}) order by deleted_ms is not null", *ids)
+    if not known:
+        return None
+    topic = known[0]
+    topic_id = bytes(topic["topic_id"])
+    sums = rows(
+        db,
+        "select count(*) n, sum(batches) b, sum(records) r, sum(bytes) s, max(last_append_ms) l from partition where topic_id = ?",
+        topic_id,
+    )[0]
+    facts = [
+        ("Topic id", topic_text(topic_id)),
+        ("Partitions", _number(sums["n"])),
+        ("Batches", _number(sums["b"])),
+        ("Records", _number(sums["r"])),
+        ("Data committed", _bytes(sums["s"])),
+        ("Last batch", _time(sums["l"])),
+        ("Deleted", _time(topic["deleted_ms"])),
+        ("Earlier topics of this name", _number(len(known) - 1 or None)),
+    ]
+    found = rows(db, f"select * from partition where topic_id = ? order by partition limit {ROWS_MAX}", topic_id)
+    cells = [
+        (
+            _partition_link(name, row["partition"]),
+            *(_number(row[one]) for one in ("start_offset", "next_offset", "batches", "records")),
+            *(_bytes(row["bytes"]), _time(row["last_append_ms"]), _coordinator_link(row["kpart"])),
+        )
+        for row in found
+    ]
+    columns = ("Partition", "Log start", "High watermark", "Batches", "Records", "Data", "Last batch", "Coordinator")
+    return facts, [
+        _table("Partitions", columns, cells, sums["n"]),
+        _producers(db, "topic_id = ?", topic_id),
+        _findings(db, "topic_id = ?", topic_id),
+    ]
+
+
+def _producers(db: Database, condition: str, *values: object) -> Json:
+    sql = f"select * from producer where {condition} order by last_append_ms desc limit {ROWS_MAX}"
+    found = rows(db, sql, *values)  # type: ignore[arg-type]
+    names = topic_names(db, {bytes(row["topic_id"]) for row in found})
+    cells = [
+        (
+            _link(str(row["producer_id"]), f"producer/{row['producer_id']}"),
+            _partition_link(names[bytes(row["topic_id"])], row["partition"]),
+            *(_number(row["epoch"]), _number(row["next_sequence"]), _time(row["last_append_ms"])),
+        )
+        for row in found
+    ]
+    total = _count(db, f"select count(*) from producer where {condition}", *values)
+    return _table("Producers", ("Producer", "Partition", "Epoch", "Next sequence", "Last batch"), cells, total)
+
+
+def _partition(db: Database, name: str, sight: Sight) -> Described | None:
+    topic, _, text = name.rpartition("/")
+    number, ids = _integer(text), topic_ids(db, topic)
+    sql = f"select * from partition where topic_id in ({','.join('?' * len(ids))}) and partition = ? order by last_append_ms desc limit 1"
+    found = rows(db, sql, *ids, -1 if number is None else number)
+    if not found:
+        return None
+    row = found[0]
+    key = (row["kpart"], bytes(row["topic_id"]), row["partition"])
+    where = "kpart = ? and topic_id = ? and partition = ?"
+    ends = [
+        f"select * from (select first_offset, runs from run_block where {where} order by first_offset {way} limit 1)"
+        for way in ("", "desc")
+    ]
+    blocks = {one["first_offset"]: bytes(one["runs"]) for one in rows(db, " union ".join(ends), *key, *key)}
+    batches, oldest = _live_batches(db, row["kpart"], [blocks[first] for first in sorted(blocks)])
+    facts = [
+        ("Topic", _link(topic, f"topic/{topic}")),
+        ("Coordinator", _coordinator_link(row["kpart"])),
+        ("Leader", _leader(db, row["kpart"], sight)),
+        ("Log start", _number(row["start_offset"])),
+        ("High watermark", _number(row["next_offset"])),
+        ("Diskless from (B0)", None if row["diskless_base"] is None else _number(row["diskless_base"])),
+        ("Batches", _number(row["batches"])),
+        ("Records", _number(row["records"])),
+        ("Data committed", _bytes(row["bytes"])),
+        ("Last batch", _time(row["last_append_ms"])),
+        ("Oldest live batch", _time(oldest)),
+    ]
+    minutes = rows(
+        db,
+        "select minute, batches, records, bytes from activity_partition where minute > ? and topic_id = ? and partition = ?"
+        " order by minute desc",
+        *(sight.now_ms // 60_000 - 60, *key[1:]),
+    )
+    by_minute, end = [], row["next_offset"] or 0
+    for one in minutes:
+        by_minute.append(
+            (_time(one["minute"] * 60_000), _number(one["batches"]), _number(one["records"]), _bytes(one["bytes"]), _number(end))
+        )
+        end -= one["records"]
+    tables = [
+        _table("Last hour, by minute", ("Minute", "Batches", "Records", "Data", "High watermark after it"), by_minute),
+        batches,
+        _producers(db, where, *key),
+        _findings(db, "topic_id = ? and partition = ?", *key[1:]),
+    ]
+    return facts, tables
+
+
+def _live_batches(db: Database, kpart: int, blocks: Sequence[bytes]) -> tuple[Json, int | None]:
+    """Return a table of the oldest and newest live batches, of the first and the last block, and when the oldest was committed."""
+    columns = ("First offset", "Records", "Size", "File", "Committed")
+    if not blocks:
+        return _table("Live batches", columns, []), None
+    few = [unpack(block) for block in blocks]
+    listed = [
+        (int(a), int(b), int(c), int(d))
+        for one in few
+        for a, b, c, d in zip(one.base_offset, one.records, one.size_bytes, one.file, strict=True)
+    ]
+    listed.sort()
+    shown = listed if len(listed) <= 2 * BATCHES_SHOWN else [*listed[:BATCHES_SHOWN], *listed[-BATCHES_SHOWN:]]
+    cells, times = [], []
+    for base, records, size, file in shown:
+        of_file = rows(db, "select object_key, append_ms from file where file_number = ?", file_number(kpart, file >> 8, file & 255))
+        times.append(of_file[0]["append_ms"] if of_file else None)
+        where = _link(of_file[0]["object_key"], f"file/{of_file[0]['object_key']}") if of_file else "unknown"
+        cells.append((_number(base), _number(records), _bytes(size), where, _time(times[-1])))
+    title = "Live batches" if len(blocks) == 1 and shown == listed else "Live batches: the oldest and the newest"
+    return _table(title, columns, cells), times[0]
+
+
+# ---- coordinators and nodes
+
+
+def _leader(db: Database, kpart: int, sight: Sight) -> Cell:
+    found = rows(db, "select node_id from claim where kpart = ? order by offset desc limit 1", kpart)
+    return _node_link(found[0]["node_id"], sight) if found else None
+
+
+def _coordinator(db: Database, name: str, sight: Sight) -> Described | None:
+    kpart = _integer(name)
+    heads = rows(db, "select * from head where kpart = ?", -1 if kpart is None else kpart)
+    if not heads:
+        return None
+    head = heads[0]
+    snapshot = rows(db, "select end_offset, size_bytes, append_ms from snapshot where kpart = ? order by offset desc limit 1", kpart)
+    facts = [
+        ("Leader", _leader(db, head["kpart"], sight)),
+        ("Epoch", _number(head["epoch"])),
+        ("Read up to", _entry_link(head["kpart"], max(0, head["next_offset"] - 1))),
+        ("Log end when last asked", _number(head["log_end"])),
+        ("Last entry", _time(head["append_ms"])),
+        ("Totals since offset", _number(head["from_offset"])),
+        ("Partitions of users", _number(_count(db, "select count(*) from partition where kpart = ?", kpart))),
+        ("Producers", _number(_count(db, "select count(*) from producer where kpart = ?", kpart))),
+        ("Snapshot up to", _number(snapshot[0]["end_offset"]) if snapshot else None),
+        ("Snapshot taken", _time(snapshot[0]["append_ms"]) if snapshot else None),
+    ]
+    sql = "select state, count(*) n, sum(file_bytes) s, sum(live_bytes) l from file where kpart = ? group by state"
+    states = [(row["state"], _number(row["n"]), _bytes(row["s"]), _bytes(row["l"])) for row in rows(db, sql, kpart)]
+    tables = [
+        _terms(db, sight, "kpart = ?", kpart),
+        _table("Files with batches of it", ("State", "Files", "Size", "Still live"), states),
+        _findings(db, "kpart = ?", kpart),
+    ]
+    return facts, tables
+
+
+def _terms(db: Database, sight: Sight, condition: str, value: object) -> Json:
+    sql = f"select * from claim where {condition} order by append_ms desc limit {ROWS_MAX}"
+    cells = [
+        (
+            _time(row["append_ms"]),
+            _coordinator_link(row["kpart"]),
+            _node_link(row["node_id"], sight),
+            _number(row["epoch"]),
+            _entry_link(row["kpart"], row["offset"]),
+        )
+        for row in rows(db, sql, value)  # type: ignore[arg-type]
+    ]
+    total = _count(db, f"select count(*) from claim where {condition}", value)
+    return _table("Terms", ("Since", "Coordinator", "Leader", "Epoch", "Entry"), cells, total)
+
+
+def _node(db: Database, name: str, sight: Sight) -> Described | None:
+    node_id = _integer(name)
+    known = rows(db, "select * from node where node_id = ?", -1 if node_id is None else node_id)
+    if not known or node_id is None:
+        return None
+    silent_ms = sight.silent_ms.get(node_id)
+    leads = rows(
+        db, "select kpart, node_id from claim c where offset = (select max(offset) from claim where kpart = c.kpart) order by kpart"
+    )
+    starts = rows(db, f"select * from happening where node_id = ? order by append_ms desc limit {ROWS_MAX}", node_id)
+    facts = [
+        ("State", None if silent_ms is None else "does not answer"),
+        ("Answered last", _time(silent_ms)),
+        ("Rack", known[0]["rack"]),
+        ("Listens at", known[0]["endpoints"]),
+        ("Reads schema levels up to", _number(known[0]["schema_level_max"])),
+        (
+            "Led last" if silent_ms else "Leads",
+            ", ".join(str(row["kpart"]) for row in leads if row["node_id"] == node_id) or "no coordinator",
+        ),
+        ("Started", _time(starts[0]["append_ms"]) if starts else None),
+    ]
+    cells = [(_time(row["append_ms"]), row["kind"], _number(row["level"]), _entry_link(row["kpart"], row["offset"])) for row in starts]
+    return facts, [_terms(db, sight, "node_id = ?", node_id), _table("Starts", ("Time", "What", "Schema level", "Entry"), cells)]
+
+
+# ---- files, producers, entries
+
+
+def _file(db: Database, key: str, sight: Sight) -> Described | None:
+    found = rows(db, "select f.* from head h join file f on f.kpart = h.kpart and f.object_key = ?", key)
+    if not found:
+        return None
+    row = found[0]
+    owners = json.loads(row["owners"] or "[]")
+    facts = [
+        ("Size", _bytes(row["file_bytes"])),
+        ("Committed", _time(row["append_ms"])),
+        ("Uploader", _number(row["uploader"])),
+        ("Owners", ", ".join(f"coordinator {one}" for one in owners)),
+    ]
+    cells = [
+        (
+            *(_coordinator_link(one["kpart"]), one["state"], _time(one["state_since_ms"]), _number(one["batches"])),
+            *(_number(one["live_batches"]), _bytes(one["live_bytes"]), _entry_link(one["kpart"], one["offset"])),
+        )
+        for one in found
+    ]
+    columns = ("Coordinator", "State", "Since", "Batches", "Live batches", "Live data", "Entry")
+    return facts, [_table("By coordinator", columns, cells), _findings(db, "object_key = ?", key)]
+
+
+def _producer(db: Database, name: str, sight: Sight) -> Described | None:
+    producer_id = _integer(name)
+    listed = _producers(db, "producer_id = ?", -1 if producer_id is None else producer_id)
+    found = _findings(db, "producer_id = ?", -1 if producer_id is None else producer_id)
+    if not listed["rows"] and not found["rows"]:
+        return None
+    return [("Partitions that remember it", _number(listed["total"]))], [listed, found]
+
+
+_EVENTS = """select * from (
+select offset, append_ms, 'node ' || node_id || ' leads, epoch ' || epoch as text from claim where kpart = ?1
+union all select offset, append_ms, 'snapshot up to offset ' || end_offset from snapshot where kpart = ?1
+union all select offset, append_ms, coalesce('node ' || node_id || ' registered', 'schema level ' || level) from happening where kpart = ?1
+union all select offset, append_ms, step || ' of a migrated partition' from migration_step where kpart = ?1
+union all select offset, seen_ms, 'cannot be read: ' || error from quarantine where kpart = ?1
+union all select offset, seen_ms, text from note where kpart = ?1
+) where offset between ?2 and ?3"""
+
+
+def _entry(db: Database, name: str, sight: Sight) -> Described | None:
+    left, _, right = name.partition("@")
+    kpart, offset = _integer(left), _integer(right)
+    if kpart is None or offset is None or not rows(db, "select 1 from head where kpart = ?", kpart):
+        return None
+    first, last = max(0, offset - NEIGHBOURS), offset + NEIGHBOURS
+    said = [(row["offset"], row["append_ms"], row["text"]) for row in rows(db, _EVENTS, kpart, first, last)]
+    numbers = (file_number(kpart, first, 0), file_number(kpart, last + 1, 0))
+    for row in rows(
+        db, "select * from file where file_number >= ? and file_number < ? and kpart = ? order by file_number", *numbers, kpart
+    ):
+        text = f"file {row['object_key']} with {row['batches']} batches"
+        said.append((row["offset"], row["append_ms"], _link(text, f"file/{row['object_key']}")))
+    claims = rows(db, "select node_id from claim where kpart = ? and offset <= ? order by offset desc limit 1", kpart, offset)
+    raw = rows(db, "select first_bytes from quarantine where kpart = ? and offset = ?", kpart, offset)
+    logs = rows(db, "select topic from log")
+    topic = str(logs[0]["topic"]) if logs else ""
+    named = "" if topic in ("", "__diskless_metadata") else f" --metadata-topic {shlex.quote(topic)}"
+    facts = [
+        ("Coordinator", _coordinator_link(kpart)),
+        ("Leader then", _node_link(claims[0]["node_id"], sight) if claims else None),
+        ("Entry before", _entry_link(kpart, offset - 1) if offset else None),
+        ("Entry after", _entry_link(kpart, offset + 1)),
+        ("Decoded, with the replica's view", {"value": f"diskless log explain{named} {kpart}@{offset}", "unit": "command"}),
+        ("First bytes", {"value": hex_dump(bytes(raw[0]["first_bytes"] or b"")[:256]), "unit": "hex"} if raw else None),
+    ]
+    cells = [
+        (_entry_link(kpart, at) if at != offset else f"coordinator {kpart}, offset {at} (this one)", _time(ms), what)
+        for at, ms, what in sorted(said, key=lambda one: one[0])
+    ]
+    tables = [
+        _table("What these entries did", ("Entry", "Time", "What"), cells),
+        _findings(db, "kpart = ? and offset between ? and ?", kpart, first, last),
+    ]
+    return facts, tables
+
+
+_KINDS: dict[str, Callable[[Database, str, Sight], Described | None]] = {
+    "topic": _topic,
+    "partition": _partition,
+    "coordinator": _coordinator,
+    "node": _node,
+    "file": _file,
+    "producer": _producer,
+    "entry": _entry,
+}
