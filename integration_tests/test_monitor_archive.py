@@ -157,7 +157,7 @@ class Archive:
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def command(self, *arguments: str) -> list[str]:
-        place = ("--kafka-bootstrap-server", self.log.bootstrap, "--topic", self.log.topic, "--to", str(self.table))
+        place = ("--kafka-bootstrap-server", self.log.bootstrap, "--metadata-topic", self.log.topic, "--to", str(self.table))
         return [sys.executable, "-m", "cli.program", "monitor", "archive", *place, *arguments]
 
     def once(self, *arguments: str) -> subprocess.CompletedProcess[str]:

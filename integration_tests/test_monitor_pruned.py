@@ -122,7 +122,7 @@ def test_a_fresh_monitor_begins_with_snapshots_and_says_so(pruned: Service) -> N
 @pytest.mark.long
 def test_an_archive_of_a_pruned_log_has_every_live_record_once(pruned: Service, tmp_path: Path) -> None:
     store, table = f"file://{pruned.folder / 'objects'}", tmp_path / "archive"
-    where = ["--kafka-bootstrap-server", pruned.bootstrap, "--topic", pruned.topic, "--object-store-url", store]
+    where = ["--kafka-bootstrap-server", pruned.bootstrap, "--metadata-topic", pruned.topic, "--object-store-url", store]
     done = diskless("monitor", "archive", "--once", "--to", table, *where)
     assert done.status == Exit.OK, done.err
     assert "what lives of the files is from a snapshot" in done.err

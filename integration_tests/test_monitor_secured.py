@@ -61,7 +61,7 @@ class Scene:
 
     def job(self, name: str, *options: str) -> list[str]:
         """The command line of a job over the service's log."""
-        place = ("--kafka-bootstrap-server", self.kafka.address(LOGIN), "--topic", self.service.topic)
+        place = ("--kafka-bootstrap-server", self.kafka.address(LOGIN), "--metadata-topic", self.service.topic)
         return [sys.executable, "-m", "cli.program", "monitor", name, *place, *options]
 
     def config(self, folder: Path) -> str:

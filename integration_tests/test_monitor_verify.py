@@ -104,7 +104,7 @@ def lived(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
 
 def verify(service: Service, *arguments: str | Path) -> Ended:
     """Compare with the service's log."""
-    return diskless("monitor", "verify", "--kafka-bootstrap-server", service.bootstrap, "--topic", service.topic, *arguments)
+    return diskless("monitor", "verify", "--kafka-bootstrap-server", service.bootstrap, "--metadata-topic", service.topic, *arguments)
 
 
 def write_a_lie(service: Service, kpart: int) -> int:

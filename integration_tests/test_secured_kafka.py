@@ -66,7 +66,9 @@ async def test_nodes_and_commands_work_behind_tls(kafka: SecuredKafka, tmp_path:
         service.nodes[1].kill()
         wait_until(lambda: service.nodes[2].readiness()[1]["leading"] == [0, 1], "the take-over")
         config = write_properties(tmp_path / "client.properties", given)
-        found = command("log", "dump", "--partition", "0", "--topic", service.topic, "--kafka-bootstrap-server", bootstrap, config=config)
+        found = command(
+            "log", "dump", "--partition", "0", "--metadata-topic", service.topic, "--kafka-bootstrap-server", bootstrap, config=config
+        )
         assert "LeadershipClaimed" in found
         denied = [line for line in service.nodes[2].log_text().splitlines() if "authoriz" in line.lower()]
         assert denied == []

@@ -5,6 +5,7 @@ Invariant: what stands in the classic log from B0 on does not count, so a part e
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import replace
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from coordinator.client.client import DisklessClient
     from records.record_batch import StoredRecord
 
+AT_ONCE: Final = 8
 CLIENT_ID: Final = "diskless-source"
 _MS_MAX: Final = (1 << 63) // 1000 - 1
 """As far as 64 bits of microseconds reach."""
@@ -42,10 +44,11 @@ class KafkaSaysNo(DisklessError):
 
 
 class ClassicReader:
-    """See the module's text. Each question has a connection of its own."""
+    """See the module's text. Each question has a connection of its own, a few at a time. Used on one event loop."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
+        self._slots = asyncio.Semaphore(AT_ONCE)
 
     async def ends(self, client: DisklessClient, partitions: Sequence[PartitionId]) -> dict[PartitionId, int]:
         """Return B0 of the partitions that have a classic part. Raises ServiceError."""
@@ -59,13 +62,15 @@ class ClassicReader:
 
     async def first_offset(self, place: TopicPlace) -> int:
         """Return where Kafka's log begins now. Raises KafkaSaysNo."""
-        with self._asking(place):
-            return await self._records(place).log_start(place.partition)
+        async with self._slots:
+            with self._asking(place):
+                return await self._records(place).log_start(place.partition)
 
     async def reaching(self, place: TopicPlace, time_ms: int, end: int) -> int | None:
         """Return the first record before `end` that is of that time or later, if there is one. Raises KafkaSaysNo."""
-        with self._asking(place):
-            found = await self._records(place).offset_for_time(place.partition, time_ms)
+        async with self._slots:
+            with self._asking(place):
+                found = await self._records(place).offset_for_time(place.partition, time_ms)
         return found[0] if found is not None and found[0] < end else None
 
     async def shared_out(self, client: DisklessClient, task: Task) -> tuple[list[Span], Task]:

@@ -94,7 +94,7 @@ def test_an_entry_shows_what_it_and_its_neighbours_did_and_the_command_that_deco
 def test_coordinators_nodes_topics_files_and_producers_lead_to_each_other(db: sqlite3.Connection) -> None:
     assert [row[2] for row in table(seen(db, "coordinator/0"), "Terms")] == ["node 2 (does not answer)", "node 1"]
     node = seen(db, "node/2")
-    assert (facts(node)["State"], facts(node)["Led last"]) == ("does not answer", "0")
+    assert (facts(node)["State"], facts(node)["Led last"]) == ("does not answer", "coordinator 0")
     assert facts(seen(db, "node/1"))["Leads"] == "no coordinator"
     topic = seen(db, "topic/orders")
     assert (facts(topic)["Partitions"], len(table(topic, "Partitions"))) == ("3", 3)

@@ -120,7 +120,7 @@ def run(
     given = ["--dir", str(folder.absolute()), *arguments_of(store)]
     given += [] if command_config is None else ["--command-config", str(command_config)]
     given += [word for one in command_properties for word in ("--command-property", one)]
-    log = ["--kafka-bootstrap-server", kafka.bootstrap_servers, "--topic", kafka.topic]
+    log = ["--kafka-bootstrap-server", kafka.bootstrap_servers, "--metadata-topic", kafka.topic]
     if objects_every_s is not None and not store.is_named:
         raise Failed("--objects-every needs the object store: pass --config with object.store.url, or --object-store-url", Exit.USAGE)
     checks = [

@@ -15,7 +15,7 @@ from typing import Any
 from spark_jobs.dashboard.panels.quarantine import hex_dump
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, rows, topic_ids, topic_names, topic_text
-from spark_jobs.dashboard.panels.sight import Sight
+from spark_jobs.dashboard.panels.sight import Sight, known
 from spark_jobs.scan.blocks import file_number, unpack
 
 ROWS_MAX = 50
@@ -36,7 +36,9 @@ def look(db: Database, query: PanelQuery, sight: Sight) -> Json:
         why = "The monitor has not seen it" if kind in _KINDS else f"A page is one of {kinds}"
         return {"look": query.look, "kind": kind, "name": name, "missing": why, "facts": [], "tables": []}
     facts, tables = described
-    shown = [{"name": title, **_cell(value)} for title, value in facts if value is not None and value != ""]
+    shown = [
+        {"name": title, **cell} for title, cell in ((title, _cell(value)) for title, value in facts) if cell["value"] not in (None, "")
+    ]
     return {"look": query.look, "kind": kind, "name": name, "missing": "", "facts": shown, "tables": tables}
 
 
@@ -106,10 +108,10 @@ def _count(db: Database, sql: str, *values: object) -> int:
 
 def _topic(db: Database, name: str, sight: Sight) -> Described | None:
     ids = topic_ids(db, name)
-    known = rows(db, f"select * from topic where topic_id in ({','.join('?' * len(ids))}) order by deleted_ms is not null", *ids)
-    if not known:
+    named = rows(db, f"select * from topic where topic_id in ({','.join('?' * len(ids))}) order by deleted_ms is not null", *ids)
+    if not named:
         return None
-    topic = known[0]
+    topic = named[0]
     topic_id = bytes(topic["topic_id"])
     sums = rows(
         db,
@@ -124,7 +126,7 @@ def _topic(db: Database, name: str, sight: Sight) -> Described | None:
         ("Data committed", _bytes(sums["s"])),
         ("Last batch", _time(sums["l"])),
         ("Deleted", _time(topic["deleted_ms"])),
-        ("Earlier topics of this name", _number(len(known) - 1 or None)),
+        ("Earlier topics of this name", _number(len(named) - 1 or None)),
     ]
     found = rows(db, f"select * from partition where topic_id = ? order by partition limit {ROWS_MAX}", topic_id)
     cells = [
@@ -287,10 +289,10 @@ def _terms(db: Database, sight: Sight, condition: str, value: object) -> Json:
 
 def _node(db: Database, name: str, sight: Sight) -> Described | None:
     node_id = _integer(name)
-    known = rows(db, "select * from node where node_id = ?", -1 if node_id is None else node_id)
-    if not known or node_id is None:
+    registered = rows(db, "select * from node where node_id = ?", -1 if node_id is None else node_id)
+    if not registered or node_id is None:
         return None
-    silent_ms = sight.silent_ms.get(node_id)
+    silent_ms, seen = sight.silent_ms.get(node_id), known(db, sight)
     leads = rows(
         db, "select kpart, node_id from claim c where offset = (select max(offset) from claim where kpart = c.kpart) order by kpart"
     )
@@ -298,12 +300,12 @@ def _node(db: Database, name: str, sight: Sight) -> Described | None:
     facts = [
         ("State", None if silent_ms is None else "does not answer"),
         ("Answered last", _time(silent_ms)),
-        ("Rack", known[0]["rack"]),
-        ("Listens at", known[0]["endpoints"]),
-        ("Reads schema levels up to", _number(known[0]["schema_level_max"])),
+        ("Rack", registered[0]["rack"]),
+        ("Listens at", registered[0]["endpoints"]),
+        ("Reads schema levels up to", _number(registered[0]["schema_level_max"])),
         (
-            "Led last" if silent_ms else "Leads",
-            ", ".join(str(row["kpart"]) for row in leads if row["node_id"] == node_id) or "no coordinator",
+            "Leads" if silent_ms is None and seen is not None and seen.is_current else "Led last",
+            ", ".join(f"coordinator {row['kpart']}" for row in leads if row["node_id"] == node_id) or "no coordinator",
         ),
         ("Started", _time(starts[0]["append_ms"]) if starts else None),
     ]

@@ -118,6 +118,7 @@ function showChoices() {
   const fixed = state.fixed();
   for (const button of at("ranges").children) button.setAttribute("aria-pressed", !fixed && button.dataset.range === state.get("range"));
   at("fixed").textContent = fixed ? `${moment(fixed[0] * 1000)} – ${sameDay(fixed) ? clock(fixed[1] * 1000) : moment(fixed[1] * 1000)}` : "Range…";
+  at("fixed").classList.toggle("set", Boolean(fixed));
   at("later").disabled = !fixed;
   if (document.activeElement !== at("topic")) at("topic").value = state.get("topic");
   at("topic").classList.toggle("set", Boolean(state.get("topic")));
