@@ -71,7 +71,8 @@ def test_the_page_shows_what_was_committed_to_the_record(running: tuple[Service,
 
         assert_totals(len(FILES) + 1, batches)
         page.wait_for_selector("#verdict[data-level=good]")
-        assert (page.text_content("#tile-audit strong"), monitor.total("findings")) == ("clean", 0)
+        page.wait_for_function("() => document.querySelector('#tile-audit strong').textContent === 'clean'")
+        assert monitor.total("findings") == 0
 
         page.locator("#panel-partitions").scroll_into_view_if_needed()
         page.fill("#search", "orders-0")

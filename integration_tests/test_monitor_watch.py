@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import sync_playwright
 
 from cli.dev.kafka import KafkaCluster
 from cli.outcome import Exit
@@ -24,7 +25,7 @@ from coordinator.client.client import DisklessClient
 from coordinator.client.errors import ServiceError
 from coordinator.client.records.ulid import new_key
 from coordinator.protocol.messages import CommitBatch
-from integration_tests.dashboard_browser import DashboardProcess
+from integration_tests.dashboard_browser import DashboardProcess, Watched, looked_at, open_chromium
 from integration_tests.monitor_process import START_TIMEOUT_S, MonitorProcess
 from integration_tests.page_news import PageNews, Sentence
 from integration_tests.service import Service
@@ -156,8 +157,25 @@ def assert_told(page: PageNews, killed_s: float, is_wanted: Callable[[Sentence],
     return told
 
 
+@pytest.fixture
+def watched() -> Iterator[Watched]:
+    with sync_playwright() as playwright, looked_at(open_chromium(playwright)) as made:
+        yield made
+
+
+def assert_on_screen(watched: Watched, sentence: str, panel: str, shown: str, *, is_known: bool) -> None:
+    """What the browser shows says so first, a click leads to it, and no tile says otherwise."""
+    page = watched.page
+    page.wait_for_function("text => document.querySelector('#sentence').textContent.includes(text)", arg=sentence)
+    page.wait_for_function("known => known !== document.querySelector('#tile-audit').hasAttribute('data-old')", arg=is_known)
+    assert ("was clean" in (page.text_content("#tile-audit") or "")) != is_known
+    page.click("#verdict")
+    if not page.locator("#panel-look").is_visible():
+        watched.wait_text(panel, shown)
+
+
 def test_every_kill_is_told_within_ten_seconds_and_files_are_those_of_the_store(
-    kafka: KafkaCluster, service: Service, uploader: Uploader, tmp_path: Path
+    kafka: KafkaCluster, service: Service, uploader: Uploader, watched: Watched, tmp_path: Path
 ) -> None:
     coordinators = [node.http.removeprefix("http://").rstrip("/") for node in service.nodes.values()]
     with MonitorProcess(service.bootstrap, service.topic, tmp_path) as monitor:
@@ -171,12 +189,18 @@ def test_every_kill_is_told_within_ten_seconds_and_files_are_those_of_the_store(
                 return sentence.level == "good" and " files/s, audit clean" in sentence.text
 
             page.wait(is_healthy, "that it is healthy")
+            watched.open(dashboard.address)
             wait_until(lambda: status(monitor) == Exit.OK, "`monitor status` to end with 0", START_TIMEOUT_S)
 
             killed_s = time.monotonic()
             service.nodes[2].kill()
             one_down = f"ode 2 ({coordinators[1]}) does not answer"
             assert_told(page, killed_s, lambda one: one_down in one.text and one.level == "bad", "that a node is down")
+            assert_on_screen(watched, "does not answer", "#panel-leadership", "does not answer", is_known=True)
+            if not watched.page.locator("#panel-look").is_visible():
+                watched.page.click("#panel-leadership a.look:has-text('node 2')")
+            watched.wait_text("#panel-look", "does not answer")
+            watched.page.click("#look-close")
             service.nodes[2].start()
             service.wait_shared()
             page.wait(is_healthy, "that it is healthy", since_s=time.monotonic())
@@ -186,6 +210,7 @@ def test_every_kill_is_told_within_ten_seconds_and_files_are_those_of_the_store(
             told = assert_told(page, killed_s, lambda one: one.text.startswith("No sign of the monitor for"), "that the monitor is dead")
             assert told.level == "bad"
             assert "what follows is not watched, and the nodes decide" in told.text
+            assert_on_screen(watched, "No sign of the monitor for", "#panel-monitor", "Last sign of life", is_known=False)
             assert status(monitor) == Exit.UNAVAILABLE
             monitor.start_ready("--trigger-interval", "0.5")
             page.wait(is_healthy, "that it is healthy", since_s=time.monotonic())
@@ -226,5 +251,6 @@ def test_every_kill_is_told_within_ten_seconds_and_files_are_those_of_the_store(
                 page, killed_s, lambda one: one.text.startswith("Kafka has not answered the monitor for"), "that Kafka is gone"
             )
             assert told.level == "bad"
+            assert_on_screen(watched, "Kafka has not answered the monitor for", "#panel-monitor", "Kafka says", is_known=False)
         finally:
             dashboard.close()

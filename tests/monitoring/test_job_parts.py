@@ -125,7 +125,7 @@ def test_the_endpoint_shows_exactly_the_metrics_of_the_list(folder: Path) -> Non
         db.executemany(insert, rows)
         finding = "INSERT INTO finding (kpart, offset, rule, message, seen_ms) VALUES (0, ?, ?, 'm', 1)"
         db.executemany(finding, [(1, "offset-gap"), (2, "offset-gap"), (3, "log-lost")])
-        db.execute("INSERT INTO head VALUES (0, 40, 1, 1, 1, 0, 40, 1, 1, '{}', NULL, NULL)")
+        db.execute("INSERT INTO head VALUES (0, 40, 1, 1, 1, 0, 1, 40, 1, 1, '{}', NULL, NULL)")
     metrics = JobMetrics(folder, lambda: {0: 50, 1: 6}, {"verify": 3600})
     metrics.on_check_failure("verify")
     metrics.on_up(True)

@@ -67,6 +67,15 @@ export function details(key, summary, ...children) {
   return h("details", { "data-key": key }, h("summary", {}, summary), ...children);
 }
 
+const opening = new Set();
+
+// Open the details of a key, now or when they come: what the head of the page names may be ahead of its panel.
+export function openDetails(key) {
+  const there = document.querySelector(`details[data-key="${CSS.escape(key)}"]`);
+  if (there) there.open = true;
+  else opening.add(key);
+}
+
 // Put new content into a panel without taking focus, open details or scrolling away from who is using it.
 export function replace(body, ...children) {
   const open = [...body.querySelectorAll("details[data-key]")].filter((one) => one.open).map((one) => one.dataset.key);
@@ -74,7 +83,7 @@ export function replace(body, ...children) {
   const focused = body.contains(active) ? focusPath(body, active) : null;
   const scrolled = [...body.querySelectorAll(".scroll")].map((one) => [one.scrollTop, one.scrollLeft]);
   body.replaceChildren(...children.flat(3).filter(Boolean));
-  for (const one of body.querySelectorAll("details[data-key]")) one.open = open.includes(one.dataset.key);
+  for (const one of body.querySelectorAll("details[data-key]")) one.open = opening.delete(one.dataset.key) || open.includes(one.dataset.key);
   [...body.querySelectorAll(".scroll")].forEach((one, place) => {
     if (scrolled[place]) [one.scrollTop, one.scrollLeft] = scrolled[place];
   });

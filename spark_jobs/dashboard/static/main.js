@@ -1,7 +1,7 @@
 // The page: its panels in sections, one stream of news, keyboard, theme. Everything shown can be asked for at /api.
 
 import { forgetAnchor, repaintCharts } from "/static/charts.js";
-import { h } from "/static/dom.js";
+import { h, openDetails } from "/static/dom.js";
 import { clock, duration, moment } from "/static/format.js";
 import { Live } from "/static/live.js";
 import { allowAcknowledging } from "/static/panels/acknowledge.js";
@@ -208,9 +208,10 @@ function show(event, { panel, look: about }) {
     state.set({ look: about });
     return focusPanel(look.element);
   }
-  if (number) state.set({ findings: "0" });
-  const details = at(`finding-${number}`)?.querySelector("details");
-  if (details) details.open = true;
+  if (number) {
+    state.set({ findings: "0" });
+    openDetails(`finding-${number}`);
+  }
   focusPanel(at(`panel-${panel}`));
 }
 
