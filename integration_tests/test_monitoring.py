@@ -128,6 +128,10 @@ def wait_for_data(stage: Stage, expressions: Mapping[str, str], from_now_s: floa
     assert missing == []
 
 
+def mark_expressions(board: Board) -> dict[str, str]:
+    return {f"{board.title} / {mark.title}": applied(mark.expr) for mark in board.marks}
+
+
 def panel_expressions(board: Board) -> dict[str, str]:
     return {
         f"{board.title} / {section.title} / {panel.title} / {query.legend}": applied(query.expr)
@@ -188,8 +192,8 @@ async def test_every_panel_and_every_alert_has_data(stage: Stage) -> None:
     asked = [alert for alert in ALERTS if alert.name not in ONLY_WITH_ACLS_OF_KAFKA | ONLY_WITH_TLS | OF_OTHERS]
     looked_at = {f"{alert.name}: {expr}": expr for alert in asked for expr in alert.looks_at}
     wait_for_data(stage, {name: expr for name, expr in looked_at.items() if "findings" not in expr}, RULES_LOOK_BACK_S)
-    for alert in ALERTS:
-        prometheus.query(alert.expr)
+    for expr in [*(alert.expr for alert in ALERTS), *(expr for board in OF_NODES.values() for expr in mark_expressions(board).values())]:
+        prometheus.query(expr)
 
     # What the numbers say is what happened. A process that is late with its answer to Prometheus has no numbers for a second.
     wait_until(
@@ -234,6 +238,8 @@ def test_what_must_not_be_in_the_log_raises_the_alarm(stage: Stage) -> None:
     panels = {panel.title: panel for section in BOARDS["monitor"].sections for panel in section.panels}
     for title in ONLY_WITH_FINDINGS:
         assert stage.prometheus.query(applied(panels[title].queries[0].expr))
+    marks = mark_expressions(BOARDS["monitor"])
+    wait_until(lambda: all(stage.prometheus.query(expr) for expr in marks.values()), "the mark of a finding")
     # It fires after a minute.
     down = 'ALERTS{alertname="DisklessServiceDown", alertstate=~"pending|firing"}'
     wait_until(lambda: bool(stage.prometheus.query(down)), "the alert about the service to be pending")

@@ -70,6 +70,16 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BoardMark:
+    """Moments that are marked on every graph: those at which the expression has a value. `text` names them by its labels, `{{label}}`."""
+
+    title: str
+    expr: str
+    text: str
+    color: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
     """One dashboard; `uid` is its address in Grafana and must never change."""
 
@@ -78,6 +88,7 @@ class Board:
     help: str
     variables: tuple[Variable, ...]
     sections: tuple[Section, ...]
+    marks: tuple[BoardMark, ...] = ()
 
 
 class AlertSeverity(StrEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from helm.generator.model import Board, Look, Panel, Query, Section, Unit, Variable
-from helm.generator.service_board import process_section
+from helm.generator.service_board import FINDINGS_MARK, process_section
 from helm.generator.service_queries import BY_PARTITION, INSTANCE, RATE, number
 
 OF: Final = 'job=~"$job", instance=~"$instance"'
@@ -191,5 +191,6 @@ MONITOR: Final = Board(
         Variable(name="job", label="Monitor", metric="diskless_monitor_up"),
         Variable(name="instance", label="Process", metric="diskless_monitor_up"),
     ),
+    marks=(FINDINGS_MARK,),
     sections=(NOW, PACE, FOUND, process_section(OF)),
 )

@@ -21,7 +21,7 @@ from grafana_foundation_sdk.models.dashboard import (
 )
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from helm.generator.model import Board, Look, Panel, Query, Variable
+from helm.generator.model import Board, BoardMark, Look, Panel, Query, Variable
 
 SOURCE: Final = DataSourceRef(type_val="prometheus", uid="${datasource}")
 NUMBER_HEIGHT: Final = 4
@@ -52,6 +52,8 @@ def render(board: Board) -> str:
     )
     for variable in board.variables:
         made = made.with_variable(_variable(variable, board.variables))
+    for mark in board.marks:
+        made = made.annotation(_annotation(mark))
     panel_id = 0
     for section in board.sections:
         panel_id += 1
@@ -79,6 +81,11 @@ def _variable(variable: Variable, all_of_them: tuple[Variable, ...]) -> dashboar
         .all_value(".*")
         .current(VariableOption(selected=True, text="All", value="$__all"))
     )
+
+
+def _annotation(mark: BoardMark) -> dashboards.AnnotationQuery:
+    made = dashboards.AnnotationQuery().name(mark.title).datasource(SOURCE).enable(True).icon_color(mark.color)
+    return made.expr(mark.expr).title_format(mark.title).text_format(mark.text)
 
 
 def _panel(panel: Panel) -> AnyPanel:

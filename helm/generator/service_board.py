@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from helm.generator.file_section import FILES
-from helm.generator.model import Board, Look, Panel, Query, Section, Unit
+from helm.generator.model import Board, BoardMark, Look, Panel, Query, Section, Unit
 from helm.generator.recording import GROUP, SERVICE_ERRORS
 from helm.generator.service_queries import (
     BY_PARTITION,
@@ -533,10 +533,29 @@ PROCESS: Final = Section(
     ),
 )
 
+FINDINGS_MARK: Final = BoardMark(
+    title="Finding of the audit",
+    # Not `increase`, which is 0 for the first finding of a rule: its series begins with it.
+    expr="sum(diskless_monitor_findings_total) - (sum(diskless_monitor_findings_total offset 1m) or vector(0)) > 0",
+    text="`diskless monitor findings list` has rule and offset",
+    color="red",
+)
+MARKS: Final = (
+    BoardMark(
+        title="Leader changed",
+        expr=f"max by ({GROUP}, partition) (changes({metric('leader_epoch', per_partition=True)}[1m])) > 0",
+        text="coordinator {{partition}}",
+        color="blue",
+    ),
+    BoardMark(title="Process started", expr=f"changes(process_start_time_seconds{{{OF}}}[1m]) > 0", text="{{instance}}", color="orange"),
+    FINDINGS_MARK,
+)
+
 SERVICE: Final = Board(
     uid="diskless-service",
     title="Diskless Coordinator / Service",
     help="Is the service healthy, what does it do, who leads, who is behind.",
     variables=VARIABLES,
+    marks=MARKS,
     sections=(HEALTH, WORK, LATENCY, ERRORS, LEADERSHIP, REPLICAS, DIRECTORIES, RETENTION, OBJECTS, FILES, ACCESS, PROCESS),
 )

@@ -38,6 +38,8 @@ def queries(board: Board) -> Iterator[str]:
         for panel in section.panels:
             for query in panel.queries:
                 yield query.expr
+    for mark in board.marks:
+        yield mark.expr
 
 
 def every_expression() -> list[str]:
