@@ -38,6 +38,7 @@ BASES: dict[Path_, tuple[str, ...]] = {
     ("coordinator", "raise-level"): ("2", "--yes", *NODE),
     ("coordinator", "run"): ("--config", "node.properties"),
     ("coordinator", "status"): NODE,
+    ("coordinator", "why"): (*KAFKA, *WAIT),
     ("topics", "alter"): ("orders", "--partitions", "2", "--config", "retention.ms=1", "--delete-config", "retention.bytes", *NODE),
     ("topics", "create"): ("orders", "--partitions", "2", "--config", "retention.ms=1", *NODE),
     ("topics", "delete"): ("orders", "--yes", *NODE),
