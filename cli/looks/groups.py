@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
-from itertools import cycle, islice
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from cli.outcome import Exit, Failed
@@ -29,7 +28,7 @@ async def ask_group(
     """Return what `ask` finds, asked again while the group rebalances or moves; `explain` says why it cannot be used. Raises `Failed`."""
     from cli.kafka.cluster import kafka_errors
     from coordinator.adapters.kafka.brokers import describe_brokers
-    from coordinator.adapters.kafka.link import BrokerLink, BrokerLost, FindPlace, Place
+    from coordinator.adapters.kafka.link import BrokerLink, BrokerLost, FindPlace, in_turns
     from coordinator.adapters.kafka.member.coordinator import GroupCoordinator, GroupRefused, GroupTrouble
     from coordinator.security.client_security import ClientSecurity
 
@@ -37,19 +36,12 @@ async def ask_group(
     properties = {**kafka.properties, "bootstrap.servers": kafka.bootstrap_servers, "client.id": CLIENT_ID}
     with kafka_errors():  # raised for security that connections of our own do not know, too
         brokers = await asyncio.to_thread(describe_brokers, properties, timeout_s)
-    turns = cycle((one.host, one.port) for one in brokers)
     security = ClientSecurity(properties)
-
-    async def any_place(unreached: Collection[Place]) -> Place:
-        for place in islice(turns, len(brokers)):
-            if place not in unreached:
-                return place
-        raise BrokerLost("no other broker of the cluster is known")
 
     def connect(find: FindPlace) -> BrokerLink:
         return BrokerLink(find, security, CLIENT_ID, logs_in=True)
 
-    coordinator = GroupCoordinator(group_id, connect, any_place)
+    coordinator = GroupCoordinator(group_id, connect, in_turns([(one.host, one.port) for one in brokers]))
     why = "no answer in time"
     try:
         async with asyncio.timeout(timeout_s):

@@ -11,7 +11,8 @@ import logging
 import ssl
 import struct
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from itertools import cycle, islice
 from typing import Final, TypeVar, cast
 
 from coordinator.client.routing.login import LoginRejected, log_in
@@ -40,6 +41,19 @@ Answered = Callable[[bytes | None], None]
 Place = tuple[str, int]
 FindPlace = Callable[[Collection[Place]], Awaitable[Place]]
 """Returns host and port of a broker, not one of those given, which were tried in vain. Raises `BrokerLost` when there is none."""
+
+
+def in_turns(places: Sequence[Place]) -> FindPlace:
+    """Return a search that names one of the places after the other."""
+    turns = cycle(places)
+
+    async def find(unreached: Collection[Place]) -> Place:
+        for place in islice(turns, len(places)):
+            if place not in unreached:
+                return place
+        raise BrokerLost("no other broker is known")
+
+    return find
 
 
 class BrokerLost(Exception):

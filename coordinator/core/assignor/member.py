@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+WARM_LAG: Final = 10_000
+"""Entries that a warm replica is behind at most: a tenth of a second of reading."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +40,6 @@ class AssignorRules:
     """
 
     standbys: int = 1
-    warm_lag: int = 10_000
+    warm_lag: int = WARM_LAG
     warm_ups: int = 4
     leader_racks: tuple[str, ...] = ()

@@ -53,7 +53,6 @@ class NodeConfig:
     shutdown_timeout_ms: int
     incarnation_id: bytes
     session_timeout_ms: int = 6_000
-    warm_lag: int = 10_000
     clock_skew_max_ms: int = 5_000
     log_dir_failure_timeout_ms: int = 30_000
     schema_level_max: int = LEVEL_LATEST

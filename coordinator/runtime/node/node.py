@@ -91,9 +91,7 @@ class Node:
         self.clocks = NodeClocks(
             context, wall_ms=wall_ms, monotonic_ms=lambda: asyncio.get_running_loop().time() * 1000, skew_max_ms=config.clock_skew_max_ms
         )
-        self.standing = GroupStanding(
-            context, membership=ports.membership, rack=config.rack, started_ms=wall_ms(), warm_lag=config.warm_lag
-        )
+        self.standing = GroupStanding(context, membership=ports.membership, rack=config.rack, started_ms=wall_ms())
         self.fitness = Fitness(context, refusals=self.standing.refusals, verdict=self.clocks.verdict)
         self.workers = Workers(context, config=config, ports=ports, topic=self.topic)
         self.keeper = ReplicaKeeper(
@@ -126,8 +124,6 @@ class Node:
             on_taken=lambda taken: on_fatal(FatalError(str(taken))),
         )
         self.schema_level = 1
-        self.is_joined = False
-        """Whether this node is, or wants to be, a member of the group."""
         self.is_prepared = asyncio.Event()
         """Set once Kafka was reached, the data directories are open and the state is loaded."""
         self.loop_rounds_s: dict[str, float] = {}
@@ -163,9 +159,7 @@ class Node:
             raise FatalError(str(taken)) from taken
         await self.clocks.ask()
         self.fitness.look()
-        self.standing.tick()
-        self.is_joined = True
-        self._ports.membership.join(self)
+        self.standing.join(self)
         self._tasks.spawn(self.clocks.keep(), "clocks")
         self._tasks.spawn(self.topic.guard(facts, use=self.keeper.grow, note_round=partial(self._note_round, "topic-guard")), "topic-guard")
         self._tasks.spawn(self.registration.keep(), "registration")
@@ -189,8 +183,7 @@ class Node:
         self.keeper.stop()
         for replica in self.replicas.followed():
             replica.stop_leading()
-        self.is_joined = False
-        self._ports.membership.leave()
+        self.standing.leave()
         deadline = asyncio.get_running_loop().time() + (self.config.shutdown_timeout_ms / 1000 if hand_over else 0)
         # Leadership ends inside the shards, which know no events to wait for.
         while self.replicas.led() and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110
@@ -200,6 +193,11 @@ class Node:
         await self.directory.close()
         await self.router.close()
         await self.keeper.close()
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether this node is, or wants to be, a member of the group."""
+        return self.standing.is_joined
 
     @property
     def assignment(self) -> frozenset[int]:

@@ -7,10 +7,10 @@ was not when the last assignment was made.
 from __future__ import annotations
 
 from coordinator.core.assignor.group import GroupAssignment
-from coordinator.core.assignor.member import GroupMember
+from coordinator.core.assignor.member import WARM_LAG, GroupMember
 from coordinator.core.leadership.states import State
 from coordinator.runtime.node.refusals import LeadRefusals
-from coordinator.runtime.ports import Membership
+from coordinator.runtime.ports import Membership, MembershipListener
 from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.routing.context import NodeContext
 
@@ -21,26 +21,37 @@ UNKNOWN_LAG = 2**31 - 1
 class GroupStanding:
     """See the module's text; one per node."""
 
-    def __init__(self, context: NodeContext, *, membership: Membership, rack: str, started_ms: int, warm_lag: int) -> None:
+    def __init__(self, context: NodeContext, *, membership: Membership, rack: str, started_ms: int) -> None:
         """`started_ms` tells this process from a former one of the same node."""
-        self.refusals = LeadRefusals(lambda: self._ask_for_round("refuses other partitions than before"))
+        self.refusals = LeadRefusals(self._refuse)
         self.assignment: frozenset[int] = frozenset()
         """The partitions that the group assigns to this node now."""
+        self.is_joined = False
+        """Whether this node is, or wants to be, a member of the group."""
         self._replicas = context.replicas
         self._node_id = context.node_id
         self._membership = membership
         self._rack = rack
         self._started_ms = started_ms
-        self._warm_lag = warm_lag
-        self._drains = False
         self._warm: frozenset[int] = frozenset()
+
+    def join(self, listener: MembershipListener) -> None:
+        """Become a member of the group; `listener` hears the assignments."""
+        self.tick()
+        self.is_joined = True
+        self._membership.join(listener)
+
+    def leave(self) -> None:
+        """Leave the group for good: the process ends."""
+        self.is_joined = False
+        self._membership.leave()
 
     def tick(self) -> None:
         """Tell what is true now, and ask for a round when it may change the plan."""
         member = self.tell()
-        warm = frozenset(partition for partition, lag in member.follows.items() if lag <= self._warm_lag) | member.leads.keys()
+        warm = frozenset(partition for partition, lag in member.follows.items() if lag <= WARM_LAG) | member.leads.keys()
         if warm - self._warm:
-            self._ask_for_round("replicas are warm")
+            self._membership.refresh("replicas are warm")
             self._warm |= warm
 
     def tell(self) -> GroupMember:
@@ -54,11 +65,6 @@ class GroupStanding:
         before, self.assignment = self.assignment, assignment.leads
         self.tell()
         return before
-
-    def drain(self, drains: bool) -> None:
-        """Give up everything that is led, or take part again."""
-        self._drains = drains
-        self._ask_for_round("drains" if drains else "drains no longer")
 
     def _told(self) -> GroupMember:
         leads: dict[int, int] = {}
@@ -77,12 +83,11 @@ class GroupStanding:
             follows=follows,
             claims=frozenset(self.assignment - leads.keys()),
             refuses=self.refusals.of(self._replicas.ids()),
-            drains=self._drains,
         )
 
-    def _ask_for_round(self, why: str) -> None:
+    def _refuse(self) -> None:
         self.tell()
-        self._membership.refresh(why)
+        self._membership.refresh("refuses other partitions than before")
 
 
 def _lag(replica: Replica) -> int:

@@ -19,15 +19,14 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
-from itertools import cycle
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
 from coordinator.adapters.kafka.bootstrap import Bootstrap
 from coordinator.adapters.kafka.bridge import post, wait_for_end
-from coordinator.adapters.kafka.link import BrokerLink, BrokerLost, FindPlace, Place
+from coordinator.adapters.kafka.link import BrokerLink, BrokerLost, FindPlace, in_turns
 from coordinator.adapters.kafka.member.classic import ClassicMember
 from coordinator.adapters.kafka.member.consumer_protocol import PROTOCOL_TYPE
 from coordinator.adapters.kafka.member.coordinator import GroupCoordinator, GroupRefused, GroupTrouble
@@ -84,7 +83,7 @@ class KafkaMembership:
         self._loop_silence_max_s = session_timeout_ms / 2000
         bootstrap = Bootstrap.of({**(kafka_properties or {}), "bootstrap.servers": bootstrap_servers, "client.id": client_id})
         self._bootstrap = bootstrap
-        self._turns = cycle(bootstrap.servers)
+        self._any_place = in_turns(bootstrap.servers)
         # Node's loop only.
         self._listener: MembershipListener | None = None
         # Shared: single assignments.
@@ -250,12 +249,6 @@ class KafkaMembership:
 
     def _connect(self, find: FindPlace) -> BrokerLink:
         return BrokerLink(find, self._bootstrap.security, self._bootstrap.client_id, logs_in=True)
-
-    async def _any_place(self, unreached: Collection[Place]) -> Place:
-        for _ in self._bootstrap.servers:
-            if (place := next(self._turns)) not in unreached:
-                return place
-        raise BrokerLost("no other bootstrap server is known")
 
     def _refresh(self, why: str) -> None:
         if self._member is not None:
