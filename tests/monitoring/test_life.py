@@ -11,7 +11,7 @@ import pytest
 from integration_tests.waiting import wait_until
 from spark_jobs.monitor.life import LIFE_FILE, Life, read_life, signs_of_life, write_life
 from spark_jobs.monitor.topic import KafkaUnavailableError
-from spark_jobs.monitor.watcher import Waiting
+from spark_jobs.monitor.watcher import ReadTimes
 
 
 class News:
@@ -19,7 +19,6 @@ class News:
 
     answered_ms = 7
     error = "no answer within 4 s"
-    behind_since_ms = 5
 
     def ends(self) -> Mapping[int, int]:
         return {0: 12, 3: 1}
@@ -35,7 +34,7 @@ def known(folder: Path) -> Life:
 
 
 def test_a_sign_comes_back_as_it_was_given(tmp_path: Path) -> None:
-    life = Life(started_ms=1, alive_ms=2, is_following=True, kafka_ms=3, ends={0: 4, 11: 5}, behind_since_ms=6, ended_ms=7, failure="x")
+    life = Life(started_ms=1, alive_ms=2, is_following=True, kafka_ms=3, ends={0: 4, 11: 5}, ended_ms=7, failure="x")
     write_life(tmp_path, life)
     assert read_life(tmp_path) == life
     assert [path.name for path in tmp_path.iterdir()] == [LIFE_FILE]
@@ -58,7 +57,7 @@ def test_a_starting_job_is_alive_by_itself_and_one_that_follows_only_while_it_lo
         beats.looked()
         wait_until(lambda: known(tmp_path).is_following and known(tmp_path).kafka_ms == 7, "the sign")
         silent = known(tmp_path)
-        assert (silent.kafka_error, silent.ends, silent.behind_since_ms) == ("no answer within 4 s", {0: 12, 3: 1}, 5)
+        assert (silent.kafka_error, silent.ends) == ("no answer within 4 s", {0: 12, 3: 1})
         assert silent.read_until_ms == {3: 6}
         written_ns = (tmp_path / LIFE_FILE).stat().st_mtime_ns
         wait_until(lambda: (tmp_path / LIFE_FILE).stat().st_mtime_ns > written_ns, "the sign")
@@ -85,16 +84,15 @@ def test_a_job_that_ended_with_an_error_says_which(tmp_path: Path, error: Except
     assert (known(tmp_path).failure, known(tmp_path).is_once, known(tmp_path).ended_ms is None) == (told, True, False)
 
 
-def test_entries_wait_since_they_were_seen_and_not_since_the_last_one_was_written() -> None:
-    waiting = Waiting()
-    waiting.look({0: 5, 1: 0}, {0: 5, 1: 0}, 1000)
-    assert waiting.since_ms is None
-    waiting.look({0: 5, 1: 0}, {0: 9, 1: 0}, 2000)
-    assert waiting.read_until_ms == {0: 1000, 1: 2000}
-    waiting.look({0: 8, 1: 0}, {0: 20, 1: 3}, 3000)
-    assert waiting.since_ms == 2000, "the entry at 8 is one of those seen at 2000"
-    waiting.look({0: 9, 1: 3}, {0: 30, 1: 3}, 4000)
-    assert waiting.since_ms == 4000
-    assert waiting.read_until_ms == {0: 2000, 1: 4000}, "under load a partition is read up to a look, though never to its end"
-    waiting.look({0: 30, 1: 3}, {0: 30, 1: 3}, 5000)
-    assert waiting.since_ms is None
+def test_a_partition_is_read_until_the_newest_look_whose_end_was_merged() -> None:
+    read = ReadTimes()
+    read.look({0: 5, 1: 0}, {0: 5, 1: 0}, 1000)
+    assert read.read_until_ms == {0: 1000, 1: 1000}
+    read.look({0: 5, 1: 0}, {0: 9, 1: 0}, 2000)
+    assert read.read_until_ms == {0: 1000, 1: 2000}
+    read.look({0: 8, 1: 0}, {0: 20, 1: 3}, 3000)
+    assert read.read_until_ms == {0: 1000, 1: 2000}, "the entry at 8 is one of those seen at 2000"
+    read.look({0: 9, 1: 3}, {0: 30, 1: 3}, 4000)
+    assert read.read_until_ms == {0: 2000, 1: 4000}, "under load a partition is read up to a look, though never to its end"
+    read.look({0: 30, 1: 3}, {0: 30, 1: 3}, 5000)
+    assert read.read_until_ms == {0: 5000, 1: 5000}
