@@ -150,7 +150,13 @@ class Dashboard:
 
     async def _sight(self) -> Sight:
         life = await asyncio.to_thread(read_life, self.folder)
-        return Sight(now_ms=self.clock_ms(), life=life, silent_ms=self.nodes.silent_ms())
+        return Sight(
+            now_ms=self.clock_ms(),
+            life=life,
+            silent_ms=self.nodes.silent_ms(),
+            store_failures=self.nodes.store_failures(),
+            retention=self.nodes.retention(),
+        )
 
     def _waiting(self, now_ms: int) -> PageVerdict:
         """Return the verdict without a store; the life file of a monitor may have the reason."""

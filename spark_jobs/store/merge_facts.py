@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Sequence
 
@@ -14,6 +15,7 @@ from records.model import (
     Record,
     ReplicasAssignedToDirs,
     SnapshotCommitted,
+    TopicConfigured,
     TopicDeleted,
     TopicDeleting,
     TopicPlaced,
@@ -53,6 +55,9 @@ def merge_fact(db: sqlite3.Connection, row: EventRow, record: Record) -> None:
         case PartitionCreated():
             end = record.first_partition + record.num_partitions
             db.execute(_CREATED, (record.topic_id, record.name, end, row.append_ms))
+        case TopicConfigured():
+            settings = json.dumps(dict(zip(record.names, record.values, strict=True)))
+            db.execute("update topic set settings = ? where topic_id = ?", (settings, record.topic_id))
         case TopicDeleting() | TopicDeleted():
             db.execute(_DELETED, (record.topic_id, row.append_ms))
         case NodeRegistered():
