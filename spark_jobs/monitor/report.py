@@ -89,11 +89,11 @@ class Report:
 
     def open_transactions(self) -> list[Row]:
         """The transactions of the log that are open, the oldest first."""
-        return self._rows("SELECT kpart AS partition, name, offset, append_ms FROM open_transaction ORDER BY append_ms")
+        return self._rows('SELECT kpart AS "partition", name, entry_offset AS "offset", append_ms FROM open_transaction ORDER BY append_ms')
 
     def quarantine(self, limit: int) -> list[Row]:
         """The newest entries that could not be read."""
-        return self._rows("SELECT * FROM quarantine ORDER BY seen_ms DESC, kpart, offset DESC LIMIT ?", [limit])
+        return self._rows("SELECT * FROM quarantine ORDER BY seen_ms DESC, kpart, entry_offset DESC LIMIT ?", [limit])
 
     def job(self) -> Mapping[str, str]:
         """Return the status that the job reports."""

@@ -12,9 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spark_jobs.store.statements import insert_numbered, marks
+
 TEXT_MAX = 500
 NAMED_MAX = 900
 """Ids in one question; older versions of SQLite take 999 parameters."""
+_INSERT = insert_numbered("acknowledgement", "action", "who", "reason", "at_ms", "findings", "without_row")
 
 
 class AcknowledgeError(Exception):
@@ -60,9 +63,9 @@ def _act(db: sqlite3.Connection, choice: Choice, action: str, who: str, reason: 
         count += covered
     if not count:
         return 0
-    insert = "insert into acknowledgement (action, who, reason, at_ms, findings, without_row) values (?,?,?,?,?,?)"
     covers = (without_row if is_ack else 0) if choice.is_all else None
-    number = db.execute(insert, (action, *values, now_ms, count, covers)).lastrowid
+    db.execute(_INSERT, (action, *values, now_ms, count, covers))
+    number = _number(db, "select max(id) from acknowledgement")
     db.execute(f"update finding set acknowledgement = ? where id in (select id {found})", (number if is_ack else None, *parameters))
     return count
 
@@ -71,16 +74,15 @@ def _condition(db: sqlite3.Connection, choice: Choice) -> tuple[str, list[object
     if choice.rule is not None:
         return "rule = ?", [choice.rule]
     if not choice.ids:
-        return "1", []
+        return "true", []
     if len(choice.ids) > NAMED_MAX:
         raise AcknowledgeError(f"{len(choice.ids)} findings are named, at most {NAMED_MAX} can be at once; name a rule or all")
     wanted = sorted(set(choice.ids))
-    marks = ",".join("?" * len(wanted))
-    known = {row[0] for row in _rows(db, f"select id from finding where id in ({marks})", wanted)}
+    known = {row[0] for row in _rows(db, f"select id from finding where id in ({marks(wanted)})", wanted)}
     unknown = [one for one in wanted if one not in known]
     if unknown:
         raise UnknownFindingError(f"there is no finding {', '.join(map(str, unknown[:10]))}; list the findings to see their ids")
-    return f"id in ({marks})", list(wanted)
+    return f"id in ({marks(wanted)})", list(wanted)
 
 
 def _text(what: str, text: str) -> str:

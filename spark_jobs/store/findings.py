@@ -8,11 +8,12 @@ from collections.abc import Iterable
 
 from spark_jobs.scan.audit import ROWS_MAX
 from spark_jobs.scan.summary import FindingRow, NoteRow, QuarantineRow
+from spark_jobs.store.statements import insert_new, insert_numbered
 
-_INSERT_FINDING = """insert into finding
-    (kpart, offset, rule, message, topic_id, partition, producer_id, object_key, expected, found, seen_ms) values (?,?,?,?,?,?,?,?,?,?,?)"""
-_INSERT_QUARANTINE = "insert or ignore into quarantine (kpart, offset, error, size_bytes, first_bytes, seen_ms) values (?,?,?,?,?,?)"
-_INSERT_NOTE = "insert into note (kpart, offset, text, seen_ms) values (?,?,?,?)"
+_FINDING_COLUMNS = ("kpart", "entry_offset", "rule", "message", "topic_id", "partition", "producer_id", "object_key", "expected", "found")
+_INSERT_FINDING = insert_numbered("finding", *_FINDING_COLUMNS, "seen_ms")
+_INSERT_QUARANTINE = insert_new("quarantine", "kpart", "entry_offset", "error", "size_bytes", "first_bytes", "seen_ms")
+_INSERT_NOTE = insert_numbered("note", "kpart", "entry_offset", "text", "seen_ms")
 
 
 class ContradictedError(Exception):
@@ -73,5 +74,5 @@ def forget_old(db: sqlite3.Connection) -> None:
         db.execute(f"delete from {table} where id <= (select max(id) from {table}) - ?", (KEPT_MAX,))
     (count,) = db.execute("select count(*) from quarantine").fetchone()
     if count > KEPT_MAX:
-        oldest = "select kpart, offset from quarantine order by seen_ms, kpart, offset limit ?"
-        db.execute(f"delete from quarantine where (kpart, offset) in ({oldest})", (count - KEPT_MAX,))
+        oldest = "select kpart, entry_offset from quarantine order by seen_ms, kpart, entry_offset limit ?"
+        db.execute(f"delete from quarantine where (kpart, entry_offset) in ({oldest})", (count - KEPT_MAX,))

@@ -8,23 +8,18 @@ from collections import Counter
 import pyarrow as pa
 
 from spark_jobs.scan.summary import BucketRow, CountRow, MinuteRow, SecondRow, UploaderRow, rows_of
+from spark_jobs.store.statements import insert_adding
 
-_SECONDS = """insert into activity_second
-    (kpart, second, files, batches, records, bytes, file_bytes, multi_owner_files, void_entries, entries) values (?,?,?,?,?,?,?,?,?,?)
-    on conflict do update set files = files + excluded.files, batches = batches + excluded.batches, records = records + excluded.records,
-    bytes = bytes + excluded.bytes, file_bytes = file_bytes + excluded.file_bytes,
-    multi_owner_files = multi_owner_files + excluded.multi_owner_files, void_entries = void_entries + excluded.void_entries,
-    entries = entries + excluded.entries"""
-_ADD_BATCHES = (
-    "on conflict do update set batches = batches + excluded.batches, records = records + excluded.records, bytes = bytes + excluded.bytes"
-)
-_TOPICS = f"insert into activity_topic (minute, topic_id, batches, records, bytes) values (?,?,?,?,?) {_ADD_BATCHES}"
-_PARTITIONS = f"insert into activity_partition (minute, topic_id, partition, batches, records, bytes) values (?,?,?,?,?,?) {_ADD_BATCHES}"
-_UPLOADERS = """insert into activity_uploader (minute, uploader, files, batches, bytes, file_bytes) values (?,?,?,?,?,?)
-    on conflict do update set files = files + excluded.files, batches = batches + excluded.batches, bytes = bytes + excluded.bytes,
-    file_bytes = file_bytes + excluded.file_bytes"""
-_BUCKETS = "insert into histogram (name, minute, upper, count) values (?,?,?,?) on conflict do update set count = count + excluded.count"
-_TOTALS = "insert into total (name, kpart, value) values (?,?,?) on conflict do update set value = value + excluded.value"
+_SECONDS = insert_adding(
+    "activity_second", "second,kpart",
+    "kpart", "second", "files", "batches", "records", "bytes", "file_bytes", "multi_owner_files", "void_entries", "entries",
+)  # fmt: skip
+_SIZES = ("batches", "records", "bytes")
+_TOPICS = insert_adding("activity_topic", "minute,topic_id", "minute", "topic_id", *_SIZES)
+_PARTITIONS = insert_adding("activity_partition", "minute,topic_id,partition", "minute", "topic_id", "partition", *_SIZES)
+_UPLOADERS = insert_adding("activity_uploader", "minute,uploader", "minute", "uploader", "files", "batches", "bytes", "file_bytes")
+_BUCKETS = insert_adding("histogram", "name,minute,upper", "name", "minute", "upper", "count")
+_TOTALS = insert_adding("total", "name,kpart", "name", "kpart", "value")
 
 SECOND_MS = 1000
 MINUTE_MS = 60_000

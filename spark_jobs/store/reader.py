@@ -13,7 +13,7 @@ from records.log import OpenTransaction
 from spark_jobs.scan.head import NOT_SAID, Head, HeldEntry, HeldTransaction
 
 _HEADS = "select kpart, next_offset, epoch, term, seq, state from head"
-_HELD = "select kpart, offset, append_ms, value from held_entry order by kpart, offset"
+_HELD = "select kpart, entry_offset, append_ms, value from held_entry order by kpart, entry_offset"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

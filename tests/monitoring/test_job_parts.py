@@ -123,7 +123,7 @@ def test_the_endpoint_shows_exactly_the_metrics_of_the_list(folder: Path) -> Non
         insert = "INSERT INTO total (name, kpart, value) VALUES (?, ?, ?)"
         rows = [("entries", 0, 5), ("entries", 1, 7), ("void.stale", 0, 2), ("void.gap", 1, 3), ("batches", 0, 100), ("quarantined", 0, 1)]
         db.executemany(insert, rows)
-        finding = "INSERT INTO finding (kpart, offset, rule, message, seen_ms) VALUES (0, ?, ?, 'm', 1)"
+        finding = "INSERT INTO finding (kpart, entry_offset, rule, message, seen_ms) VALUES (0, ?, ?, 'm', 1)"
         db.executemany(finding, [(1, "offset-gap"), (2, "offset-gap"), (3, "log-lost")])
         db.execute("INSERT INTO head VALUES (0, 40, 1, 1, 1, 0, 1, 40, 1, 1, '{}', NULL, NULL)")
     metrics = JobMetrics(folder, lambda: {0: 50, 1: 6}, {"verify": 3600})

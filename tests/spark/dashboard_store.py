@@ -57,7 +57,7 @@ class StoreMaker:
 
     def claim(self, kpart: int, epoch: int, node_id: int, offset: int, append_ms: int) -> None:
         """A claim that came into force."""
-        self.row("claim", kpart=kpart, epoch=epoch, term=epoch * 10, node_id=node_id, offset=offset, append_ms=append_ms)
+        self.row("claim", kpart=kpart, epoch=epoch, term=epoch * 10, node_id=node_id, entry_offset=offset, append_ms=append_ms)
 
     def second(self, second: int, kpart: int, files_count: int, batches: int) -> None:
         """Activity of a second: ten records of 100 bytes a batch."""
@@ -117,7 +117,7 @@ class StoreMaker:
             "found": 6,
             "seen_ms": NOW_MS,
         }
-        self.row("finding", **{**row, "kpart": kpart, "offset": offset, "rule": rule, **values})
+        self.row("finding", **{**row, "kpart": kpart, "entry_offset": offset, "rule": rule, **values})
 
     def life(self, alive_ms: int, **values: object) -> None:
         """The monitor's last sign of life; by default it follows the log and Kafka answers."""

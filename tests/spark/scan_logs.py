@@ -362,7 +362,7 @@ def rows(folder: Path, query: str, *parameters: object) -> list[tuple[object, ..
 
 def findings(folder: Path) -> list[tuple[object, ...]]:
     """(offset, rule, expected, found) of all findings, by offset."""
-    return rows(folder, "select offset, rule, expected, found from finding order by offset, rule, expected, found")
+    return rows(folder, "select entry_offset, rule, expected, found from finding order by entry_offset, rule, expected, found")
 
 
 _COMPARED = {
@@ -374,10 +374,10 @@ _COMPARED = {
     "producer": "*", "deleted_topic": "*", "claim": "*", "node": "*",
     "happening": "*", "node_directory": "*", "replica_directory": "*", "feature": "*",
     "snapshot": "*", "open_transaction": "*", "held_entry": "*",
-    "file": "kpart, object_key, offset, append_ms, uploader, file_bytes, batches, live_batches, live_bytes, owners, next_owner, state,"
-    " state_since_ms, created_ms",
-    "finding": "kpart, offset, rule, message, topic_id, partition, producer_id, object_key, expected, found",
-    "quarantine": "kpart, offset, error, size_bytes, first_bytes", "note": "kpart, offset, text",
+    "file": "kpart, object_key, entry_offset, append_ms, uploader, file_bytes, batches, live_batches, live_bytes, owners, next_owner,"
+    " state, state_since_ms, created_ms",
+    "finding": "kpart, entry_offset, rule, message, topic_id, partition, producer_id, object_key, expected, found",
+    "quarantine": "kpart, entry_offset, error, size_bytes, first_bytes", "note": "kpart, entry_offset, text",
 }  # fmt: skip
 
 

@@ -243,7 +243,7 @@ def test_it_is_known_since_when_a_partition_waits_and_what_operators_did(tmp_pat
         step(model.DisklessLogRepaired(**where, base_offset=40, leader_epoch=4))
         follow(store, log.entries[told:])
     assert rows(tmp_path, known) == [(40, 20, 4, times[4])]
-    steps = "select step, base_before, base_after, leader_epoch, append_ms from migration_step order by offset"
+    steps = "select step, base_before, base_after, leader_epoch, append_ms from migration_step order by entry_offset"
     assert rows(tmp_path, steps) == [("reset", 50, -1, 2, times[2]), ("reset", -1, -1, 3, times[3]), ("repair", 50, 40, 4, times[5])]
 
 
@@ -290,7 +290,7 @@ def test_starts_of_nodes_are_noted_once_and_another_version_is_a_deployment(tmp_
     ]
     with Store.open(tmp_path) as store:
         follow(store, log.entries, cuts=[2])
-    noted = rows(tmp_path, "select offset, kind, level from happening where node_id = 5 order by offset")
+    noted = rows(tmp_path, "select entry_offset, kind, level from happening where node_id = 5 order by entry_offset")
     assert noted == [(starts[0], "start", 3), (starts[2], "start", 3), (starts[3], "deployment", 4)]
     assert rows(tmp_path, "select count(*) > 0 from happening where kind = 'level'") == [(1,)]
 

@@ -138,7 +138,7 @@ def _finding(row: Row) -> Row:
     return {
         "id": row["id"],
         "partition": row["kpart"],
-        "offset": row["offset"],
+        "offset": row["entry_offset"],
         "rule": row["rule"],
         "topic_partition": _place(topic_id, row["partition"]) if isinstance(topic_id, bytes) else None,
         "producer_id": row["producer_id"],

@@ -116,7 +116,7 @@ def _quarantined(row: Row) -> Row:
     first = row["first_bytes"]
     return {
         "partition": row["kpart"],
-        "offset": row["offset"],
+        "offset": row["entry_offset"],
         "size_bytes": row["size_bytes"],
         "seen": time_text(cast(int, row["seen_ms"])),
         "error": row["error"],

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from spark_jobs.dashboard.panels.query import PanelQuery
-from spark_jobs.dashboard.panels.rows import Json, marks, rows, topic_ids, topic_names
+from spark_jobs.dashboard.panels.rows import Json, rows, topic_ids, topic_names
 from spark_jobs.dashboard.panels.sight import NO_LOG, NOT_READ, KnownTimes, Sight, UnknownTime, known, shown_s, unknown_json
+from spark_jobs.store.statements import marks
 
 LINES_MAX = 8
 STEPS_MAX = 720

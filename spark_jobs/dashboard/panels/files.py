@@ -58,21 +58,21 @@ min(since_ms) as oldest_ms from (
 select state, file_bytes, live_bytes, state_since_ms as since_ms from file where not {_IS_SHARED}
 union all
 select {_RANK_STATE} as state, max(file_bytes) as file_bytes, sum(live_bytes) as live_bytes, min(state_since_ms) as since_ms
-from (select *, {_RANKED} as rank from file where {_IS_SHARED}) group by object_key) group by state"""
-_WAITING = """select object_key, kpart, owners, next_owner, file_bytes, state_since_ms from file indexed by file_by_state
+from (select f.*, {_RANKED} as rank from file f where {_IS_SHARED}) as ranked group by object_key) as objects group by state"""
+_WAITING = """select object_key, kpart, owners, next_owner, file_bytes, state_since_ms from file
 where state = 'waiting' order by state_since_ms limit ?"""
 # A coordinator knows only its own batches of a file: what still counts of it is the sum over its owners.
-_LIVE_OF_ALL = """coalesce((select sum(o.live_bytes) from json_each(f.owners) j join file o
-on o.kpart = j.value and o.object_key = f.object_key), f.live_bytes)"""
+_LIVE_OF_ALL = """case when f.owners like '%,%'
+then (select sum(o.live_bytes) from head h join file o on o.kpart = h.kpart and o.object_key = f.object_key) else f.live_bytes end"""
 # Among the rows with the most bytes that are not live for their coordinator, which is never less than what is dead for all.
-_EMPTIEST = f"""select object_key, min(kpart) as coordinator, file_bytes, min(live) as live_bytes from
+_EMPTIEST = f"""select object_key, min(kpart) as coordinator, max(file_bytes) as file_bytes, min(live) as live_bytes from
 (select f.object_key, f.kpart, f.file_bytes, {_LIVE_OF_ALL} as live from
 (select * from file where state = 'live' and live_bytes < file_bytes
-order by file_bytes - live_bytes desc, file_number limit {CANDIDATES}) f)
-group by object_key having min(live) < file_bytes order by file_bytes - min(live) desc, object_key limit ?"""
+order by file_bytes - live_bytes desc, file_number limit {CANDIDATES}) f) as candidates
+group by object_key having min(live) < max(file_bytes) order by max(file_bytes) - min(live) desc, object_key limit ?"""
 _NEARLY_EMPTY = f"""select count(*) as files, coalesce(sum(file_bytes), 0) as file_bytes, coalesce(sum(live), 0) as live_bytes from
 (select f.object_key, max(f.file_bytes) as file_bytes, max({_LIVE_OF_ALL}) as live from file f
-where f.state = 'live' and f.live_bytes * 100 <= f.file_bytes * {NEARLY_EMPTY_PERCENT} group by f.object_key)
+where f.state = 'live' and f.live_bytes * 100 <= f.file_bytes * {NEARLY_EMPTY_PERCENT} group by f.object_key) as objects
 where live * 100 <= file_bytes * {NEARLY_EMPTY_PERCENT}"""
 
 

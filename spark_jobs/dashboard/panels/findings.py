@@ -39,7 +39,9 @@ def findings(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
         "open": open_count(db),
         "offset": query.offset,
         "limit": query.limit,
-        "notes": dicts(db, "select kpart as coordinator, offset, text, seen_ms from note order by id desc limit ?", NOTES_MAX),
+        "notes": dicts(
+            db, 'select kpart as coordinator, entry_offset as "offset", text, seen_ms from note order by id desc limit ?', NOTES_MAX
+        ),
         "rules": dicts(db, "select rule, count(*) as count from finding group by rule order by 2 desc, 1"),
         "rows": [_row(row, names, topic) for row in found],
     }
@@ -49,7 +51,7 @@ def _row(row: sqlite3.Row, names: dict[bytes, str], topic: str) -> Json:
     return {
         "id": row["id"],
         "coordinator": row["kpart"],
-        "offset": row["offset"],
+        "offset": row["entry_offset"],
         "rule": row["rule"],
         "message": row["message"],
         "meaning": RULES.get(row["rule"], UNKNOWN),
@@ -61,7 +63,7 @@ def _row(row: sqlite3.Row, names: dict[bytes, str], topic: str) -> Json:
         "found": None if row["found"] is None else str(row["found"]),
         "seen_ms": row["seen_ms"],
         "acknowledged": None if row["who"] is None else {"who": row["who"], "reason": row["reason"], "at_ms": row["at_ms"]},
-        "command": look_command(topic, row["kpart"], row["offset"]),
+        "command": look_command(topic, row["kpart"], row["entry_offset"]),
     }
 
 

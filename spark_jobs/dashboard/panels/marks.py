@@ -13,12 +13,12 @@ from spark_jobs.dashboard.panels.sight import Sight, known, shown_s
 
 MARKS_MAX = 400
 _MARKS = """select * from (
-select 'leader' as kind, append_ms as at_ms, kpart, offset, node_id, epoch as number, null as text from claim
-union all select 'snapshot', append_ms, kpart, offset, null, end_offset, null from snapshot
-union all select happening.kind, append_ms, kpart, offset, node_id, level, null from happening
-union all select 'finding', seen_ms, kpart, offset, null, id, rule from
-    (select * from finding where acknowledgement is null order by id desc limit 400)
-) where at_ms >= ? and at_ms < ? order by at_ms desc, kpart, offset limit ?"""
+select 'leader' as kind, append_ms as at_ms, kpart, entry_offset, node_id, epoch as number, null as text from claim
+union all select 'snapshot', append_ms, kpart, entry_offset, null, end_offset, null from snapshot
+union all select happening.kind, append_ms, kpart, entry_offset, node_id, level, null from happening
+union all select 'finding', seen_ms, kpart, entry_offset, null, id, rule from
+    (select * from finding where acknowledgement is null order by id desc limit 400) as newest
+) as marked where at_ms >= ? and at_ms < ? order by at_ms desc, kpart, entry_offset limit ?"""
 
 
 def marks(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
@@ -38,14 +38,14 @@ def _mark(row: sqlite3.Row) -> Json:
         "start": f"{node} started",
         "deployment": f"{node} started and reads schema level {number}, as it did not before",
         "level": f"schema level {number} is in force",
-        "finding": f"{str(row['text']).replace('-', ' ')} found at coordinator {row['kpart']}, offset {row['offset']}",
+        "finding": f"{str(row['text']).replace('-', ' ')} found at coordinator {row['kpart']}, offset {row['entry_offset']}",
     }
     return {
         "kind": row["kind"],
         "at_ms": row["at_ms"],
         "text": texts[row["kind"]],
         "coordinator": row["kpart"],
-        "offset": row["offset"],
+        "offset": row["entry_offset"],
         "node_id": row["node_id"],
         "finding": number if row["kind"] == "finding" else None,
     }

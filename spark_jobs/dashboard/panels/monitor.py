@@ -42,7 +42,7 @@ def monitor(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
         "micro_batches": dicts(
             db,
             "select merged_ms, entries, batches, scan_ms, merge_ms, lag_entries from"
-            " (select * from micro_batch order by id desc limit ?) where merged_ms >= ? and merged_ms < ? order by id",
+            " (select * from micro_batch order by id desc limit ?) as newest where merged_ms >= ? and merged_ms < ? order by id",
             MICRO_BATCHES,
             first_s * 1000,
             end_s * 1000,

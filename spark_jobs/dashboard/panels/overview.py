@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from spark_jobs.dashboard.panels.activity import UNITS
-from spark_jobs.dashboard.panels.rows import Json, exact, job, job_json, rows, scalar, topic_names, totals
+from spark_jobs.dashboard.panels.rows import NEWEST_CLAIMS, Json, exact, job, job_json, rows, scalar, topic_names, totals
 from spark_jobs.dashboard.panels.sight import Sight, known, known_json, watch
 from spark_jobs.dashboard.verdict import Facts, FoundWrong, Watching
 from spark_jobs.store.acknowledge import open_count
@@ -19,8 +19,7 @@ def facts(db: sqlite3.Connection, sight: Sight) -> Facts:
     now_ms, life = sight.now_ms, sight.life
     summed, said = totals(db), job(db)
     heads = rows(db, "select * from head order by kpart")
-    newest_claims = "select kpart, node_id, append_ms from claim c where offset = (select max(offset) from claim where kpart = c.kpart)"
-    claimed = {row["kpart"]: (row["node_id"], row["append_ms"]) for row in rows(db, newest_claims)}
+    claimed = {row["kpart"]: (row["node_id"], row["append_ms"]) for row in rows(db, NEWEST_CLAIMS)}
     # The job knows the log's end at every sign of life; the store was told at the last merge.
     ends = life.ends if life is not None else {}
     behind = {row["kpart"]: max(0, row["log_end"] - row["next_offset"], ends.get(row["kpart"], 0) - row["next_offset"]) for row in heads}
@@ -88,7 +87,7 @@ def _newest_finding(db: sqlite3.Connection) -> FoundWrong | None:
         return None
     name = "" if row["topic_id"] is None else topic_names(db, [bytes(row["topic_id"])])[bytes(row["topic_id"])]
     topic = name if row["partition"] is None else f"{name}-{row['partition']}"
-    return FoundWrong(id=row["id"], coordinator=row["kpart"], offset=row["offset"], rule=row["rule"], topic=topic)
+    return FoundWrong(id=row["id"], coordinator=row["kpart"], offset=row["entry_offset"], rule=row["rule"], topic=topic)
 
 
 def _age(db: sqlite3.Connection, sql: str, now_ms: int) -> int | None:

@@ -9,18 +9,19 @@ from __future__ import annotations
 import sqlite3
 
 from spark_jobs.dashboard.panels.query import PanelQuery
-from spark_jobs.dashboard.panels.rows import Json, Value, marks, matching_ids, rows, scalar, topic_ids, topic_names
+from spark_jobs.dashboard.panels.rows import Json, Value, matching_ids, rows, scalar, topic_ids, topic_names
 from spark_jobs.dashboard.panels.sight import Sight, known
+from spark_jobs.store.statements import marks
 
 TOPICS_MAX = 900  # SQLite's own limit of parameters is larger, a search that finds more is none
 ORDERS = {
-    "rate": "m.batches desc, p.topic_id, p.partition",
-    "batches": "p.batches desc, p.topic_id, p.partition",
-    "records": "p.records desc, p.topic_id, p.partition",
-    "bytes": "p.bytes desc, p.topic_id, p.partition",
-    "offset": "p.next_offset desc, p.topic_id, p.partition",
-    "last": "p.last_append_ms desc, p.topic_id, p.partition",
-    "name": "t.name, p.topic_id, p.partition",
+    "rate": "m.batches desc nulls last, p.topic_id, p.partition",
+    "batches": "p.batches desc nulls last, p.topic_id, p.partition",
+    "records": "p.records desc nulls last, p.topic_id, p.partition",
+    "bytes": "p.bytes desc nulls last, p.topic_id, p.partition",
+    "offset": "p.next_offset desc nulls last, p.topic_id, p.partition",
+    "last": "p.last_append_ms desc nulls last, p.topic_id, p.partition",
+    "name": "t.name nulls first, p.topic_id, p.partition",
 }
 COLUMNS = """p.kpart, p.topic_id, p.partition, p.start_offset, p.next_offset, p.since_offset, p.batches, p.records, p.bytes,
 p.last_append_ms, p.diskless_base, m.batches as minute_batches, m.records as minute_records, m.bytes as minute_bytes"""
@@ -76,7 +77,7 @@ def _page(db: sqlite3.Connection, query: PanelQuery, minute: int, condition: str
 
 def _condition(db: sqlite3.Connection, query: PanelQuery) -> tuple[str, list[Value]]:
     """The topics that are wanted: the filter's, or those whose name has the searched text; `name-7` is partition 7 of it."""
-    condition, values = "1", list[Value]()
+    condition, values = "true", list[Value]()
     if query.topic:
         ids = topic_ids(db, query.topic)
         condition, values = f"p.topic_id in ({marks(ids)})", list[Value](ids)

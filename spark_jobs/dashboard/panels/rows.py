@@ -6,11 +6,16 @@ import base64
 import binascii
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, TypeAlias
+
+from spark_jobs.store.statements import marks
 
 Json: TypeAlias = dict[str, Any]
 Value: TypeAlias = "int | float | str | bytes | None"
+
+NEWEST_CLAIMS = """select c.kpart, c.node_id, c.append_ms from claim c
+    where c.entry_offset = (select max(entry_offset) from claim where kpart = c.kpart)"""
 
 
 def rows(db: sqlite3.Connection, sql: str, *values: Value) -> list[sqlite3.Row]:
@@ -71,8 +76,9 @@ def topic_names(db: sqlite3.Connection, topic_ids: Iterable[bytes]) -> dict[byte
     names = {topic_id: topic_text(topic_id) for topic_id in wanted}
     for first in range(0, len(wanted), 500):
         some = wanted[first : first + 500]
-        marks = ",".join("?" * len(some))
-        names.update((row[0], row[1]) for row in rows(db, f"select topic_id, name from topic where topic_id in ({marks})", *some) if row[1])
+        names.update(
+            (row[0], row[1]) for row in rows(db, f"select topic_id, name from topic where topic_id in ({marks(some)})", *some) if row[1]
+        )
     return names
 
 
@@ -89,10 +95,5 @@ def topic_ids(db: sqlite3.Connection, topic: str) -> list[bytes]:
 def matching_ids(db: sqlite3.Connection, search: str, limit: int) -> list[bytes]:
     """Ids of topics whose name has `search` in it, upper and lower case alike."""
     text = search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    sql = "select topic_id from topic where name like ? escape '\\' limit ?"
+    sql = "select topic_id from topic where lower(name) like lower(?) escape '\\' limit ?"
     return [bytes(row[0]) for row in rows(db, sql, f"%{text}%", limit)]
-
-
-def marks(values: Sequence[object]) -> str:
-    """Return a question mark for each value, joined by commas, for SQL."""
-    return ",".join("?" * len(values))

@@ -6,8 +6,9 @@ import re
 import sqlite3
 
 from spark_jobs.dashboard.panels.query import PanelQuery
-from spark_jobs.dashboard.panels.rows import Json, marks, matching_ids, rows, topic_names
+from spark_jobs.dashboard.panels.rows import Json, matching_ids, rows, topic_names
 from spark_jobs.dashboard.panels.sight import Sight
+from spark_jobs.store.statements import marks
 
 FOUND_MAX = 8
 

@@ -18,7 +18,7 @@ def uploaders(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
         db,
         "select a.uploader, b.rack, b.host, sum(a.files) as files, sum(a.batches) as batches, sum(a.bytes) as bytes,"
         " sum(a.file_bytes) as file_bytes from activity_uploader a left join broker b on b.broker_id = a.uploader"
-        " where a.minute > ? and a.minute <= ? group by a.uploader order by bytes desc, a.uploader",
+        " where a.minute > ? and a.minute <= ? group by a.uploader, b.rack, b.host order by bytes desc, a.uploader",
         first_s // 60,
         end_s // 60,
     )
