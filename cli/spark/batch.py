@@ -131,10 +131,9 @@ def topic_errors() -> Iterator[None]:
 
 def note_result(folder: Path, name: str, text: str) -> None:
     """Keep the outcome of a job in a monitor's folder, where the dashboard looks. Raises `Failed`."""
-    import sqlite3
-
     from spark_jobs.monitor.facts import record_job
     from spark_jobs.monitor.report import NoMonitorError, open_report
+    from spark_jobs.store.engine import STORE_ERRORS
 
     try:
         with open_report(folder):
@@ -142,5 +141,5 @@ def note_result(folder: Path, name: str, text: str) -> None:
         record_job(folder, **{name: text})
     except NoMonitorError as error:
         raise Failed(str(error), Exit.NOT_FOUND) from error
-    except sqlite3.Error as error:
+    except STORE_ERRORS as error:
         raise Failed(f"the monitor's database in {folder}: {error}") from error

@@ -7,11 +7,11 @@ no row of their own: they are counted, and only acknowledged together with all.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spark_jobs.store.engine import StoreConnection
 from spark_jobs.store.statements import insert_numbered, marks
 
 TEXT_MAX = 500
@@ -40,17 +40,17 @@ class Choice:
         return not self.ids and self.rule is None
 
 
-def acknowledge(db: sqlite3.Connection, choice: Choice, *, who: str, reason: str, now_ms: int) -> int:
+def acknowledge(db: StoreConnection, choice: Choice, *, who: str, reason: str, now_ms: int) -> int:
     """Acknowledge open findings; returns how many. In a transaction of the caller. Raises `AcknowledgeError`."""
     return _act(db, choice, "acknowledge", who, reason, now_ms)
 
 
-def reopen(db: sqlite3.Connection, choice: Choice, *, who: str, reason: str, now_ms: int) -> int:
+def reopen(db: StoreConnection, choice: Choice, *, who: str, reason: str, now_ms: int) -> int:
     """Take acknowledgements back; otherwise as `acknowledge`."""
     return _act(db, choice, "reopen", who, reason, now_ms)
 
 
-def _act(db: sqlite3.Connection, choice: Choice, action: str, who: str, reason: str, now_ms: int) -> int:
+def _act(db: StoreConnection, choice: Choice, action: str, who: str, reason: str, now_ms: int) -> int:
     values = [_text("a name", who), _text("a reason", reason)]
     where, parameters = _condition(db, choice)
     is_ack = action == "acknowledge"
@@ -70,7 +70,7 @@ def _act(db: sqlite3.Connection, choice: Choice, action: str, who: str, reason: 
     return count
 
 
-def _condition(db: sqlite3.Connection, choice: Choice) -> tuple[str, list[object]]:
+def _condition(db: StoreConnection, choice: Choice) -> tuple[str, list[object]]:
     if choice.rule is not None:
         return "rule = ?", [choice.rule]
     if not choice.ids:
@@ -94,7 +94,7 @@ def _text(what: str, text: str) -> str:
     return text
 
 
-def _without_row(db: sqlite3.Connection) -> tuple[int, int]:
+def _without_row(db: StoreConnection) -> tuple[int, int]:
     """How many findings were counted and got no row, and how many of them are acknowledged."""
     # Summed here: SQLite's own sum fails beyond 64 bits. Rows are numbered from 1 on, and only the oldest are ever deleted.
     total = sum(int(row[0]) for row in _rows(db, "select value from total where name = 'findings'"))
@@ -103,25 +103,22 @@ def _without_row(db: sqlite3.Connection) -> tuple[int, int]:
     return without_row, min(without_row, covered)
 
 
-def _rows(db: sqlite3.Connection, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-    """Rows as plain tuples, independent of the connection's row factory."""
-    cursor = db.cursor()
-    cursor.row_factory = None
-    return cursor.execute(query, parameters).fetchall()
+def _rows(db: StoreConnection, query: str, parameters: Sequence[object] = ()) -> list[Any]:
+    return db.execute(query, parameters).fetchall()
 
 
-def _number(db: sqlite3.Connection, query: str, parameters: Sequence[object] = ()) -> int:
+def _number(db: StoreConnection, query: str, parameters: Sequence[object] = ()) -> int:
     """One number, 0 for none."""
     rows = _rows(db, query, parameters)
     return int(rows[0][0] or 0) if rows else 0
 
 
-def open_without_row(db: sqlite3.Connection) -> int:
+def open_without_row(db: StoreConnection) -> int:
     """How many open findings were counted and got no row."""
     without_row, covered = _without_row(db)
     return without_row - covered
 
 
-def open_count(db: sqlite3.Connection) -> int:
+def open_count(db: StoreConnection) -> int:
     """How many findings are not acknowledged."""
     return _number(db, "select count(*) from finding where acknowledgement is null") + open_without_row(db)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Collection, Iterable
 from typing import Any
 
 from spark_jobs.migration import PENDING
 from spark_jobs.store.chain_rules import UNSEEN, PartitionState, ProducerState
+from spark_jobs.store.engine import StoreConnection
 from spark_jobs.store.statements import upsert
 
 PartitionName = tuple[bytes, int]
@@ -40,7 +40,7 @@ _WRITE_PRODUCER = upsert("producer", ",".join(_PRODUCER_KEY), *_PRODUCER_KEY, "e
 class PartitionBook:
     """User partitions of one partition of the metadata topic; `states` are those read or made so far."""
 
-    def __init__(self, db: sqlite3.Connection, kpart: int, names: Collection[PartitionName]) -> None:
+    def __init__(self, db: StoreConnection, kpart: int, names: Collection[PartitionName]) -> None:
         self._db = db
         self._kpart = kpart
         self.states: dict[PartitionName, PartitionState] = {}
@@ -95,7 +95,7 @@ class PartitionBook:
 class ProducerBook:
     """Producers of one partition of the metadata topic."""
 
-    def __init__(self, db: sqlite3.Connection, kpart: int, names: Collection[ProducerName]) -> None:
+    def __init__(self, db: StoreConnection, kpart: int, names: Collection[ProducerName]) -> None:
         self._db = db
         self._kpart = kpart
         self.states: dict[ProducerName, ProducerState] = {}

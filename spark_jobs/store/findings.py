@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Iterable
 
 from spark_jobs.scan.audit import ROWS_MAX
 from spark_jobs.scan.summary import FindingRow, NoteRow, QuarantineRow
+from spark_jobs.store.engine import StoreConnection
 from spark_jobs.store.statements import insert_new, insert_numbered
 
 _FINDING_COLUMNS = ("kpart", "entry_offset", "rule", "message", "topic_id", "partition", "producer_id", "object_key", "expected", "found")
@@ -45,7 +45,7 @@ class Findings:
         if len(rows) < 2 * ROWS_MAX:
             rows.append(row)
 
-    def write(self, db: sqlite3.Connection, now_ms: int) -> None:
+    def write(self, db: StoreConnection, now_ms: int) -> None:
         """Insert the rows, by offset."""
         for rows in self._rows.values():
             rows.sort(key=lambda row: (row.offset, row.rule, row.topic_id or b"", row.partition or 0, row.producer_id or 0))
@@ -58,17 +58,17 @@ def _plain(row: FindingRow) -> tuple[object, ...]:
     return (*row[:7], key.decode() if isinstance(key, bytes) else key, *row[8:])
 
 
-def write_quarantine(db: sqlite3.Connection, rows: Iterable[QuarantineRow], now_ms: int) -> None:
+def write_quarantine(db: StoreConnection, rows: Iterable[QuarantineRow], now_ms: int) -> None:
     """Insert what cannot be read."""
     db.executemany(_INSERT_QUARANTINE, [(*row, now_ms) for row in rows])
 
 
-def write_notes(db: sqlite3.Connection, rows: Iterable[NoteRow], now_ms: int) -> None:
+def write_notes(db: StoreConnection, rows: Iterable[NoteRow], now_ms: int) -> None:
     """Insert what is worth knowing."""
     db.executemany(_INSERT_NOTE, [(*row, now_ms) for row in rows])
 
 
-def forget_old(db: sqlite3.Connection) -> None:
+def forget_old(db: StoreConnection) -> None:
     """Keep the newest rows only."""
     for table in ("finding", "note"):
         db.execute(f"delete from {table} where id <= (select max(id) from {table}) - ?", (KEPT_MAX,))

@@ -7,7 +7,6 @@ and the expiry of producers look at all rows of the partition.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -33,6 +32,7 @@ from spark_jobs.scan.summary import EventRow, FindingRow, LinkRow, ProducerLinkR
 from spark_jobs.store import chain_rules
 from spark_jobs.store.books import PartitionBook, PartitionName, ProducerBook
 from spark_jobs.store.chain_rules import UNSEEN, PartitionState, ProducerState
+from spark_jobs.store.engine import StoreConnection
 from spark_jobs.store.findings import ContradictedError, Findings
 from spark_jobs.store.merge_facts import merge_fact, note_happening
 from spark_jobs.store.merge_files import FileMerge
@@ -64,7 +64,7 @@ class ChainRows:
 class ChainMerge:
     """See the module's text. `is_complete`: all entries of the log were seen, so every partition was seen being created."""
 
-    def __init__(self, db: sqlite3.Connection, kpart: int, rows: ChainRows, findings: Findings, *, is_complete: bool) -> None:
+    def __init__(self, db: StoreConnection, kpart: int, rows: ChainRows, findings: Findings, *, is_complete: bool) -> None:
         self._db = db
         self._kpart = kpart
         self._findings = findings

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 
 from records.model import (
@@ -19,6 +18,7 @@ from records.model import (
     TopicPlaced,
 )
 from spark_jobs.scan.summary import EventRow
+from spark_jobs.store.engine import StoreConnection
 from spark_jobs.store.statements import insert_new, upsert
 
 CLAIM = upsert("claim", "kpart,entry_offset", "kpart", "epoch", "term", "node_id", "entry_offset", "append_ms")
@@ -42,7 +42,7 @@ _DELETED = """insert into topic (topic_id, name, partitions, deleted_ms) values 
     on conflict (topic_id) do update set deleted_ms = coalesce(topic.deleted_ms, excluded.deleted_ms)"""
 
 
-def merge_fact(db: sqlite3.Connection, row: EventRow, record: Record) -> None:
+def merge_fact(db: StoreConnection, row: EventRow, record: Record) -> None:
     """Take over what a record says, if it is such a fact."""
     match record:
         case LeadershipClaimed():
@@ -72,7 +72,7 @@ def merge_fact(db: sqlite3.Connection, row: EventRow, record: Record) -> None:
             return
 
 
-def note_happening(db: sqlite3.Connection, row: EventRow, record: Record) -> None:
+def note_happening(db: StoreConnection, row: EventRow, record: Record) -> None:
     """Note that a node started or a schema level came into force; called before `merge_fact` takes the record over."""
     if isinstance(record, NodeRegistered):
         known = db.execute("select incarnation, schema_level_max from node where node_id = ?", (record.node_id,)).fetchone()

@@ -10,13 +10,13 @@ keys may not be committed again.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterable, Sequence
 
 from records.model import FilesFenced, FilesHandedOver, FilesRemoved, TombstonesExpired
 from spark_jobs.contradiction import live_conflict
 from spark_jobs.scan.blocks import file_number
 from spark_jobs.scan.summary import EventRow, FindingRow, ScannedFileRow
+from spark_jobs.store.engine import StoreConnection
 from spark_jobs.store.findings import ContradictedError, Findings
 from spark_jobs.store.run_blocks import Loss
 from spark_jobs.store.statements import insert_new, marks
@@ -48,7 +48,7 @@ FileEvent = FilesFenced | FilesHandedOver | FilesRemoved | TombstonesExpired
 class FileMerge:
     """The files of one partition of the metadata topic while a micro-batch is merged."""
 
-    def __init__(self, db: sqlite3.Connection, kpart: int, rows: Sequence[ScannedFileRow], findings: Findings) -> None:
+    def __init__(self, db: StoreConnection, kpart: int, rows: Sequence[ScannedFileRow], findings: Findings) -> None:
         self._db = db
         self._kpart = kpart
         self._rows = rows
@@ -214,7 +214,7 @@ def _values(row: ScannedFileRow) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _empty(db: sqlite3.Connection, numbers: Sequence[int]) -> list[int]:
+def _empty(db: StoreConnection, numbers: Sequence[int]) -> list[int]:
     """Return the files among `numbers` that have no live batches and are not marked as empty yet."""
     found: list[int] = []
     for start in range(0, len(numbers), 500):

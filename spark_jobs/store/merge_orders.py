@@ -7,12 +7,12 @@ Nothing is said where the log of partition 0 was not seen from its beginning, or
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Collection, Iterable
 
 from records.model import PartitionCreated, PlacedRange, TopicDeleting, TopicPlaced
 from spark_jobs.scan.levels import DIRECTORY
 from spark_jobs.scan.summary import EventRow, FindingRow, LevelRow
+from spark_jobs.store.engine import StoreConnection
 from spark_jobs.store.findings import Findings
 from spark_jobs.store.reader import knows_all
 from spark_jobs.store.statements import insert_new, upsert
@@ -28,7 +28,7 @@ SETTLED_MS = 60_000
 """After this time partition 0 has been read up to whatever an entry elsewhere was based on, if it was read to its end."""
 
 
-def note_placement(db: sqlite3.Connection, row: EventRow, record: TopicPlaced, findings: Findings) -> None:
+def note_placement(db: StoreConnection, row: EventRow, record: TopicPlaced, findings: Findings) -> None:
     """Take over where a topic lives; what was placed has no holes and nothing twice."""
     db.execute("delete from placed_range where topic_id = ?", (record.topic_id,))
     db.executemany(_PLACED_RANGE, [(record.topic_id, one.first_partition, one.num_partitions, one.coordinator_id) for one in record.ranges])
@@ -49,12 +49,12 @@ def _break_of(ranges: Iterable[PlacedRange]) -> tuple[int, int] | None:
     return None
 
 
-def forget_placement(db: sqlite3.Connection, record: TopicDeleting) -> None:
+def forget_placement(db: StoreConnection, record: TopicDeleting) -> None:
     """A topic goes: nothing of it is placed any more."""
     db.execute("delete from placed_range where topic_id = ?", (record.topic_id,))
 
 
-def note_creation(db: sqlite3.Connection, row: EventRow, record: PartitionCreated, known: Collection[int], findings: Findings) -> None:
+def note_creation(db: StoreConnection, row: EventRow, record: PartitionCreated, known: Collection[int], findings: Findings) -> None:
     """Compare partitions that were created with the order for them, now in partition 0, elsewhere when that was read.
 
     `known` are the partitions that the topic has here already.
@@ -75,12 +75,12 @@ def note_creation(db: sqlite3.Connection, row: EventRow, record: PartitionCreate
     db.execute(_CREATED_RANGE, (row.kpart, row.offset, *what))
 
 
-def note_levels(db: sqlite3.Connection, rows: Iterable[LevelRow], now_ms: int) -> None:
+def note_levels(db: StoreConnection, rows: Iterable[LevelRow], now_ms: int) -> None:
     """Remember levels that are used, until partition 0 was read."""
     db.executemany(_LEVEL_USE, [(*row, now_ms) for row in rows])
 
 
-def compare_orders(db: sqlite3.Connection, findings: Findings, now_ms: int) -> None:
+def compare_orders(db: StoreConnection, findings: Findings, now_ms: int) -> None:
     """Compare the waiting orders with the present state of partition 0."""
     head = db.execute("select next_offset, log_end from head where kpart = ?", (DIRECTORY,)).fetchone()
     if head is None:
@@ -95,7 +95,7 @@ def compare_orders(db: sqlite3.Connection, findings: Findings, now_ms: int) -> N
         _compare_levels(db, findings, now_ms)
 
 
-def _compare_creations(db: sqlite3.Connection, findings: Findings, next_offset: int) -> None:
+def _compare_creations(db: StoreConnection, findings: Findings, next_offset: int) -> None:
     query = """select kpart, entry_offset, topic_id, first_partition, num_partitions from created_range
         where order_offset < ? order by kpart, entry_offset, first_partition"""
     due = db.execute(query, (next_offset,)).fetchall()
@@ -112,11 +112,11 @@ def _misplaced(kpart: int, offset: int, topic_id: bytes, partition: int) -> Find
     return FindingRow(kpart, offset, "partition-not-placed", message, topic_id, partition)
 
 
-def _is_placed(db: sqlite3.Connection, topic_id: bytes) -> bool:
+def _is_placed(db: StoreConnection, topic_id: bytes) -> bool:
     return db.execute("select 1 from placed_range where topic_id = ?", (topic_id,)).fetchone() is not None
 
 
-def _not_placed(db: sqlite3.Connection, topic_id: bytes, kpart: int, first: int, end: int) -> int | None:
+def _not_placed(db: StoreConnection, topic_id: bytes, kpart: int, first: int, end: int) -> int | None:
     """The first partition of a range that is not placed at a coordinator; None also when the topic is placed no longer."""
     query = """select first_partition, first_partition + num_partitions, coordinator_id from placed_range where topic_id = ?
         order by first_partition"""
@@ -130,7 +130,7 @@ def _not_placed(db: sqlite3.Connection, topic_id: bytes, kpart: int, first: int,
     return at if at < end else None
 
 
-def _compare_levels(db: sqlite3.Connection, findings: Findings, now_ms: int) -> None:
+def _compare_levels(db: StoreConnection, findings: Findings, now_ms: int) -> None:
     found = db.execute("select level from feature where name = 'schema'").fetchone()
     in_force = 1 if found is None else int(found[0])
     db.execute("delete from level_use where level <= ?", (in_force,))

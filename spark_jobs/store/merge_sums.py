@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 
 import pyarrow as pa
 
 from spark_jobs.scan.summary import BucketRow, CountRow, MinuteRow, SecondRow, UploaderRow, rows_of
+from spark_jobs.store.engine import StoreConnection
 from spark_jobs.store.statements import insert_adding
 
 _SECONDS = insert_adding(
@@ -30,14 +30,14 @@ PARTITION_MINUTES_KEPT = 60
 HISTOGRAMS = ("batches_per_file", "partitions_per_file", "file_bytes", "fill_percent", "freshness_ms")
 
 
-def add_totals(db: sqlite3.Connection, summary: pa.Table, findings: Counter[int]) -> None:
+def add_totals(db: StoreConnection, summary: pa.Table, findings: Counter[int]) -> None:
     """Add the counters of a summary, and the findings of the merge."""
     rows = [(row.name, row.kpart, row.value) for row in rows_of(summary, CountRow)]
     rows += [("findings", kpart, count) for kpart, count in findings.items()]
     db.executemany(_TOTALS, rows)
 
 
-def add_activity(db: sqlite3.Connection, summary: pa.Table, now_ms: int) -> None:
+def add_activity(db: StoreConnection, summary: pa.Table, now_ms: int) -> None:
     """Add what happened; what is too old to be kept is left out at once."""
     oldest_second = now_ms // SECOND_MS - SECONDS_KEPT
     oldest_minute = now_ms // MINUTE_MS - MINUTES_KEPT
@@ -47,7 +47,7 @@ def add_activity(db: sqlite3.Connection, summary: pa.Table, now_ms: int) -> None
     db.executemany(_BUCKETS, [row[1:] for row in rows_of(summary, BucketRow) if row.minute >= oldest_minute])
 
 
-def _add_minutes(db: sqlite3.Connection, rows: list[MinuteRow], now_ms: int) -> None:
+def _add_minutes(db: StoreConnection, rows: list[MinuteRow], now_ms: int) -> None:
     topics: dict[tuple[int, bytes], list[int]] = {}
     for row in rows:
         have = topics.setdefault((row.minute, row.topic_id), [0, 0, 0])
@@ -59,14 +59,14 @@ def _add_minutes(db: sqlite3.Connection, rows: list[MinuteRow], now_ms: int) -> 
     db.executemany(_PARTITIONS, sorted(row[1:] for row in rows if row.minute >= oldest))
 
 
-def add_freshness(db: sqlite3.Connection, age_ms: int, now_ms: int) -> None:
+def add_freshness(db: StoreConnection, age_ms: int, now_ms: int) -> None:
     """Count how old the oldest entry of a micro-batch was when it was merged."""
     age_ms = min(max(age_ms, 1), AGE_MAX_MS)
     upper = 1 << (age_ms - 1).bit_length()
     db.execute(_BUCKETS, ("freshness_ms", now_ms // MINUTE_MS, upper, 1))
 
 
-def forget_old(db: sqlite3.Connection, now_ms: int) -> None:
+def forget_old(db: StoreConnection, now_ms: int) -> None:
     """Delete activity that is past its time."""
     minute = now_ms // MINUTE_MS
     db.execute("delete from activity_second where second < ?", (now_ms // SECOND_MS - SECONDS_KEPT,))

@@ -7,13 +7,13 @@ to the newest block of a partition while it is small. `first_offset` of a block 
 
 from __future__ import annotations
 
-import sqlite3
 from typing import NamedTuple
 
 import numpy as np
 
 from spark_jobs.scan.blocks import Batches, file_numbers, pack_batches, unpack
 from spark_jobs.store.chain_rules import PartitionState
+from spark_jobs.store.engine import StoreConnection
 
 BLOCK_BYTES_MAX = 4096
 """A block of this size is not added to any more; frames larger than that are blocks of their own."""
@@ -43,7 +43,7 @@ class Loss(NamedTuple):
 class RunBlocks:
     """The blocks of one partition of the metadata topic while a micro-batch is merged; `losses` are in log order."""
 
-    def __init__(self, db: sqlite3.Connection, kpart: int) -> None:
+    def __init__(self, db: StoreConnection, kpart: int) -> None:
         self._db = db
         self._kpart = kpart
         self.losses: list[Loss] = []

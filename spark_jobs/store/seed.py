@@ -9,7 +9,6 @@ a file was handed over.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator
 
 import numpy as np
@@ -21,6 +20,7 @@ from spark_jobs.scan.blocks import INDEX_BITS, Batches, Int64s, file_numbers, pa
 from spark_jobs.scan.levels import DIRECTORY
 from spark_jobs.scan.summary import EventRow, NoteRow
 from spark_jobs.snapshots.content import SnapshotContent
+from spark_jobs.store.engine import StoreConnection
 from spark_jobs.store.findings import Findings, write_notes
 from spark_jobs.store.merge_facts import CLAIM, MORE_PARTITIONS, merge_fact
 from spark_jobs.store.merge_files import FENCED, FILE_COLUMNS, INSERT_TOMBSTONE, LIVE, REMOVED, FileMerge
@@ -54,7 +54,7 @@ _TOMBSTONE = f"""{INSERT_TOMBSTONE}
 _BLOCK = insert("run_block", "kpart", "topic_id", "partition", "first_offset", "end_offset", "runs")
 
 
-def seed(db: sqlite3.Connection, content: SnapshotContent, now_ms: int) -> None:
+def seed(db: StoreConnection, content: SnapshotContent, now_ms: int) -> None:
     """Write what a snapshot says in the place of what was known, in the transaction that is open. Raises `BadSnapshot`, OSError."""
     head = content.head
     kpart, end, time_ms = head.metadata_partition, head.end_offset, head.log_time_ms
@@ -74,7 +74,7 @@ def seed(db: sqlite3.Connection, content: SnapshotContent, now_ms: int) -> None:
     _seed_files(db, kpart, content)
 
 
-def _seed_chains(db: sqlite3.Connection, kpart: int, content: SnapshotContent) -> None:
+def _seed_chains(db: StoreConnection, kpart: int, content: SnapshotContent) -> None:
     end = content.head.end_offset
     live = {one.row: one for one in content.partitions if not one.is_dead}
     rows = [
@@ -102,7 +102,7 @@ def _seed_chains(db: sqlite3.Connection, kpart: int, content: SnapshotContent) -
     db.executemany(_PRODUCER, producers)
 
 
-def _seed_directory(db: sqlite3.Connection, kpart: int, content: SnapshotContent) -> None:
+def _seed_directory(db: StoreConnection, kpart: int, content: SnapshotContent) -> None:
     """Take over the directory as if its newest records were at the end of the snapshot."""
     if content.directory is None:
         return
@@ -125,7 +125,7 @@ def _seed_directory(db: sqlite3.Connection, kpart: int, content: SnapshotContent
         merge_fact(db, row._replace(offset=one.end_offset), one)
 
 
-def _seed_files(db: sqlite3.Connection, kpart: int, content: SnapshotContent) -> None:
+def _seed_files(db: StoreConnection, kpart: int, content: SnapshotContent) -> None:
     """Write files, and which of them hold the live batches of each partition."""
     offsets = np.array([one.file_id for one in content.files], np.int64) - content.file_id_base
     live, live_bytes = np.zeros(len(offsets), np.int64), np.zeros(len(offsets), np.int64)

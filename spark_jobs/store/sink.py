@@ -7,12 +7,8 @@ monitor on the same folder is noticed: its heads are not those of the database.
 
 from __future__ import annotations
 
-import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from importlib.resources import files
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 
 import pyarrow as pa
@@ -38,15 +34,14 @@ from spark_jobs.scan.summary import (
 from spark_jobs.snapshots.content import SnapshotContent
 from spark_jobs.store import findings, merge_migrations, merge_orders, merge_sums
 from spark_jobs.store.books import TEMPORARY
+from spark_jobs.store.engine import OpenStore, StorePlace, open_writer, tables
 from spark_jobs.store.findings import Findings, write_notes, write_quarantine
 from spark_jobs.store.merge_chains import ChainMerge, group_rows
 from spark_jobs.store.reader import knows_all, read_heads, read_state
 from spark_jobs.store.seed import seed
 from spark_jobs.store.statements import insert, insert_numbered, upsert
 
-DATABASE = "monitor.db"
 SCHEMA_VERSION = 1
-BUSY_TIMEOUT_S = 30.0
 MICRO_BATCHES_KEPT = 1000
 
 _HEAD = """insert into head (kpart, next_offset, epoch, term, seq, from_offset, from_ms, log_end, append_ms, merged_ms, state, restarted_at)
@@ -74,21 +69,16 @@ class LogMismatchError(Exception):
 class Store:
     """See the module's text. Used by one thread at a time."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    def __init__(self, db: OpenStore) -> None:
         self._db = db
         self._pruned_minute = -1
 
     @staticmethod
-    def open(folder: Path | str) -> Store:
-        """Open the database of a folder, made if need be."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        db = sqlite3.connect(folder / DATABASE, isolation_level=None, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
-        # WAL: readers never wait. A power cut may lose the last micro-batches whole, which are then read again.
-        db.executescript("pragma journal_mode = wal; pragma synchronous = normal; pragma temp_store = memory; pragma cache_size = -32768;")
-        schema = files("spark_jobs.store").joinpath("schema.sql").read_text()
-        db.executescript(f"begin immediate; {schema}; commit;")
-        db.executescript(TEMPORARY)
+    def open(place: StorePlace) -> Store:
+        """Open a database, made if need be."""
+        db = open_writer(place)
+        db.script(tables())
+        db.script(TEMPORARY)
         return Store(db)
 
     def close(self) -> None:
@@ -115,7 +105,8 @@ class Store:
                 f"the database holds topic {known[0]} with id {known[1]}, not {topic} with id {topic_id}; use an empty folder"
             )
         adopt = upsert("log", "topic", "topic", "topic_id", "partitions", "schema_version", keep="topic_id,schema_version")
-        self._db.execute(adopt, (topic, topic_id, partitions, SCHEMA_VERSION))
+        with self._db.writing():
+            self._db.execute(adopt, (topic, topic_id, partitions, SCHEMA_VERSION))
 
     def start_from(self, content: SnapshotContent, now_ms: int) -> None:
         """Begin a partition of the metadata topic with a snapshot that ends after the entries read of it.
@@ -124,7 +115,7 @@ class Store:
         """
         kpart, end = content.head.metadata_partition, content.head.end_offset
         found = Findings(())
-        with self._transaction():
+        with self._db.writing():
             known = read_heads(self._db).get(kpart)
             if known is not None:
                 if known.next_offset >= end:
@@ -140,16 +131,6 @@ class Store:
             found.write(self._db, now_ms)
             merge_sums.add_totals(self._db, SUMMARY_SCHEMA.empty_table(), found.found)
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._db.execute("begin immediate")
-        try:
-            yield
-            self._db.execute("commit")
-        except BaseException:
-            self._db.execute("rollback")
-            raise
-
     # ---- merging
 
     def merge(
@@ -157,7 +138,7 @@ class Store:
     ) -> None:
         """Take over a summary that was scanned from `heads`. Raises StaleHeadsError and ContradictedError, then nothing has changed."""
         begin_s = time.perf_counter()
-        with self._transaction():
+        with self._db.writing():
             stored = read_heads(self._db)
             if stored != dict(heads):
                 raise StaleHeadsError("the heads moved since the scan began: does another monitor use this folder? stop one of them")

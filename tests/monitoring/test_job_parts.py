@@ -20,13 +20,14 @@ from spark_jobs.monitor.endpoint import JobMetrics, MetricsPortError
 from spark_jobs.monitor.facts import acknowledge_findings, record_brokers, record_job
 from spark_jobs.monitor.lock import MonitorFolderInUseError, hold_folder
 from spark_jobs.monitor.metrics import METRICS, PREFIX
-from spark_jobs.monitor.report import DATABASE, NoMonitorError, open_report
+from spark_jobs.monitor.report import NoMonitorError, open_report
 from spark_jobs.monitor.topic import TopicBroker, WatchedTopic
 from spark_jobs.monitor.watcher import LogReplacedError, check_ends, check_identity
 from spark_jobs.session import find_spark
 from spark_jobs.settings import JVM_OPTIONS, KAFKA_SOURCE, LOCAL_MASTER
 from spark_jobs.store import sink
 from spark_jobs.store.acknowledge import Choice
+from spark_jobs.store.engine import DATABASE
 
 
 @pytest.fixture
@@ -80,10 +81,6 @@ def test_a_database_whose_tables_are_still_to_be_made_is_none_yet(tmp_path: Path
         assert report.totals() == {}
 
 
-def test_the_database_has_one_name() -> None:
-    assert DATABASE == sink.DATABASE
-
-
 def test_facts_are_written_beside_what_the_log_says(folder: Path) -> None:
     record_brokers(folder, [TopicBroker(1, "a", "one"), TopicBroker(2, "", "two")])
     record_brokers(folder, [TopicBroker(2, "b", "two")])
@@ -91,7 +88,7 @@ def test_facts_are_written_beside_what_the_log_says(folder: Path) -> None:
     record_job(folder, pid=8)
     with open_report(folder) as report:
         brokers = report.connection.execute("SELECT broker_id, rack, host FROM broker ORDER BY 1").fetchall()
-        assert [tuple(row.values()) for row in brokers] == [(1, "a", "one"), (2, "b", "two")]
+        assert [tuple(row) for row in brokers] == [(1, "a", "one"), (2, "b", "two")]
         assert report.job() == {"pid": "8", "trigger_s": "2.0"}
         assert report.log() is None
         assert report.heads() == []
@@ -112,7 +109,7 @@ def scraped(metrics: JobMetrics) -> dict[str, dict[tuple[str, ...], float]]:
 @contextmanager
 def written(folder: Path) -> Iterator[sqlite3.Connection]:
     """The database of a store, for rows that no job of this test writes."""
-    with closing(sqlite3.connect(folder / sink.DATABASE)) as db, db:
+    with closing(sqlite3.connect(folder / DATABASE)) as db, db:
         yield db
 
 

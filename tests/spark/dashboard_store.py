@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 
-from spark_jobs.dashboard.database import DATABASE_FILE
 from spark_jobs.monitor.life import Life, write_life
+from spark_jobs.store.engine import DATABASE
 
 NOW_MS = 1_800_000_000_000  # a whole minute
 NOW_S = NOW_MS // 1000
@@ -24,7 +24,7 @@ class StoreMaker:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self.db = sqlite3.connect(folder / DATABASE_FILE, isolation_level=None)
+        self.db = sqlite3.connect(folder / DATABASE, isolation_level=None)
         self.db.execute("pragma journal_mode = wal")
         self.db.execute("pragma synchronous = off")
         schema = files("spark_jobs.store").joinpath("schema.sql").read_text(encoding="utf-8")

@@ -26,8 +26,9 @@ from records.log import RESTORED_KEY
 from simulation.fakes.shard_harness import START_MS, HarnessReplica, World
 from spark_jobs.scan import SUMMARY_SCHEMA, scan_function
 from spark_jobs.scan.head import Head
+from spark_jobs.store.engine import DATABASE
 from spark_jobs.store.judging import merge_judged
-from spark_jobs.store.sink import DATABASE, Store
+from spark_jobs.store.sink import Store
 from tests.core.build import batch, commit, delete_records, place
 
 INPUT_SCHEMA = pa.schema(

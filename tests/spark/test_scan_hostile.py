@@ -15,7 +15,8 @@ from records.codec import UnreadableEntry, decode_entry, encode_entry, encode_ke
 from records.entry_key import EntryKey
 from records.model import LeadershipClaimed, PartitionCreated
 from spark_jobs.scan.summary import CountRow, HeadRow, rows_of
-from spark_jobs.store.sink import DATABASE, Store
+from spark_jobs.store.engine import DATABASE
+from spark_jobs.store.sink import Store
 from tests.records.examples import EXAMPLES
 from tests.records.strategies import ANY_RECORD
 from tests.spark.scan_logs import TOPIC, Entry, LogWriter, follow, rows, scan

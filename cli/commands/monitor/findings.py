@@ -96,10 +96,10 @@ def unack(ids: tuple[int, ...], folder: Path, rule: str | None, is_all: bool, re
 
 
 def _act(action: Callable[..., int], ids: Sequence[int], folder: Path, rule: str | None, is_all: bool, reason: str, who: str | None) -> int:
-    import sqlite3
     import time
 
     from spark_jobs.store.acknowledge import AcknowledgeError, UnknownFindingError
+    from spark_jobs.store.engine import STORE_ERRORS
 
     choice = _choice(ids, rule, is_all)
     with opened_report(folder):  # says what is wrong with the folder
@@ -110,7 +110,7 @@ def _act(action: Callable[..., int], ids: Sequence[int], folder: Path, rule: str
         raise Failed(str(error), Exit.NOT_FOUND) from error
     except AcknowledgeError as error:
         raise Failed(str(error), Exit.USAGE) from error
-    except sqlite3.Error as error:
+    except STORE_ERRORS as error:
         raise Failed(f"the database in {folder} cannot be written now: {error}; try again", Exit.UNAVAILABLE) from error
 
 

@@ -51,7 +51,6 @@ def status(folder: Path, output: str) -> None:
 
 def _judge(folder: Path) -> tuple[Watching, PageVerdict]:
     """Judge a folder as the dashboard does."""
-    import sqlite3
     import time
 
     from spark_jobs.dashboard.panels.overview import facts
@@ -61,7 +60,6 @@ def _judge(folder: Path) -> tuple[Watching, PageVerdict]:
 
     now_ms = time.time_ns() // 1_000_000
     with opened_report(folder) as report:
-        report.connection.row_factory = sqlite3.Row
         known = facts(report.connection, Sight(now_ms=now_ms, life=read_life(folder)))
     return known.watch, judge(known, (), now_ms)
 
@@ -127,14 +125,13 @@ def _quarantined(row: Row) -> Row:
 @contextmanager
 def opened_report(folder: Path) -> Iterator[Report]:
     """Read the report of a monitor's folder. Raises `Failed`."""
-    import sqlite3
-
     from spark_jobs.monitor.report import NoMonitorError, open_report
+    from spark_jobs.store.engine import STORE_ERRORS
 
     try:
         with open_report(folder) as report:
             yield report
     except NoMonitorError as error:
         raise Failed(str(error), Exit.NOT_FOUND) from error
-    except sqlite3.Error as error:
+    except STORE_ERRORS as error:
         raise Failed(f"the database in {folder} cannot be read: {error}") from error

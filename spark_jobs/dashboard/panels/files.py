@@ -7,12 +7,12 @@ the state nearest to life that one of its coordinators gives it: it is there as 
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Sequence
 
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, dicts, rows
 from spark_jobs.dashboard.panels.sight import Sight
+from spark_jobs.store.engine import StoreConnection, StoreRow
 
 STATES = ("live", "deletable", "waiting", "removed", "fenced")
 """From the most alive on. One that the last owner may delete is deletable, although the owners before it are done and wait."""
@@ -28,7 +28,7 @@ LIST_MAX = 20
 CANDIDATES = 10 * LIST_MAX
 
 
-def files(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
+def files(db: StoreConnection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/files`."""
     by_state = {row["state"]: dict(row) for row in rows(db, _BY_STATE)}
     nothing = {"files": 0, "file_bytes": 0, "live_bytes": 0, "oldest_ms": None}
@@ -76,13 +76,13 @@ where f.state = 'live' and f.live_bytes * 100 <= f.file_bytes * {NEARLY_EMPTY_PE
 where live * 100 <= file_bytes * {NEARLY_EMPTY_PERCENT}"""
 
 
-def nearly_empty(db: sqlite3.Connection) -> Json:
+def nearly_empty(db: StoreConnection) -> Json:
     """Live files at most a tenth of whose bytes still count: what a rewrite of them would free."""
     (row,) = rows(db, _NEARLY_EMPTY)
     return {"percent": NEARLY_EMPTY_PERCENT, **dict(row)}
 
 
-def _hand_over(row: sqlite3.Row, now_ms: int) -> Json:
+def _hand_over(row: StoreRow, now_ms: int) -> Json:
     return {
         "object_key": row["object_key"],
         "coordinator": row["kpart"],

@@ -5,12 +5,12 @@ the entry.
 from __future__ import annotations
 
 import shlex
-import sqlite3
 
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, dicts, rows, scalar, topic_names, totals
 from spark_jobs.dashboard.panels.sight import Sight, known_json
 from spark_jobs.store.acknowledge import open_count
+from spark_jobs.store.engine import StoreConnection, StoreRow
 from spark_jobs.store.rules import RULES
 
 ENTRIES_BEFORE = 2
@@ -22,7 +22,7 @@ _PAGE = (
 UNKNOWN = "The entry breaks a rule that this version does not know. Look at it and the entries before it with the command below."
 
 
-def findings(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
+def findings(db: StoreConnection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/findings`: those that are open first, each the newest first."""
     kept_open = scalar(db, "select count(*) from finding where acknowledgement is null")
     found = rows(db, _PAGE.format(state="is null"), query.limit, query.offset)
@@ -47,7 +47,7 @@ def findings(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
     }
 
 
-def _row(row: sqlite3.Row, names: dict[bytes, str], topic: str) -> Json:
+def _row(row: StoreRow, names: dict[bytes, str], topic: str) -> Json:
     return {
         "id": row["id"],
         "coordinator": row["kpart"],

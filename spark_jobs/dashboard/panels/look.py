@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import NEWEST_CLAIMS, Json, rows, topic_ids, topic_names, topic_text
 from spark_jobs.dashboard.panels.sight import Sight, known
 from spark_jobs.scan.blocks import file_number, unpack
+from spark_jobs.store.engine import StoreConnection
 from spark_jobs.store.statements import marks
 
 ROWS_MAX = 50
@@ -25,7 +25,7 @@ NEIGHBOURS = 2
 NUMBER_MAX = 2**53
 
 Cell = Any
-Database = sqlite3.Connection
+Database = StoreConnection
 
 
 def look(db: Database, query: PanelQuery, sight: Sight) -> Json:

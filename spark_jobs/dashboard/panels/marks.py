@@ -5,11 +5,10 @@ Times are those of the log's entries; a finding has the time at which it was fou
 
 from __future__ import annotations
 
-import sqlite3
-
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, rows
 from spark_jobs.dashboard.panels.sight import Sight, known, shown_s
+from spark_jobs.store.engine import StoreConnection, StoreRow
 
 MARKS_MAX = 400
 _MARKS = """select * from (
@@ -21,7 +20,7 @@ union all select 'finding', seen_ms, kpart, entry_offset, null, id, rule from
 ) as marked where at_ms >= ? and at_ms < ? order by at_ms desc, kpart, entry_offset limit ?"""
 
 
-def marks(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
+def marks(db: StoreConnection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/marks`, the newest first."""
     first_s, end_s = shown_s(known(db, sight), query, sight.now_ms)
     # What was found now is not in the seconds that are known yet.
@@ -30,7 +29,7 @@ def marks(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
     return {"first_s": first_s, "end_s": end_s, "is_cut": len(found) > MARKS_MAX, "rows": [_mark(row) for row in found[:MARKS_MAX]]}
 
 
-def _mark(row: sqlite3.Row) -> Json:
+def _mark(row: StoreRow) -> Json:
     number, node = row["number"], f"node {row['node_id']}"
     texts = {
         "leader": f"{node} leads coordinator {row['kpart']}, epoch {number}",

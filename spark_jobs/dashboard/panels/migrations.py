@@ -5,11 +5,10 @@ A partition waits since it was created, or since its start was taken back; of on
 
 from __future__ import annotations
 
-import sqlite3
-
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, rows, topic_names
 from spark_jobs.dashboard.panels.sight import Sight
+from spark_jobs.store.engine import StoreConnection, StoreRow
 from spark_jobs.store.statements import marks
 
 TOPICS_MAX = 100
@@ -18,7 +17,7 @@ _WAITS = "diskless_base < 0"
 _SINCE = "case when diskless_base < 0 and last_append_ms > 0 then last_append_ms end"
 
 
-def migrations(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
+def migrations(db: StoreConnection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/migrations`: topics by how long they have waited, and a page of their partitions, those that wait first."""
     found = rows(
         db,
@@ -54,7 +53,7 @@ def migrations(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
     }
 
 
-def _partitions(db: sqlite3.Connection, topic_ids: list[bytes], query: PanelQuery) -> list[sqlite3.Row]:
+def _partitions(db: StoreConnection, topic_ids: list[bytes], query: PanelQuery) -> list[StoreRow]:
     return rows(
         db,
         f"select kpart, topic_id, partition, diskless_base, prefix_start, leader_epoch, {_SINCE} as since_ms from partition"
@@ -66,7 +65,7 @@ def _partitions(db: sqlite3.Connection, topic_ids: list[bytes], query: PanelQuer
     )
 
 
-def _partition(row: sqlite3.Row, names: dict[bytes, str], now_ms: int) -> Json:
+def _partition(row: StoreRow, names: dict[bytes, str], now_ms: int) -> Json:
     is_pending = row["diskless_base"] < 0
     return {
         "topic": names[bytes(row["topic_id"])],
@@ -81,7 +80,7 @@ def _partition(row: sqlite3.Row, names: dict[bytes, str], now_ms: int) -> Json:
     }
 
 
-def _step(row: sqlite3.Row, names: dict[bytes, str], now_ms: int) -> Json:
+def _step(row: StoreRow, names: dict[bytes, str], now_ms: int) -> Json:
     return {
         "topic": names[bytes(row["topic_id"])],
         "partition": row["partition"],

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, rows, scalar, totals
 from spark_jobs.dashboard.panels.sight import Sight
+from spark_jobs.store.engine import StoreConnection
 
 BYTES_SHOWN = 256
 
 
-def quarantine(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
+def quarantine(db: StoreConnection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/quarantine`: the newest first."""
     found = rows(
         db,

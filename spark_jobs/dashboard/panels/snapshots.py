@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, rows
 from spark_jobs.dashboard.panels.sight import Sight
+from spark_jobs.store.engine import StoreConnection
 
 
-def snapshots(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
+def snapshots(db: StoreConnection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/snapshots`."""
     newest = rows(
         db,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, matching_ids, rows, scalar, topic_names
 from spark_jobs.dashboard.panels.sight import Sight
+from spark_jobs.store.engine import StoreConnection
 from spark_jobs.store.statements import marks
 
 SEARCHED_MAX = 900
 
 
-def topics(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
+def topics(db: StoreConnection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/topics`: the largest first. Sums are exact since the offsets the monitor started from."""
     condition, ids = "true", list[bytes]()
     if query.search:

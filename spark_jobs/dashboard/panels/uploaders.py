@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, rows
 from spark_jobs.dashboard.panels.sight import Sight, known, shown_s
+from spark_jobs.store.engine import StoreConnection
 
 LIST_MAX = 100
 
 
-def uploaders(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
+def uploaders(db: StoreConnection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/uploaders`."""
     first_s, end_s = shown_s(known(db, sight), query, sight.now_ms)
     found = rows(
