@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 from spark_jobs.store.acknowledge import open_without_row
-from spark_jobs.store.engine import DATABASE, StoreConnection, StorePlace, exists, open_reader
+from spark_jobs.store.engine import DATABASE, PostgresPlace, StoreConnection, StorePlace, exists, open_reader
 
 Row = dict[str, object]
 
@@ -27,6 +27,8 @@ def open_report(place: StorePlace) -> Iterator[Report]:
     with closing(open_reader(place)) as connection:
         # The job makes the file first and then the tables, all at once.
         if not connection.is_made():
+            if isinstance(place, PostgresPlace):
+                raise NoMonitorError(f"{place} has no tables of a monitor: none has written it; `diskless monitor run --store` does")
             raise NoMonitorError(f"{place} has an empty {DATABASE}: the monitor that makes it has only just started; try again")
         yield Report(connection)
 

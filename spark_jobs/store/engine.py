@@ -1,4 +1,4 @@
-"""The database of a monitor behind one seam: a file of SQLite in the monitor's folder.
+"""The database of a monitor behind one seam: a file of SQLite in the monitor's folder, or tables of PostgreSQL (`postgres`).
 
 Statements are in the SQL that engines share (`statements`); what differs is here: connections, transactions, the tables' making, the
 number that changes with every commit, and what an error means. A file of SQLite is a connection of its module with these words added.
@@ -10,20 +10,49 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote, urlsplit
 
 DATABASE = "monitor.db"
 WRITER_WAIT_S = 30.0
 READER_WAIT_S = 10.0
 STEPS_BETWEEN_LOOKS = 100_000
 
-StorePlace: TypeAlias = Path
-"""Where the database of a monitor is: the folder whose `monitor.db` it is."""
 
-STORE_ERRORS: tuple[type[Exception], ...] = (sqlite3.Error,)
+class PostgresError(Exception):
+    """What PostgreSQL and its client raise; `sqlstate` is PostgreSQL's code, None when the error is not its own."""
+
+    def __init__(self, text: str, sqlstate: str | None = None) -> None:
+        super().__init__(text)
+        self.sqlstate = sqlstate
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresPlace:
+    """A database of PostgreSQL by its URL, which has no password: that is given apart, or found as libpq finds it."""
+
+    url: str
+    password: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for another URL."""
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("postgresql", "postgres"):
+            raise ValueError("it must be postgresql://[USER@]HOST[:PORT]/DATABASE")
+        if parts.password is not None or "password" in parse_qs(parts.query):
+            raise ValueError("it has a password, which others may see: keep it in a file, or in PGPASSFILE")
+
+    def __str__(self) -> str:
+        return self.url
+
+
+StorePlace: TypeAlias = Path | PostgresPlace
+"""Where the database of a monitor is: a folder, whose `monitor.db` it is, or PostgreSQL."""
+
+STORE_ERRORS: tuple[type[Exception], ...] = (sqlite3.Error, PostgresError)
 """What a database raises."""
 
 
@@ -72,6 +101,9 @@ class OpenStore(StoreConnection, Protocol):
     def is_made(self) -> bool:
         """Return whether the tables are there; all of them come at once."""
 
+    def hold(self) -> bool:
+        """Keep other monitors out until the connection is closed; False when one is in. Of a folder that is a matter of its lock."""
+
     def writing(self) -> AbstractContextManager[object]:
         """Return a transaction that writes, undone by an exception. There is one at a time, others wait."""
 
@@ -95,6 +127,10 @@ class SqliteStore(sqlite3.Connection):
         """See `OpenStore`."""
         with closing(self.execute("select name from sqlite_master limit 1")) as found:
             return found.fetchone() is not None
+
+    def hold(self) -> bool:
+        """See `OpenStore`."""
+        return True
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -125,6 +161,8 @@ class SqliteStore(sqlite3.Connection):
 
 def open_writer(place: StorePlace, wait_s: float = WRITER_WAIT_S) -> OpenStore:
     """Connect in order to write; the database is made if need be, its tables are not. Rows are tuples. `wait_s` is for other writers."""
+    if isinstance(place, PostgresPlace):
+        return _open_postgres(place, wait_s, is_writer=True)
     place.mkdir(parents=True, exist_ok=True)
     # Used by one thread at a time, not always the same.
     db = sqlite3.connect(place / DATABASE, isolation_level=None, timeout=wait_s, check_same_thread=False, factory=SqliteStore)
@@ -135,6 +173,8 @@ def open_writer(place: StorePlace, wait_s: float = WRITER_WAIT_S) -> OpenStore:
 
 def open_reader(place: StorePlace, wait_s: float = READER_WAIT_S) -> OpenStore:
     """Connect in order to read. Rows are `StoreRow`s."""
+    if isinstance(place, PostgresPlace):
+        return _open_postgres(place, wait_s, is_writer=False)
     name = f"file:{quote(str((place / DATABASE).absolute()))}?mode=ro"
     db = _connect(name, wait_s)
     try:
@@ -150,11 +190,13 @@ def open_reader(place: StorePlace, wait_s: float = READER_WAIT_S) -> OpenStore:
 
 def exists(place: StorePlace) -> bool:
     """Return whether there may be a database."""
-    return (place / DATABASE).is_file()
+    return isinstance(place, PostgresPlace) or (place / DATABASE).is_file()
 
 
 def identity(place: StorePlace) -> tuple[int, int] | None:
-    """Return what changes when the database becomes another; None when there is none."""
+    """Return what changes when the database becomes another; None when there is none. A database of PostgreSQL stays the same."""
+    if isinstance(place, PostgresPlace):
+        return 0, 0
     try:
         status = (place / DATABASE).stat()
     except FileNotFoundError:
@@ -164,7 +206,7 @@ def identity(place: StorePlace) -> tuple[int, int] | None:
 
 def named(place: StorePlace) -> str:
     """Return the name of the database for messages."""
-    return str(place / DATABASE)
+    return str(place) if isinstance(place, PostgresPlace) else str(place / DATABASE)
 
 
 def open_empty() -> OpenStore:
@@ -179,6 +221,14 @@ def tables() -> str:
     return files("spark_jobs.store").joinpath("schema.sql").read_text(encoding="utf-8")
 
 
+def _open_postgres(place: PostgresPlace, wait_s: float, *, is_writer: bool) -> OpenStore:
+    try:
+        from spark_jobs.store.postgres import open_postgres
+    except ImportError as error:
+        raise PostgresError("psycopg is not installed: pip install 'diskless-coordinator[postgres]'") from error
+    return open_postgres(place, wait_s, is_writer=is_writer)
+
+
 def _connect(name: str, wait_s: float) -> SqliteStore:
     db = sqlite3.connect(name, uri=True, isolation_level=None, timeout=wait_s, check_same_thread=False, factory=SqliteStore)
     db.row_factory = sqlite3.Row
@@ -187,12 +237,12 @@ def _connect(name: str, wait_s: float) -> SqliteStore:
 
 def is_ended(error: Exception) -> bool:
     """Return whether a query was ended because it took too long."""
-    return _primary_code(error) == sqlite3.SQLITE_INTERRUPT
+    return _primary_code(error) == sqlite3.SQLITE_INTERRUPT or getattr(error, "sqlstate", None) == "57014"
 
 
 def is_other_version(error: Exception) -> bool:
     """Return whether the database has not the tables that were asked."""
-    return "no such" in str(error)
+    return "no such" in str(error) if isinstance(error, sqlite3.Error) else getattr(error, "sqlstate", None) in ("42P01", "42703")
 
 
 def _primary_code(error: Exception) -> int | None:

@@ -77,9 +77,17 @@ class Store:
     def open(place: StorePlace) -> Store:
         """Open a database, made if need be."""
         db = open_writer(place)
-        db.script(tables())
-        db.script(TEMPORARY)
+        try:
+            db.script(tables())
+            db.script(TEMPORARY)
+        except BaseException:
+            db.close()
+            raise
         return Store(db)
+
+    def hold(self) -> bool:
+        """Keep other monitors out of this database until it is closed; False when one is in."""
+        return self._db.hold()
 
     def close(self) -> None:
         """Close the database."""

@@ -27,7 +27,7 @@ def upsert(table: str, key: str, *columns: str, keep: str = "") -> str:
     """Return the insertion of a row that overwrites the one with its key. `key` and `keep`, columns that stay, are joined by commas."""
     kept = {*key.split(","), *keep.split(",")}
     changed = ", ".join(f"{column} = excluded.{column}" for column in columns if column not in kept)
-    return f"{insert(table, *columns)} on conflict ({key}) do update set {changed}"
+    return f"{insert(table, *columns)} on conflict ({key}) do {f'update set {changed}' if changed else 'nothing'}"
 
 
 def insert_adding(table: str, key: str, *columns: str) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping
-from importlib.resources import files
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from spark_jobs.monitor.life import Life, write_life
-from spark_jobs.store.engine import DATABASE
+from spark_jobs.store.engine import StorePlace, open_empty, open_writer, tables
+from spark_jobs.store.statements import insert_numbered, upsert
 
+_TABLES = "select name from sqlite_master where type = 'table'"
 NOW_MS = 1_800_000_000_000  # a whole minute
 NOW_S = NOW_MS // 1000
 ORDERS = bytes(range(16))
@@ -21,14 +23,18 @@ EVIL_NAME = '<img src=x onerror="document.title=1"></script><script>document.tit
 class StoreMaker:
     """An empty store in a folder, and words for filling it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, place: StorePlace | None = None) -> None:
+        """`folder` has the sign of life, and the database unless it is at a `place` of its own."""
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self.db = sqlite3.connect(folder / DATABASE, isolation_level=None)
-        self.db.execute("pragma journal_mode = wal")
-        self.db.execute("pragma synchronous = off")
-        schema = files("spark_jobs.store").joinpath("schema.sql").read_text(encoding="utf-8")
-        self.db.executescript(f"begin immediate; {schema}; commit;")
+        self.place = folder if place is None else place
+        self.db: Any = open_writer(self.place)
+        if isinstance(self.place, Path):
+            self.db.execute("pragma synchronous = off")
+        self.db.script(tables())
+        with closing(open_empty()) as empty:
+            sql = "select name from pragma_table_info(?) where pk > 0 order by pk"
+            self._keys = {table: [row[0] for row in empty.execute(sql, (table,))] for (table,) in empty.execute(_TABLES).fetchall()}
 
     def close(self) -> None:
         """Close the writer's connection."""
@@ -36,8 +42,10 @@ class StoreMaker:
 
     def row(self, table: str, **values: object) -> None:
         """Insert or replace one row."""
-        marks = ",".join("?" * len(values))
-        self.db.execute(f"insert or replace into {table} ({','.join(values)}) values ({marks})", list(values.values()))
+        key = self._keys[table]
+        statement = insert_numbered(table, *values) if key == ["id"] and "id" not in values else upsert(table, ",".join(key), *values)
+        with self.db.writing():
+            self.db.execute(statement, list(values.values()))
 
     def head(self, kpart: int, next_offset: int, *, now_ms: int = NOW_MS, lag: int = 0, age_ms: int = 800, epoch: int = 3) -> None:
         """Where the job is in one partition of the log; `epoch` 0: no entry told of a leader."""

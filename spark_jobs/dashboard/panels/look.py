@@ -110,7 +110,8 @@ def _count(db: Database, sql: str, *values: object) -> int:
 
 def _topic(db: Database, name: str, sight: Sight) -> Described | None:
     ids = topic_ids(db, name)
-    named = rows(db, f"select * from topic where topic_id in ({marks(ids)}) order by deleted_ms is not null", *ids)
+    sql = f"select * from topic where topic_id in ({marks(ids)}) order by deleted_ms is not null, deleted_ms desc, topic_id"
+    named = rows(db, sql, *ids)
     if not named:
         return None
     topic = named[0]

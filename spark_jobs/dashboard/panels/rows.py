@@ -94,6 +94,8 @@ def topic_ids(db: StoreConnection, topic: str) -> list[bytes]:
 
 def matching_ids(db: StoreConnection, search: str, limit: int) -> list[bytes]:
     """Ids of topics whose name has `search` in it, upper and lower case alike."""
-    text = search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    sql = "select topic_id from topic where lower(name) like lower(?) escape '\\' limit ?"
+    # Databases differ in what they think of letters beyond ASCII.
+    text = "".join(one.lower() if one.isascii() else one for one in search)
+    text = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    sql = "select topic_id from topic where lower(name) like ? escape '\\' limit ?"
     return [bytes(row[0]) for row in rows(db, sql, f"%{text}%", limit)]
