@@ -23,6 +23,8 @@ from integration_tests.test_semantics_restart import note
 from integration_tests.test_snapshots import PARTITIONS, wait_pruned
 from integration_tests.wire import Batch, Topic, connected
 from spark_jobs.monitor.report import open_report
+from spark_jobs.store.sink import Store
+from tests.spark.postgres_server import running_postgres
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -74,7 +76,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def kept(monitor: MonitorProcess) -> dict[str, list[tuple[object, ...]]]:
     """What a monitor's database holds, but for numbers of rows and times of the monitor's own clock."""
-    with open_report(monitor.folder) as report:
+    with open_report(monitor.place) as report:
         found = {}
         for table in TABLES:
             rows = [dict(row) for row in report.connection.execute(f"SELECT * FROM {table}")]
@@ -87,11 +89,19 @@ def test_a_monitor_keeps_what_a_local_one_does(pruned: Pruned, spark: Cluster, t
     """From snapshots on, which it gets from S3."""
     where = ["--config", str(pruned.config)]
     made = []
-    for name, words in (("local", []), ("cluster", spark.words)):
-        with MonitorProcess(pruned.service.bootstrap, pruned.service.topic, tmp_path / name) as monitor:
-            monitor.run_once(*where, *words)
-            made.append(kept(monitor))
+    with running_postgres() as postgres:
+        for name, words, place in (("local", [], None), ("cluster", spark.words, None), ("postgres", spark.words, postgres.place())):
+            with MonitorProcess(pruned.service.bootstrap, pruned.service.topic, tmp_path / name, place) as monitor:
+                monitor.run_once(*where, *words)
+                made.append(kept(monitor))
+                if place is not None:
+                    with Store.open(place) as other:
+                        assert other.hold()
+                        monitor.start("--once", *where)
+                        assert monitor.wait_ended() == Exit.FAILURE
+                        assert "another monitor writes postgresql://" in monitor.ended_with_one_message()
     assert made[1] == made[0]
+    assert made[2] == made[0], "PostgreSQL has what SQLite has"
     assert made[1]["file"]
     assert made[1]["note"], "it began with snapshots"
     assert spark.used.exists(), "workers run the Python that PYSPARK_PYTHON names"

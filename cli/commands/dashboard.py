@@ -5,13 +5,17 @@ from __future__ import annotations
 import ipaddress
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from cli.outcome import Exit, Failed
 from cli.output import say
-from cli.spark.session import folder_option
+from cli.spark.session import store_place
 from coordinator.printable import quoted
+
+if TYPE_CHECKING:
+    from spark_jobs.store.engine import StorePlace
 
 PORT = 9180
 TOKEN_FILE_BYTES_MAX = 4096
@@ -20,7 +24,7 @@ _HOST = re.compile(r"\[[^]\[/\s]+\]|[^]\[:/\s]*")
 
 
 @click.command()
-@folder_option
+@store_place()
 @click.option(
     "--coordinators",
     metavar="HOST:PORT[,..]",
@@ -81,6 +85,7 @@ _HOST = re.compile(r"\[[^]\[/\s]+\]|[^]\[:/\s]*")
 @click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
 def dashboard(
     folder: Path,
+    place: StorePlace,
     coordinators: str,
     coordinators_token_file: Path | None,
     coordinators_ca_file: Path | None,
@@ -126,6 +131,7 @@ def dashboard(
             user_header=_header(proxy_user_header, proxy_addresses),
             proxies=_networks(proxy_addresses),
         ),
+        place=place.expanduser().absolute() if isinstance(place, Path) else place,
         exports=_targets("--exports", exports),
     )
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from cli.options import bundle
 from cli.outcome import Exit, Failed
 from cli.output import say
 from cli.progress import doing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from spark_jobs.session import Engine
@@ -36,6 +37,41 @@ folder_option = click.option(
     required=True,
     help="Folder of the monitor: its database is there.",
 )
+
+
+STORE_VARIABLE = "DISKLESS_MONITOR_STORE"
+PASSWORD_BYTES_MAX = 4096
+
+
+def store_place(folder: Callable[[Any], Any] = folder_option) -> Callable[[F], F]:
+    """Return the options of commands that use the database of a monitor, which get its `StorePlace` as `place`.
+
+    `folder` is the option of the monitor's folder, where the database is unless it is named; without both there is no place.
+    """
+
+    def find(given: Mapping[str, Any]) -> object:
+        from cli.spark.places import find_place
+
+        return find_place(given["folder"], given["store_url"], given["store_password_file"])
+
+    return bundle(
+        "place",
+        find,
+        folder,
+        click.option(
+            "--store",
+            "store_url",
+            metavar="URL",
+            envvar=STORE_VARIABLE,
+            show_envvar=True,
+            help="The monitor's database in PostgreSQL: postgresql://[USER@]HOST[:PORT]/DATABASE. [default: a file in --dir]",
+        ),
+        click.option(
+            "--store-password-file",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="File with the password for --store. [default: as PostgreSQL's programs find it: PGPASSFILE, PGPASSWORD]",
+        ),
+    )
 
 
 def outcome_folder_option(what: str) -> Callable[[F], F]:

@@ -41,6 +41,7 @@ from spark_jobs.dashboard.verdict import Level, PageProblem, PageVerdict, judge,
 from spark_jobs.dashboard.writes import PATHS as WRITES
 from spark_jobs.dashboard.writes import Writes
 from spark_jobs.monitor.life import read_life
+from spark_jobs.store.engine import StorePlace
 
 STATIC = Path(str(files("spark_jobs.dashboard").joinpath("static")))
 VERSION_HEADER = "X-Store-Version"
@@ -52,6 +53,7 @@ PANEL_SECONDS_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 class Dashboard:
     """One store, and the coordinators and exports that were named. `clock_ms` gives the time; with a `token` findings can be acknowledged.
 
+    `folder` has the monitor's sign of life, and its database unless that is at another `place`.
     `scraping` is how the coordinators are asked, `looking` who may look at the page, `attempts` what wrong tokens cost.
     """
 
@@ -65,12 +67,14 @@ class Dashboard:
         looking: LookRules = EVERYBODY_LOOKS,
         attempts: Attempts | None = None,
         exports: Sequence[str] = (),
+        place: StorePlace | None = None,
     ) -> None:
         self.folder = folder
+        self.place = folder if place is None else place
         self.clock_ms = clock_ms or (lambda: time.time_ns() // 1_000_000)
-        self.database = Database(folder)
+        self.database = Database(self.place)
         self._attempts = Attempts() if attempts is None else attempts
-        self.writes = Writes(folder, token, self.clock_ms, self._attempts, looking.proxies)
+        self.writes = Writes(self.place, token, self.clock_ms, self._attempts, looking.proxies)
         self.nodes = AskedNodes(coordinators, self.clock_ms, scraping)
         self.exports = AskedExports(exports)
         self._looking = looking
@@ -128,7 +132,7 @@ class Dashboard:
     async def overview(self) -> Json:
         """The verdict and the numbers of the page's head. Never fails: a store that cannot be read is a verdict too."""
         now_ms = self.clock_ms()
-        common: Json = {"now_ms": now_ms, "folder": str(self.folder), "can_acknowledge": self.writes.is_on}
+        common: Json = {"now_ms": now_ms, "folder": str(self.place), "can_acknowledge": self.writes.is_on}
         if not self.database.exists():
             return {**common, "state": "empty", "verdict": _verdict_json(self._waiting(now_ms)), "numbers": None}
         try:
@@ -157,7 +161,7 @@ class Dashboard:
         life = read_life(self.folder)
         own = None if life is None else watch_problem(watch(life), now_ms)
         problems = worst_first([*([] if own is None else [own]), *self.nodes.problems({})])
-        sentence = f"Waiting for the monitor: nothing in {self.folder} yet" if own is None else own.text
+        sentence = f"Waiting for the monitor: nothing in {self.place} yet" if own is None else own.text
         return PageVerdict(level=max([Level.UNKNOWN, *(problem.level for problem in problems)]), sentence=sentence, problems=problems)
 
     async def _overview(self, _request: Request) -> Response:

@@ -13,16 +13,17 @@ import uvicorn
 from spark_jobs.dashboard.app import EVERYBODY_LOOKS, PLAIN_SCRAPING, Dashboard
 from spark_jobs.dashboard.login import LookRules
 from spark_jobs.dashboard.scraping import Scraping
+from spark_jobs.store.engine import StorePlace
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """`folder` is the monitor's; `coordinators` are addresses of HTTP listeners, asked as `scraping` says. Port 0 takes any.
+    """`folder` is the monitor's, `place` that of its database if it is elsewhere; `coordinators` are addresses of HTTP listeners.
 
-    `exports` are addresses of exports of topics to tables. With a `token` those who have it may acknowledge findings; `looking` says
-    who may look.
+    They are asked as `scraping` says. Port 0 takes any. `exports` are addresses of exports of topics to tables. With a `token` those who
+    have it may acknowledge findings; `looking` says who may look.
     """
 
     folder: Path
@@ -33,6 +34,7 @@ class ServeOptions:
     scraping: Scraping = PLAIN_SCRAPING
     looking: LookRules = EVERYBODY_LOOKS
     exports: Sequence[str] = ()
+    place: StorePlace | None = None
 
 
 class _Server(uvicorn.Server):
@@ -57,6 +59,7 @@ def serve(options: ServeOptions, ready: Callable[[str], None]) -> None:
         scraping=options.scraping,
         looking=options.looking,
         exports=options.exports,
+        place=options.place,
     )
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     listener = socket.create_server((options.host, options.port), family=family, backlog=128)

@@ -24,13 +24,14 @@ from spark_jobs.monitor.checks import Check, Checks
 from spark_jobs.monitor.endpoint import JobMetrics
 from spark_jobs.monitor.facts import record_brokers, record_job
 from spark_jobs.monitor.life import Beats, signs_of_life
-from spark_jobs.monitor.lock import hold_folder
+from spark_jobs.monitor.lock import MonitorFolderInUseError, hold_folder
 from spark_jobs.monitor.report import open_report
 from spark_jobs.monitor.topic import TopicBroker, TopicWatch, WatchedTopic
 from spark_jobs.monitor.watcher import LogReplacedError, Watcher, check_identity
 from spark_jobs.session import Engine, RunningSpark, open_spark
 from spark_jobs.settings import MAX_ENTRIES_PER_BATCH
 from spark_jobs.snapshots.content import read_start
+from spark_jobs.store.engine import StorePlace
 from spark_jobs.streaming import StopSignal, Stream, StreamRun
 
 if TYPE_CHECKING:
@@ -46,7 +47,9 @@ STOP_WAIT_S = 6.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorOptions:
-    """The arguments of the monitor. `properties` are librdkafka's. `metrics_port` None: no endpoint.
+    """The arguments of the monitor. `folder` has its lock, its signs of life and Spark's files, `place` is that of its database.
+
+    `properties` are librdkafka's. `metrics_port` None: no endpoint.
 
     `snapshots` None: a partition whose beginning is deleted is followed from where its log begins, without what was before.
     """
@@ -54,6 +57,7 @@ class MonitorOptions:
     bootstrap_servers: str
     topic: str
     folder: Path
+    place: StorePlace
     engine: Engine
     version: str
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -88,13 +92,17 @@ def run_monitor(options: MonitorOptions, stopping: StopSignal, on_ready: Callabl
 def _open_store(options: MonitorOptions, facts: WatchedTopic) -> Iterator[Store]:
     from spark_jobs.store.sink import Store
 
-    store = Store.open(options.folder)
+    store = Store.open(options.place)
     try:
-        with open_report(options.folder) as report:
+        if not store.hold():
+            raise MonitorFolderInUseError(
+                f"another monitor writes {options.place}: stop it first, or give this one a schema of its own with --store"
+            )
+        with open_report(options.place) as report:
             known = report.log()
         if known is not None:
             if known["topic"] != options.topic:
-                raise LogReplacedError(f"{options.folder} was built from topic {known['topic']}, not {options.topic}; use another --dir")
+                raise LogReplacedError(f"{options.place} was built from topic {known['topic']}, not {options.topic}; use another one")
             check_identity(options.topic, WatchedTopic(str(known["topic_id"]), int(str(known["partitions"]))), facts)
         store.adopt_log(options.topic, facts.topic_id, facts.partitions)
         yield store
@@ -143,7 +151,7 @@ class _Job:
             on_brokers=self._on_brokers,
             on_error=lambda: self._metrics.on_kafka_error(),
         )
-        self._metrics = JobMetrics(options.folder, self._watcher.ends, {check.name: check.every_s for check in options.checks})
+        self._metrics = JobMetrics(options.place, self._watcher.ends, {check.name: check.every_s for check in options.checks})
         self._checks = Checks(options.checks, options.folder, self._metrics.on_check_failure)
 
     def run(self, stopping: StopSignal, on_ready: Callable[[str], None]) -> None:
@@ -154,13 +162,13 @@ class _Job:
         try:
             address = None if options.metrics_port is None else self._metrics.serve(options.metrics_host, options.metrics_port)
             record_job(
-                options.folder,
+                options.place,
                 started_ms=time.time_ns() // 1_000_000,
                 pid=os.getpid(),
                 trigger_s=options.trigger_interval_s,
                 version=options.version,
             )
-            with open_report(options.folder) as report:
+            with open_report(options.place) as report:
                 self._checks.start(report.job())
             with open_spark("diskless-monitor", options.engine) as spark:
                 self._run_query(spark, stopping, lambda: on_ready(self._ready_line(address)))
@@ -218,7 +226,7 @@ class _Job:
         LOG.debug("micro-batch %d: scan %.3f s, merge %.3f s", batch_id, scanned_s - start_s, merged_s - scanned_s)
 
     def _on_merged(self, seconds: float) -> None:
-        with open_report(self._options.folder) as report:
+        with open_report(self._options.place) as report:
             heads = report.heads()
         moved = [row for row in heads if row["next_offset"] != self._next.get(int(str(row["kpart"])))]
         self._next = {int(str(row["kpart"])): int(str(row["next_offset"])) for row in heads}
@@ -232,4 +240,4 @@ class _Job:
             raise self._watcher.replaced
 
     def _on_brokers(self, brokers: Sequence[TopicBroker]) -> None:
-        record_brokers(self._options.folder, brokers)
+        record_brokers(self._options.place, brokers)

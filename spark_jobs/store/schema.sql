@@ -1,6 +1,6 @@
 -- What the monitor knows of `__diskless_metadata`. One writer, the Spark driver: one transaction per micro-batch moves the
 -- heads together with every number derived from the entries below them, so a replay changes nothing. Readers (dashboard,
--- commands) open the file read-only. Times are milliseconds since the epoch unless named `second` or `minute` (since the
+-- commands) open it read-only. Times are milliseconds since the epoch unless named `second` or `minute` (since the
 -- epoch, of the entry's append time). Topic ids are 16 raw bytes. `kpart` is the partition of the metadata topic, `entry_offset` the
 -- offset of an entry in it. Names and types are such that SQLite and PostgreSQL both take the tables.
 

@@ -2,7 +2,7 @@
 
 `merge` takes over the summary of a micro-batch in one transaction, which moves the heads together with everything that was
 derived from the entries below them. So a micro-batch that comes again after a crash changes nothing, and a second
-monitor on the same folder is noticed: its heads are not those of the database.
+monitor on the same database is noticed: its heads are not those of the database.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Store:
         known = self._db.execute("select topic, topic_id from log").fetchone()
         if known is not None and tuple(known) != (topic, topic_id):
             raise LogMismatchError(
-                f"the database holds topic {known[0]} with id {known[1]}, not {topic} with id {topic_id}; use an empty folder"
+                f"the database holds topic {known[0]} with id {known[1]}, not {topic} with id {topic_id}; use an empty database"
             )
         adopt = upsert("log", "topic", "topic", "topic_id", "partitions", "schema_version", keep="topic_id,schema_version")
         with self._db.writing():
@@ -149,7 +149,7 @@ class Store:
         with self._db.writing():
             stored = read_heads(self._db)
             if stored != dict(heads):
-                raise StaleHeadsError("the heads moved since the scan began: does another monitor use this folder? stop one of them")
+                raise StaleHeadsError("the heads moved since the scan began: does another monitor use this database? stop one of them")
             with without_collection():
                 self._merge(summary, stored, log_ends, now_ms)
             merge_ms = round((time.perf_counter() - begin_s) * 1000)

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import random
+import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+from starlette.testclient import TestClient
 
+from cli.main import root
+from cli.outcome import Exit
 from records import model
+from spark_jobs.dashboard.app import Dashboard
 from spark_jobs.dashboard.catalogue import PANELS
 from spark_jobs.dashboard.database import Database, StoreUnreadableError
 from spark_jobs.dashboard.panels.overview import facts, overview
@@ -153,6 +160,77 @@ def made(postgres: PostgresServer) -> Iterator[PostgresPlace]:
     made = postgres.place()
     Store.open(made).close()
     return made
+
+
+# ---- commands and page
+
+TOKEN = "a-token-of-more-than-24-characters"
+
+
+@pytest.fixture
+def both(place: PostgresPlace, tmp_path: Path) -> Iterator[list[StoreMaker]]:
+    """The same rows in SQLite and in PostgreSQL, of a monitor that lives."""
+    made = [StoreMaker(tmp_path / "a"), StoreMaker(tmp_path / "b", place)]
+    now_ms = time.time_ns() // 1_000_000
+    for store in made:
+        store.healthy(now_ms, watched_for_ms=3_600_000)
+        for offset in (5, 6):
+            store.finding(0, offset, "offset-gap", seen_ms=now_ms)
+        store.totals(0, {"findings": 4})
+        store.row("quarantine", kpart=1, entry_offset=9, error="cut", size_bytes=1, first_bytes=b"x\0", seen_ms=now_ms)
+    yield made
+    for store in made:
+        store.close()
+
+
+def test_commands_say_the_same_of_both(both: list[StoreMaker]) -> None:
+    for words, status in (
+        (["status", "-o", "json"], Exit.AUDIT),
+        (["findings", "list", "-o", "jsonl"], Exit.AUDIT),
+        (["findings", "ack", "2", "--by", "ann", "--reason", "known"], Exit.OK),
+        (["findings", "ack", "99", "--by", "ann", "--reason", "known"], Exit.NOT_FOUND),
+        (["findings", "list", "--open", "-o", "json"], Exit.AUDIT),
+        (["findings", "ack", "--all", "--by", "ann", "--reason", "known"], Exit.OK),
+        (["findings", "unack", "--rule", "offset-gap", "--by", "bob", "--reason", "again"], Exit.OK),
+        (["quarantine", "-o", "json"], Exit.OK),
+        (["status"], Exit.AUDIT),
+    ):
+        said = []
+        for store in both:
+            given = ["--store", store.place.url] if isinstance(store.place, PostgresPlace) else []
+            done = CliRunner().invoke(root, ["monitor", *words, "--dir", str(store.folder), *given], prog_name="diskless")
+            assert done.exit_code == status, done.output
+            said.append(re.sub(r"\d\d:\d\d:\d\d", "TIME", done.output))
+        assert said[0] == said[1], words
+
+
+def test_the_page_says_the_same_of_both_and_acknowledges_in_both(both: list[StoreMaker]) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    said: list[object] = []
+    for store in both:
+        dashboard = Dashboard(store.folder, clock_ms=lambda: now_ms, token=TOKEN, place=store.place)
+        with TestClient(dashboard.application(), headers={"Authorization": f"Bearer {TOKEN}"}) as client:
+            assert client.get("/healthz").json()["store"] == "present"
+            before = client.get("/api/overview").json()
+            assert before.pop("folder") == str(store.place)
+            acknowledged = client.post("/api/findings/acknowledge", json={"ids": [1], "who": "ann", "reason": "known"})
+            said.append([before, acknowledged.json(), client.get("/api/findings").json(), client.get("/api/overview").json()["verdict"]])
+    assert said[0] == said[1]
+    assert str(said[0]).count("'changed': 1") == 1
+
+
+def test_a_store_that_cannot_be_reached_or_named_is_an_error_that_says_so(tmp_path: Path) -> None:
+    def run(*given: str) -> tuple[int, str]:
+        done = CliRunner().invoke(root, ["monitor", "findings", "list", "--dir", str(tmp_path), *given], prog_name="diskless")
+        return done.exit_code, done.output
+
+    status, told = run("--store", "postgresql:///postgres?host=/nowhere")
+    assert (status, "cannot be read" in told, "/nowhere" in told) == (Exit.FAILURE, True, True)
+    for url, said in (("http://host", "must be postgresql://"), ("postgresql://a:secret@host/db", "has a password")):
+        status, told = run("--store", url)
+        assert (status, said in told, "secret" in told) == (Exit.USAGE, True, False)
+    assert run("--store-password-file", "x")[0] == Exit.USAGE
+    assert run("--store", "postgresql://host/db", "--store-password-file", str(tmp_path / "none"))[0] == Exit.USAGE
 
 
 # ---- the adapter

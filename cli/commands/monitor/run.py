@@ -17,13 +17,14 @@ from cli.options import SERVER_VARIABLE, FiniteRange, gateway_group_option, kafk
 from cli.outcome import Exit, Failed
 from cli.output import say
 from cli.progress import doing
-from cli.spark.session import find_engine, folder_option, spark_options
+from cli.spark.session import find_engine, spark_options, store_place
 from cli.spark.stopping import stop_signals
 from cli.times import Duration
 
 if TYPE_CHECKING:
     from cli.kafka.cluster import KafkaPlace
     from spark_jobs.monitor.checks import Check
+    from spark_jobs.store.engine import StorePlace
 
 CHECK_EVERY_MIN_S = 10.0
 
@@ -31,7 +32,7 @@ CHECK_EVERY_MIN_S = 10.0
 @click.command()
 @kafka_place("--bootstrap-server", "--bootstrap-servers", "--kafka-bootstrap-server")
 @named_store_with_snapshots
-@folder_option
+@store_place()
 @click.option("--once", is_flag=True, help="Merge everything that is in the log now, then end.")
 @click.option(
     "--trigger-interval",
@@ -81,6 +82,9 @@ def run(
     command_config: Path | None,
     command_properties: Sequence[str],
     folder: Path,
+    place: StorePlace,
+    store_url: str | None,
+    store_password_file: Path | None,
     once: bool,
     trigger_interval_s: float,
     max_entries: int,
@@ -118,6 +122,8 @@ def run(
     if once and (verify_every_s is not None or objects_every_s is not None):
         raise Failed("--once ends with the log: run `monitor verify` and `restore report` after it", Exit.USAGE)
     given = ["--dir", str(folder.absolute()), *arguments_of(store)]
+    given += [] if store_url is None else ["--store", store_url]
+    given += [] if store_password_file is None else ["--store-password-file", str(store_password_file.absolute())]
     given += [] if command_config is None else ["--command-config", str(command_config)]
     given += [word for one in command_properties for word in ("--command-property", one)]
     log = ["--kafka-bootstrap-server", kafka.bootstrap_servers, "--metadata-topic", kafka.topic]
@@ -138,6 +144,7 @@ def run(
         topic=kafka.topic,
         properties=kafka.properties,
         folder=folder.absolute(),
+        place=place.absolute() if isinstance(place, Path) else place,
         engine=engine,
         version=installed_version(),
         once=once,
@@ -177,6 +184,7 @@ def _failures(folder: Path) -> Iterator[None]:
     from spark_jobs.monitor.lock import MonitorFolderInUseError
     from spark_jobs.monitor.watcher import LogReplacedError
     from spark_jobs.session import SparkStartError
+    from spark_jobs.store.engine import STORE_ERRORS
     from spark_jobs.streaming import QueryFailedError
 
     try:
@@ -190,6 +198,8 @@ def _failures(folder: Path) -> Iterator[None]:
         raise spark_failed(error) from error
     except (MonitorFolderInUseError, QueryFailedError, MetricsPortError) as error:
         raise Failed(str(error)) from error
+    except STORE_ERRORS as error:
+        raise Failed(f"the monitor's database cannot be used: {error}", Exit.UNAVAILABLE) from error
     except OSError as error:
         raise Failed(f"{folder}: {error.strerror}: {error.filename}") from error
 
