@@ -15,13 +15,23 @@ from typing import Any
 
 import psycopg
 from psycopg.abc import Buffer
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import StrDumper, TextLoader
 
 from spark_jobs.store.engine import OpenStore, PostgresError, PostgresPlace
 
-CONNECT_WAIT_S = 10
+_DEFAULTS = {
+    "application_name": "diskless-monitor",
+    "connect_timeout": 10,
+    # A server that is gone without a word is noticed after half a minute.
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+    "tcp_user_timeout": 30_000,
+}
+"""Settings of connections; those of the URL go before them."""
+
 LOCKS = 0x64736B6D
 """The first half of the keys of locks: those of a monitor's store."""
 
@@ -106,8 +116,8 @@ class PostgresStore:
 def open_postgres(place: PostgresPlace, wait_s: float, *, is_writer: bool) -> OpenStore:
     """Connect. Raises `PostgresError`."""
     with _errors():
-        settings = {"client_encoding": "utf8", "application_name": "diskless-monitor", "connect_timeout": str(CONNECT_WAIT_S)}
-        raw = psycopg.connect(make_conninfo(place.url, password=place.password, **settings), autocommit=True)
+        settings: dict[str, Any] = {**_DEFAULTS, **conninfo_to_dict(place.url, password=place.password, client_encoding="utf8")}
+        raw = psycopg.connect(make_conninfo("", **settings), autocommit=True)
         raw.adapters.register_dumper(str, _EscapedText)
         raw.adapters.register_loader("text", _UnescapedText)
         raw.adapters.register_dumper(int, Int8Dumper)

@@ -289,6 +289,18 @@ async def test_a_reader_sees_the_tables_when_they_come_and_cannot_write(place: P
     await database.close()
 
 
+async def test_a_reader_whose_connection_was_cut_reads_again(made: PostgresPlace) -> None:
+    database = Database(made)
+    first = await database.version()
+    (pid,) = await database.read(lambda db: db.execute("select pg_backend_pid()").fetchone())
+    with closing(open_writer(made)) as db:
+        db.execute(f"select pg_terminate_backend({pid}, 60000)")
+    with pytest.raises(StoreUnreadableError, match="cannot be read"):
+        await database.version()
+    assert await database.version() != first
+    await database.close()
+
+
 async def test_a_query_that_takes_too_long_is_ended(made: PostgresPlace) -> None:
     database = Database(made, query_seconds_max=0.05)
     with pytest.raises(StoreUnreadableError, match="was ended; ask for less"):
