@@ -160,10 +160,9 @@ class SqliteStore(sqlite3.Connection):
 
 
 def open_writer(place: StorePlace, wait_s: float = WRITER_WAIT_S) -> OpenStore:
-    """Connect in order to write; the database is made if need be, its tables are not. Rows are tuples. `wait_s` is for other writers."""
+    """Connect in order to write; rows are tuples. Tables are not made, nor is a folder. `wait_s` is for other writers."""
     if isinstance(place, PostgresPlace):
         return _open_postgres(place, wait_s, is_writer=True)
-    place.mkdir(parents=True, exist_ok=True)
     # Used by one thread at a time, not always the same.
     db = sqlite3.connect(place / DATABASE, isolation_level=None, timeout=wait_s, check_same_thread=False, factory=SqliteStore)
     # WAL: readers never wait. A power cut may lose the last micro-batches whole, which are then read again.

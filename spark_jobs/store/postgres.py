@@ -22,7 +22,7 @@ from psycopg.types.string import StrDumper, TextLoader
 from spark_jobs.store.engine import OpenStore, PostgresError, PostgresPlace
 
 _DEFAULTS = {
-    "application_name": "diskless-monitor",
+    "application_name": "diskless monitor",
     "connect_timeout": 10,
     # A server that is gone without a word is noticed after half a minute.
     "keepalives_idle": 10,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from types import TracebackType
 
 import pyarrow as pa
@@ -76,6 +77,8 @@ class Store:
     @staticmethod
     def open(place: StorePlace) -> Store:
         """Open a database, made if need be."""
+        if isinstance(place, Path):
+            place.mkdir(parents=True, exist_ok=True)
         db = open_writer(place)
         try:
             db.script(tables())

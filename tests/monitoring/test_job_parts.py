@@ -27,7 +27,7 @@ from spark_jobs.session import find_spark
 from spark_jobs.settings import JVM_OPTIONS, KAFKA_SOURCE, LOCAL_MASTER
 from spark_jobs.store import sink
 from spark_jobs.store.acknowledge import Choice
-from spark_jobs.store.engine import DATABASE
+from spark_jobs.store.engine import DATABASE, STORE_ERRORS
 
 
 @pytest.fixture
@@ -92,6 +92,12 @@ def test_facts_are_written_beside_what_the_log_says(folder: Path) -> None:
         assert report.job() == {"pid": "8", "trigger_s": "2.0"}
         assert report.log() is None
         assert report.heads() == []
+
+
+def test_no_folder_is_made_where_no_monitor_wrote(tmp_path: Path) -> None:
+    with pytest.raises(STORE_ERRORS):
+        record_job(tmp_path / "none", pid=7)
+    assert not (tmp_path / "none").exists()
 
 
 # ---- metrics
