@@ -21,6 +21,8 @@ from spark_jobs.store.engine import PostgresPlace
 
 OTHER_USER = "postgres"
 """PostgreSQL does not run as root."""
+GUARDED = "guarded"
+"""A database of this name asks for a password."""
 START_S = 60
 
 
@@ -56,6 +58,8 @@ def running_postgres() -> Iterator[PostgresServer]:
             shutil.chown(folder, OTHER_USER)
         make = [initdb, "-D", str(folder / "data"), "-A", "trust", "-U", OTHER_USER, "-E", "UTF8", "--locale=C", "--no-sync"]
         subprocess.run(_as_other_user(make), check=True, capture_output=True, cwd=folder)
+        rules = folder / "data" / "pg_hba.conf"
+        rules.write_text(f"local {GUARDED} all scram-sha-256\n{rules.read_text()}")
         settings = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}", "-c", "fsync=off", "-c", "max_connections=50"]
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(_as_other_user([server, "-D", str(folder / "data"), *settings]), stdout=log, stderr=log, cwd=folder)

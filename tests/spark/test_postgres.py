@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from prometheus_client import generate_latest
 from starlette.testclient import TestClient
 
 from cli.main import root
@@ -23,6 +24,7 @@ from spark_jobs.dashboard.database import Database, StoreUnreadableError
 from spark_jobs.dashboard.panels.overview import facts, overview
 from spark_jobs.dashboard.panels.query import PanelQuery, parse_query
 from spark_jobs.dashboard.panels.sight import Sight
+from spark_jobs.monitor.endpoint import JobMetrics
 from spark_jobs.monitor.facts import record_job
 from spark_jobs.monitor.report import NoMonitorError, open_report
 from spark_jobs.store.engine import PostgresError, PostgresPlace, StoreConnection, StorePlace, open_reader, open_writer
@@ -30,7 +32,7 @@ from spark_jobs.store.sink import Store
 from spark_jobs.store.statements import upsert
 from tests.spark.dashboard_store import CLICKS, EVIL, EVIL_NAME, NOW_MS, NOW_S, ORDERS, StoreMaker
 from tests.spark.planted_violations import PLANTS, Plant
-from tests.spark.postgres_server import PostgresServer
+from tests.spark.postgres_server import GUARDED, PostgresServer
 from tests.spark.scan_logs import Entry, Life, LogWriter, content, follow
 from tests.spark.test_scan_cuts import HostileWriter
 
@@ -217,6 +219,31 @@ def test_the_page_says_the_same_of_both_and_acknowledges_in_both(both: list[Stor
             said.append([before, acknowledged.json(), client.get("/api/findings").json(), client.get("/api/overview").json()["verdict"]])
     assert said[0] == said[1]
     assert str(said[0]).count("'changed': 1") == 1
+
+
+def test_metrics_say_the_same_of_both(both: list[StoreMaker]) -> None:
+    said = []
+    for store in both:
+        lines = generate_latest(JobMetrics(store.place, lambda: {0: 150, 1: 150}).registry).decode().splitlines()
+        said.append([line for line in lines if line.startswith("diskless_") and "_created" not in line])
+    assert said[0] == said[1]
+    assert 'diskless_monitor_findings_open{rule="offset-gap"} 2.0' in said[0]
+
+
+def test_the_password_comes_from_a_file(postgres: PostgresServer, tmp_path: Path) -> None:
+    with closing(open_writer(PostgresPlace(postgres.url))) as db:
+        db.execute(f"create database {GUARDED}")
+        db.execute("create role keeper superuser login password 'open sesame'")
+    url = postgres.url.replace("//postgres@/postgres?", f"//keeper@/{GUARDED}?")
+    file = tmp_path / "password"
+    file.write_text("open sesame\n")
+    StoreMaker(tmp_path, PostgresPlace(url, "open sesame")).close()
+    listed = ["monitor", "quarantine", "--dir", str(tmp_path), "--store", url]
+    done = CliRunner().invoke(root, [*listed, "--store-password-file", str(file)], prog_name="diskless")
+    assert (done.exit_code, "nothing is in quarantine" in done.output) == (Exit.OK, True), done.output
+    file.write_text("wrong\n")
+    done = CliRunner().invoke(root, [*listed, "--store-password-file", str(file)], prog_name="diskless")
+    assert (done.exit_code, "password authentication failed" in done.output) == (Exit.FAILURE, True), done.output
 
 
 def test_a_store_that_cannot_be_reached_or_named_is_an_error_that_says_so(tmp_path: Path) -> None:
