@@ -54,8 +54,10 @@ class DevMonitor(Companion):
         try:
             with open_report(self.folder):
                 return True
-        except (NoMonitorError, *STORE_ERRORS):
-            return False  # the store is not there yet, or is being made
+        except NoMonitorError:
+            return False
+        except STORE_ERRORS:
+            return False  # it is being made
 
     def _arguments(self) -> Sequence[str]:
         where = ("--bootstrap-server", self._bootstrap, "--dir", str(self.folder))
