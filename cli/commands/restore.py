@@ -210,7 +210,7 @@ class Missing:
 @restore.command()
 @server_option
 @named_store_with_snapshots
-@store_place(outcome_folder_option("which live files have no object"))
+@store_place(outcome_folder_option("which live files have no object"), is_needed=False)
 @timeout_option
 @output_option
 def report(

@@ -200,7 +200,8 @@ def test_commands_say_the_same_of_both(both: list[StoreMaker]) -> None:
         said = []
         for store in both:
             given = ["--store", store.place.url] if isinstance(store.place, PostgresPlace) else []
-            done = CliRunner().invoke(root, ["monitor", *words, "--dir", str(store.folder), *given], prog_name="diskless")
+            given += [] if given and words[0] != "status" else ["--dir", str(store.folder)]
+            done = CliRunner().invoke(root, ["monitor", *words, *given], prog_name="diskless")
             assert done.exit_code == status, done.output
             said.append(re.sub(r"\d\d:\d\d:\d\d", "TIME", done.output))
         assert said[0] == said[1], words
@@ -257,6 +258,8 @@ def test_a_store_that_cannot_be_reached_or_named_is_an_error_that_says_so(tmp_pa
         status, told = run("--store", url)
         assert (status, said in told, "secret" in told) == (Exit.USAGE, True, False)
     assert run("--store-password-file", "x")[0] == Exit.USAGE
+    unnamed = CliRunner().invoke(root, ["monitor", "findings", "list"], prog_name="diskless", env={"DISKLESS_MONITOR_DIR": ""})
+    assert (unnamed.exit_code, "pass its folder as --dir, or --store" in unnamed.output) == (Exit.USAGE, True)
     assert run("--store", "postgresql://host/db", "--store-password-file", str(tmp_path / "none"))[0] == Exit.USAGE
 
 

@@ -12,7 +12,7 @@ from cli.commands.monitor.read import limit_option, opened_report
 from cli.options import output_option
 from cli.outcome import Exit, Failed
 from cli.output import print_rows, say, time_text
-from cli.spark.session import store_place
+from cli.spark.session import database_folder_option, store_place
 
 if TYPE_CHECKING:
     from cli.output import Row
@@ -30,7 +30,7 @@ def findings() -> None:
 
 
 @findings.command(name="list")
-@store_place()
+@store_place(database_folder_option)
 @click.option("--rule", help="Only findings of this rule.")
 @click.option("--open", "only_open", is_flag=True, help="Only findings that are not acknowledged.")
 @limit_option
@@ -56,7 +56,7 @@ def _choice_options(function: F) -> F:
         click.option("--reason", required=True, help="Reason, kept with the acknowledgement."),
         click.option("--all", "is_all", is_flag=True, help="All findings, also those that were only counted."),
         click.option("--rule", help="All findings of this rule."),
-        store_place(),
+        store_place(database_folder_option),
         click.argument("ids", nargs=-1, type=click.IntRange(1, 2**63 - 1), metavar="[ID]..."),
     ):
         function = option(function)

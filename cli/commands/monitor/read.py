@@ -12,7 +12,7 @@ import click
 from cli.options import LIMIT, output_option
 from cli.outcome import Exit, Failed
 from cli.output import print_fields, print_rows, time_text
-from cli.spark.session import store_place
+from cli.spark.session import database_folder_option, store_place
 
 if TYPE_CHECKING:
     from cli.output import Row
@@ -96,7 +96,7 @@ def _last(report: Report, name: str, *facts: str) -> dict[str, object] | None:
 
 
 @click.command()
-@store_place()
+@store_place(database_folder_option)
 @limit_option
 @output_option
 def quarantine(place: StorePlace, limit: int, output: str) -> None:

@@ -42,7 +42,7 @@ DATABASES = "partition-*.db"
 )
 @kafka_place("--kafka-bootstrap-server")
 @named_store_with_snapshots
-@store_place(outcome_folder_option("the outcome"))
+@store_place(outcome_folder_option("the outcome"), is_needed=False)
 @spark_options
 @timeout_option
 @output_option
