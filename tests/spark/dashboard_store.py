@@ -25,9 +25,10 @@ class StoreMaker:
 
     def __init__(self, folder: Path, place: StorePlace | None = None) -> None:
         """`folder` has the sign of life, and the database unless it is at a `place` of its own."""
-        folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.place = folder if place is None else place
+        for one in {folder, self.place if isinstance(self.place, Path) else folder}:
+            one.mkdir(parents=True, exist_ok=True)
         self.db: Any = open_writer(self.place)
         if isinstance(self.place, Path):
             self.db.execute("pragma synchronous = off")
