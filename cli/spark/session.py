@@ -60,7 +60,7 @@ def store_place(folder: Callable[[Any], Any] = folder_option, *, is_needed: bool
     def find(given: Mapping[str, Any]) -> object:
         from cli.spark.places import find_place
 
-        place = find_place(given["folder"], given["store_url"], given["store_password_file"])
+        place = find_place(given["folder"], given["database_url"], given["database_password_file"])
         if place is None and is_needed:
             raise Failed("the monitor's database is not named: pass its folder as --dir, or --store", Exit.USAGE)
         return place
@@ -71,7 +71,7 @@ def store_place(folder: Callable[[Any], Any] = folder_option, *, is_needed: bool
         folder,
         click.option(
             "--store",
-            "store_url",
+            "database_url",
             metavar="URL",
             envvar=STORE_VARIABLE,
             show_envvar=True,
@@ -79,6 +79,7 @@ def store_place(folder: Callable[[Any], Any] = folder_option, *, is_needed: bool
         ),
         click.option(
             "--store-password-file",
+            "database_password_file",
             type=click.Path(path_type=Path, dir_okay=False),
             help="File with the password for --store. [default: as PostgreSQL's programs find it: PGPASSFILE, PGPASSWORD]",
         ),

@@ -83,8 +83,8 @@ def run(
     command_properties: Sequence[str],
     folder: Path,
     place: StorePlace,
-    store_url: str | None,
-    store_password_file: Path | None,
+    database_url: str | None,
+    database_password_file: Path | None,
     once: bool,
     trigger_interval_s: float,
     max_entries: int,
@@ -98,12 +98,12 @@ def run(
     spark_properties: tuple[str, ...],
     log_level: str,
 ) -> None:
-    """Follow the metadata topic with Spark, audit it, and keep its content in a folder.
+    """Follow the metadata topic with Spark, audit it, and keep its content in a database.
 
     Prints one line `ready` when it follows the log; logs go to standard error. SIGTERM or Ctrl-C stop it after the running
     micro-batch, with status 0: in a few seconds, on a busy machine up to half a minute, for Spark ends slowly. Started again, it goes
     on where it was, and nothing counts twice. Status 3 when the topic does
-    not exist, or is not the one the folder was built from; 1 when the query failed.
+    not exist, or is not the one the database was built from; 1 when the query failed. A PostgreSQL that it loses it waits for.
 
     Where coordinators have deleted the beginning of a log that was never read, it begins with the newest good snapshot of the object
     store (--config, or --object-store-url); numbers are counted from there on.
@@ -122,8 +122,8 @@ def run(
     if once and (verify_every_s is not None or objects_every_s is not None):
         raise Failed("--once ends with the log: run `monitor verify` and `restore report` after it", Exit.USAGE)
     given = ["--dir", str(folder.absolute()), *arguments_of(store)]
-    given += [] if store_url is None else ["--store", store_url]
-    given += [] if store_password_file is None else ["--store-password-file", str(store_password_file.absolute())]
+    given += [] if database_url is None else ["--store", database_url]
+    given += [] if database_password_file is None else ["--store-password-file", str(database_password_file.absolute())]
     given += [] if command_config is None else ["--command-config", str(command_config)]
     given += [word for one in command_properties for word in ("--command-property", one)]
     log = ["--kafka-bootstrap-server", kafka.bootstrap_servers, "--metadata-topic", kafka.topic]
@@ -181,10 +181,10 @@ def _failures(folder: Path) -> Iterator[None]:
     from cli.spark.batch import spark_failed, topic_errors
     from spark_jobs.kafka_properties import UntranslatableError
     from spark_jobs.monitor.endpoint import MetricsPortError
-    from spark_jobs.monitor.lock import MonitorFolderInUseError
+    from spark_jobs.monitor.lock import MonitorInUseError
     from spark_jobs.monitor.watcher import LogReplacedError
     from spark_jobs.session import SparkStartError
-    from spark_jobs.store.engine import STORE_ERRORS
+    from spark_jobs.store.engine import STORE_ERRORS, is_lost
     from spark_jobs.streaming import QueryFailedError
 
     try:
@@ -196,7 +196,9 @@ def _failures(folder: Path) -> Iterator[None]:
         raise Failed(str(error), Exit.USAGE) from error
     except SparkStartError as error:
         raise spark_failed(error) from error
-    except (MonitorFolderInUseError, QueryFailedError, MetricsPortError) as error:
+    except QueryFailedError as error:
+        raise Failed(str(error), Exit.UNAVAILABLE if is_lost(error.cause) else Exit.FAILURE) from error
+    except (MonitorInUseError, MetricsPortError) as error:
         raise Failed(str(error)) from error
     except STORE_ERRORS as error:
         raise Failed(f"the monitor's database cannot be used: {error}", Exit.UNAVAILABLE) from error
