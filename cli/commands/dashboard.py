@@ -11,7 +11,7 @@ import click
 
 from cli.outcome import Exit, Failed
 from cli.output import say
-from cli.spark.session import store_place
+from cli.spark.session import database_folder_option, store_place
 from coordinator.printable import quoted
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _HOST = re.compile(r"\[[^]\[/\s]+\]|[^]\[:/\s]*")
 
 
 @click.command()
-@store_place()
+@store_place(database_folder_option)
 @click.option(
     "--coordinators",
     metavar="HOST:PORT[,..]",
@@ -84,7 +84,6 @@ _HOST = re.compile(r"\[[^]\[/\s]+\]|[^]\[:/\s]*")
 )
 @click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
 def dashboard(
-    folder: Path,
     place: StorePlace,
     coordinators: str,
     coordinators_token_file: Path | None,
@@ -120,7 +119,7 @@ def dashboard(
     if coordinators_token_file is not None:
         _token("--coordinators-token-file", coordinators_token_file)
     options = ServeOptions(
-        folder=folder.expanduser().absolute(),
+        place=place.expanduser().absolute() if isinstance(place, Path) else place,
         coordinators=_targets("--coordinators", coordinators),
         host=host,
         port=port,
@@ -131,7 +130,6 @@ def dashboard(
             user_header=_header(proxy_user_header, proxy_addresses),
             proxies=_networks(proxy_addresses),
         ),
-        place=place.expanduser().absolute() if isinstance(place, Path) else place,
         exports=_targets("--exports", exports),
     )
 

@@ -6,7 +6,6 @@ import signal
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import uvicorn
 
@@ -20,13 +19,13 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """`folder` is the monitor's, `place` that of its database if it is elsewhere; `coordinators` are addresses of HTTP listeners.
+    """`place` is that of the monitor's database; `coordinators` are addresses of HTTP listeners.
 
     They are asked as `scraping` says. Port 0 takes any. `exports` are addresses of exports of topics to tables. With a `token` those who
     have it may acknowledge findings; `looking` says who may look.
     """
 
-    folder: Path
+    place: StorePlace
     coordinators: Sequence[str]
     host: str
     port: int
@@ -34,7 +33,6 @@ class ServeOptions:
     scraping: Scraping = PLAIN_SCRAPING
     looking: LookRules = EVERYBODY_LOOKS
     exports: Sequence[str] = ()
-    place: StorePlace | None = None
 
 
 class _Server(uvicorn.Server):
@@ -53,13 +51,12 @@ class _Server(uvicorn.Server):
 def serve(options: ServeOptions, ready: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM; `ready` is called with the page's address once it is listened on. Raises OSError."""
     dashboard = Dashboard(
-        options.folder,
+        options.place,
         options.coordinators,
         token=options.token,
         scraping=options.scraping,
         looking=options.looking,
         exports=options.exports,
-        place=options.place,
     )
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     listener = socket.create_server((options.host, options.port), family=family, backlog=128)

@@ -23,11 +23,15 @@ STEPS_BETWEEN_LOOKS = 100_000
 
 
 class PostgresError(Exception):
-    """What PostgreSQL and its client raise; `sqlstate` is PostgreSQL's code, None when the error is not its own."""
+    """What PostgreSQL and its client raise; `sqlstate` is PostgreSQL's code, None when the error is not its own.
 
-    def __init__(self, text: str, sqlstate: str | None = None) -> None:
+    `is_lost`: there is no connection to the server, which may come back.
+    """
+
+    def __init__(self, text: str, sqlstate: str | None = None, *, is_lost: bool = False) -> None:
         super().__init__(text)
         self.sqlstate = sqlstate
+        self.is_lost = is_lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +241,11 @@ def _connect(name: str, wait_s: float) -> SqliteStore:
 def is_ended(error: Exception) -> bool:
     """Return whether a query was ended because it took too long."""
     return _primary_code(error) == sqlite3.SQLITE_INTERRUPT or getattr(error, "sqlstate", None) == "57014"
+
+
+def is_lost(error: Exception | None) -> bool:
+    """Return whether there is no connection to the database, which may come back. A file is never lost so."""
+    return isinstance(error, PostgresError) and error.is_lost
 
 
 def is_other_version(error: Exception) -> bool:

@@ -35,12 +35,17 @@ _DEFAULTS = {
 LOCKS = 0x64736B6D
 """The first half of the keys of locks: those of a monitor's store."""
 
+_LOST = ("08", "57P")
+"""Codes of a connection that broke, and of a server that ends or starts. What libpq says by itself has none."""
+
 _ESCAPE = "\N{SYMBOL FOR NULL}"
 _CHANGE = """create table if not exists store_change (number bigint not null);
 insert into store_change select 0 where not exists (select 1 from store_change);
 """
-# Every join of the merge is by the key of a few rows, which the statistics of a table made for them do not say.
-_WRITER = "set enable_hashjoin = off; set enable_mergejoin = off; set synchronous_commit = off"
+# Every join of the merge is by the key of a few rows, which the statistics of a table made for them do not say. A server that hears nothing
+# of a writer's machine lets its locks go, too.
+_WRITER = """set enable_hashjoin = off; set enable_mergejoin = off; set synchronous_commit = off;
+set tcp_keepalives_idle = 10; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 4"""
 
 
 class PostgresRow(tuple[Any, ...]):
@@ -153,7 +158,9 @@ def _errors() -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        raise PostgresError(" ".join(str(error).split()), error.sqlstate) from error
+        state = error.sqlstate
+        is_lost = isinstance(error, psycopg.OperationalError) and (state is None or state.startswith(_LOST))
+        raise PostgresError(" ".join(str(error).split()), state, is_lost=is_lost) from error
 
 
 def _named_rows(cursor: psycopg.Cursor[Any]) -> Any:

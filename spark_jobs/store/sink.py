@@ -70,8 +70,9 @@ class LogMismatchError(Exception):
 class Store:
     """See the module's text. Used by one thread at a time."""
 
-    def __init__(self, db: OpenStore) -> None:
-        self._db = db
+    def __init__(self, place: StorePlace) -> None:
+        self._place = place
+        self._db = _opened(place)
         self._pruned_minute = -1
 
     @staticmethod
@@ -79,14 +80,12 @@ class Store:
         """Open a database, made if need be."""
         if isinstance(place, Path):
             place.mkdir(parents=True, exist_ok=True)
-        db = open_writer(place)
-        try:
-            db.script(tables())
-            db.script(TEMPORARY)
-        except BaseException:
-            db.close()
-            raise
-        return Store(db)
+        return Store(place)
+
+    def reopen(self) -> None:
+        """Connect anew, because the connection is lost."""
+        self._db.close()
+        self._db = _opened(self._place)
 
     def hold(self) -> bool:
         """Keep other monitors out of this database until it is closed; False when one is in."""
@@ -238,3 +237,14 @@ class Store:
         merge_sums.forget_old(self._db, now_ms)
         findings.forget_old(self._db)
         merge_migrations.forget_old(self._db)
+
+
+def _opened(place: StorePlace) -> OpenStore:
+    db = open_writer(place)
+    try:
+        db.script(tables())
+        db.script(TEMPORARY)
+    except BaseException:
+        db.close()
+        raise
+    return db

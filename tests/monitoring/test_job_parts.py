@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from spark_jobs.kafka_properties import PEM_BYTES_MAX, UntranslatableError, java_properties
 from spark_jobs.monitor.endpoint import JobMetrics, MetricsPortError
 from spark_jobs.monitor.facts import acknowledge_findings, record_brokers, record_job
-from spark_jobs.monitor.lock import MonitorFolderInUseError, hold_folder
+from spark_jobs.monitor.lock import MonitorInUseError, hold_folder
 from spark_jobs.monitor.metrics import METRICS, PREFIX
 from spark_jobs.monitor.report import NoMonitorError, open_report
 from spark_jobs.monitor.topic import TopicBroker, WatchedTopic
@@ -54,7 +54,7 @@ with hold_folder(Path({str(folder)!r})):
     assert other.stdout is not None
     assert other.stdin is not None
     assert other.stdout.readline() == "held\n"
-    with pytest.raises(MonitorFolderInUseError, match=f"pid {other.pid}") as refused, hold_folder(folder):
+    with pytest.raises(MonitorInUseError, match=f"pid {other.pid}") as refused, hold_folder(folder):
         pass
     assert "--dir" in str(refused.value)
     other.kill()

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.monitor.life import Life, write_life
+from spark_jobs.monitor.life import Life, life_keeper
 from spark_jobs.store.engine import StorePlace, open_empty, open_writer, tables
 from spark_jobs.store.statements import insert_numbered, upsert
 
@@ -24,7 +24,7 @@ class StoreMaker:
     """An empty store in a folder, and words for filling it."""
 
     def __init__(self, folder: Path, place: StorePlace | None = None) -> None:
-        """`folder` has the sign of life, and the database unless it is at a `place` of its own."""
+        """`folder` has the database unless that is at a `place` of its own."""
         self.folder = folder
         self.place = folder if place is None else place
         for one in {folder, self.place if isinstance(self.place, Path) else folder}:
@@ -133,7 +133,8 @@ class StoreMaker:
         said: dict[str, object] = {"started_ms": alive_ms - 50_000, "alive_ms": alive_ms, "is_following": True, "kafka_ms": alive_ms}
         kafka_ms = int(str(values.get("kafka_ms", alive_ms)))
         said["read_until_ms"] = {kpart: kafka_ms for (kpart,) in self.db.execute("select kpart from head")}
-        write_life(self.folder, Life(**{**said, **values}))  # type: ignore[arg-type]
+        with life_keeper(self.place) as keeper:
+            keeper.write(Life(**{**said, **values}))  # type: ignore[arg-type]
 
     def healthy(self, now_ms: int = NOW_MS, *, watched_for_ms: int = 0) -> None:
         """Two coordinators with a little activity, all well; the monitor's sign of life is good for so long."""

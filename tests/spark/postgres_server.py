@@ -27,11 +27,14 @@ START_S = 60
 
 
 class PostgresServer:
-    """A running server, which listens on a socket in the file system alone."""
+    """A server, which listens on a socket in the file system alone."""
 
-    def __init__(self, socket_folder: Path) -> None:
-        self.url = f"postgresql://{OTHER_USER}@/postgres?host={quote(str(socket_folder))}"
+    def __init__(self, program: str, folder: Path) -> None:
+        self.url = f"postgresql://{OTHER_USER}@/postgres?host={quote(str(folder))}"
+        self._program = program
+        self._folder = folder
         self._numbers = count()
+        self._process: subprocess.Popen[bytes] | None = None
 
     def place(self) -> PostgresPlace:
         """Return an empty schema of its own."""
@@ -42,17 +45,47 @@ class PostgresServer:
             connection.execute(f"create schema {name}".encode())
         return PostgresPlace(f"{self.url}&options={quote(f'-csearch_path={name}')}")
 
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        settings = ["listen_addresses=", f"unix_socket_directories={self._folder}", "fsync=off", "max_connections=50"]
+        words = [word for setting in settings for word in ("-c", setting)]
+        with (self._folder / "log").open("ab") as log:
+            line = _as_other_user([self._program, "-D", str(self._folder / "data"), *words])
+            self._process = subprocess.Popen(line, stdout=log, stderr=log, cwd=self._folder)
+        self._wait(self._process)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """End it, also while connections are open; by SIGQUIT as a crash does, which loses transactions that were not on the disk."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(START_S)
+            self._process = None
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> None:
+        import psycopg
+
+        end_s = time.monotonic() + START_S
+        while True:
+            try:
+                psycopg.connect(self.url).close()
+                return
+            except psycopg.OperationalError as error:
+                if process.poll() is not None or time.monotonic() > end_s:
+                    raise AssertionError((self._folder / "log").read_text()) from error
+                time.sleep(0.05)
+
 
 @contextmanager
 def running_postgres() -> Iterator[PostgresServer]:
     """Run a server. Skips the test where there is none, or fails it where DISKLESS_TEST_POSTGRES=required."""
-    server, initdb = _program("postgres"), _program("initdb")
-    if server is None or initdb is None or find_spec("psycopg") is None:
+    program, initdb = _program("postgres"), _program("initdb")
+    if program is None or initdb is None or find_spec("psycopg") is None:
         text = "PostgreSQL or psycopg is not installed (apt-get install postgresql; the extra `postgres`)"
         if os.environ.get("DISKLESS_TEST_POSTGRES") == "required":
             pytest.fail(text)
         pytest.skip(text)
     folder = Path(tempfile.mkdtemp(prefix="postgres-"))  # the name of a socket may have 107 characters
+    server = PostgresServer(program, folder)
     try:
         if os.geteuid() == 0:
             shutil.chown(folder, OTHER_USER)
@@ -60,16 +93,10 @@ def running_postgres() -> Iterator[PostgresServer]:
         subprocess.run(_as_other_user(make), check=True, capture_output=True, cwd=folder)
         rules = folder / "data" / "pg_hba.conf"
         rules.write_text(f"local {GUARDED} all scram-sha-256\n{rules.read_text()}")
-        settings = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}", "-c", "fsync=off", "-c", "max_connections=50"]
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(_as_other_user([server, "-D", str(folder / "data"), *settings]), stdout=log, stderr=log, cwd=folder)
-        try:
-            _wait(folder, process)
-            yield PostgresServer(folder)
-        finally:
-            process.send_signal(signal.SIGINT)  # ends it also while connections are open
-            process.wait(START_S)
+        server.start()
+        yield server
     finally:
+        server.stop()
         shutil.rmtree(folder)
 
 
@@ -85,17 +112,3 @@ def _as_other_user(command: Sequence[str]) -> list[str]:
         return list(command)
     user = ["--reuid", OTHER_USER, "--regid", OTHER_USER, "--clear-groups"] if os.geteuid() == 0 else []
     return [setpriv, *user, "--pdeathsig", "QUIT", "--", *command]
-
-
-def _wait(folder: Path, process: subprocess.Popen[bytes]) -> None:
-    import psycopg
-
-    end_s = time.monotonic() + START_S
-    while True:
-        try:
-            psycopg.connect(PostgresServer(folder).url).close()
-            return
-        except psycopg.OperationalError as error:
-            if process.poll() is not None or time.monotonic() > end_s:
-                raise AssertionError((folder / "log").read_text()) from error
-            time.sleep(0.05)

@@ -54,7 +54,7 @@ def db(store: StoreMaker) -> sqlite3.Connection:
 def seen(db: sqlite3.Connection, now_ms: int, **more: object) -> Sight:
     """What is known at a time, with the sign of life beside the store."""
     (file,) = (row[2] for row in db.execute("pragma database_list") if row[1] == "main")
-    return Sight(now_ms=now_ms, life=read_life(Path(file).parent), **more)  # type: ignore[arg-type]
+    return Sight(now_ms=now_ms, life=read_life(Path(file).parent, db), **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel.name)

@@ -200,7 +200,7 @@ def test_commands_say_the_same_of_both(both: list[StoreMaker]) -> None:
         said = []
         for store in both:
             given = ["--store", store.place.url] if isinstance(store.place, PostgresPlace) else []
-            given += [] if given and words[0] != "status" else ["--dir", str(store.folder)]
+            given = given or ["--dir", str(store.folder)]
             done = CliRunner().invoke(root, ["monitor", *words, *given], prog_name="diskless")
             assert done.exit_code == status, done.output
             said.append(re.sub(r"\d\d:\d\d:\d\d", "TIME", done.output))
@@ -211,7 +211,7 @@ def test_the_page_says_the_same_of_both_and_acknowledges_in_both(both: list[Stor
     now_ms = time.time_ns() // 1_000_000
     said: list[object] = []
     for store in both:
-        dashboard = Dashboard(store.folder, clock_ms=lambda: now_ms, token=TOKEN, place=store.place)
+        dashboard = Dashboard(store.place, clock_ms=lambda: now_ms, token=TOKEN)
         with TestClient(dashboard.application(), headers={"Authorization": f"Bearer {TOKEN}"}) as client:
             assert client.get("/healthz").json()["store"] == "present"
             before = client.get("/api/overview").json()

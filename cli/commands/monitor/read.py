@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -26,10 +25,10 @@ limit_option = click.option("--max", "limit", type=LIMIT, default=100, show_defa
 
 
 @click.command()
-@store_place()
+@store_place(database_folder_option)
 @output_option
-def status(folder: Path, place: StorePlace, output: str) -> None:
-    """Show the verdict, totals, lag and findings in a monitor's folder.
+def status(place: StorePlace, output: str) -> None:
+    """Show the verdict, totals, lag and findings of a monitor.
 
     The verdict is the headline of the dashboard. Status 0 only when there is nothing to look at. 5 when something was found:
     findings that are not acknowledged, entries in quarantine, a replica that disagrees with the log, lost files, a transaction
@@ -41,7 +40,7 @@ def status(folder: Path, place: StorePlace, output: str) -> None:
     """
     with opened_report(place) as report:
         fields = _status(report)
-    watch, verdict = _judge(folder, place)
+    watch, verdict = _judge(place)
     problems = [problem for problem in verdict.problems if not (problem.panel == "monitor" and watch.is_complete)]
     listed = {"verdict": verdict.sentence, "problems": [problem.text for problem in problems]}
     print_fields({**listed, **fields}, output)
@@ -50,8 +49,8 @@ def status(folder: Path, place: StorePlace, output: str) -> None:
         raise Failed("; ".join(problem.text for problem in problems), Exit.AUDIT if is_found else Exit.UNAVAILABLE)
 
 
-def _judge(folder: Path, place: StorePlace) -> tuple[Watching, PageVerdict]:
-    """Judge a folder as the dashboard does."""
+def _judge(place: StorePlace) -> tuple[Watching, PageVerdict]:
+    """Judge a monitor as the dashboard does."""
     import time
 
     from spark_jobs.dashboard.panels.overview import facts
@@ -61,7 +60,7 @@ def _judge(folder: Path, place: StorePlace) -> tuple[Watching, PageVerdict]:
 
     now_ms = time.time_ns() // 1_000_000
     with opened_report(place) as report:
-        known = facts(report.connection, Sight(now_ms=now_ms, life=read_life(folder)))
+        known = facts(report.connection, Sight(now_ms=now_ms, life=read_life(place, report.connection)))
     return known.watch, judge(known, (), now_ms)
 
 
