@@ -20,6 +20,7 @@ DATABASE = "monitor.db"
 WRITER_WAIT_S = 30.0
 READER_WAIT_S = 10.0
 STEPS_BETWEEN_LOOKS = 100_000
+_SECRETS = {"password", "sslpassword", "oauth_client_secret"}
 
 
 class PostgresError(Exception):
@@ -46,7 +47,7 @@ class PostgresPlace:
         parts = urlsplit(self.url)
         if parts.scheme not in ("postgresql", "postgres"):
             raise ValueError("it must be postgresql://[USER@]HOST[:PORT]/DATABASE")
-        if parts.password is not None or "password" in parse_qs(parts.query):
+        if parts.password is not None or not _SECRETS.isdisjoint(parse_qs(parts.query)):
             raise ValueError("it has a password, which others may see: keep it in a file, or in PGPASSFILE")
 
     def __str__(self) -> str:

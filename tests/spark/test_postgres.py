@@ -369,6 +369,7 @@ def test_only_databases_in_utf8_are_taken(postgres: PostgresServer) -> None:
         ("host=/tmp dbname=x", "must be postgresql://"),
         ("postgresql://user:secret@host/db", "has a password"),
         ("postgresql://host/db?password=secret", "has a password"),
+        ("postgresql://host/db?sslmode=require&sslpassword=secret", "has a password"),
     ],
 )
 def test_other_urls_and_passwords_in_them_are_refused(url: str, told: str) -> None:
