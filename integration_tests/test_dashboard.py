@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, Route, sync_playwright
 from cli.dev.ports import lease_ports
 from integration_tests.dashboard_browser import DashboardProcess, axe_source, looked_at, open_chromium
 from integration_tests.waiting import wait_until
+from simulation.fakes.certificates import Authority
 from tables.export.metrics import ExportState
 from tables.export.source import PartitionBounds
 from tables.reading.span import ReadCounts
@@ -96,8 +97,12 @@ def test_exports_are_shown_with_lag_and_retention(browser: Browser, store: Store
     now_s = time.time()
     state = ExportState(EVIL_NAME, ReadCounts(), caught_up_s=now_s, seconds_left=36_000.0)
     state.on_begin({0: 10}, [PartitionBounds(0, 0, 1_234)])
-    with served(metrics_of(state)) as address, closing(lease_ports(1)[0]) as silent:
-        dashboard = DashboardProcess(tmp_path / "monitor", tmp_path, exports=[address, f"127.0.0.1:{silent.port}"])
+    authority, token = Authority(tmp_path), tmp_path / "token"
+    token.write_text("a-token-of-more-than-24-characters\n")
+    secured = served(metrics_of(state), authority.issue("export"), token.read_text().strip())
+    with secured as address, closing(lease_ports(1)[0]) as silent:
+        how = ["--exports-token-file", str(token), "--exports-ca-file", str(authority.ca_file)]
+        dashboard = DashboardProcess(tmp_path / "monitor", tmp_path, exports=[address, f"127.0.0.1:{silent.port}"], options=how)
         try:
             dashboard.start()
             with looked_at(browser) as watched:

@@ -50,7 +50,20 @@ _HOST = re.compile(r"\[[^]\[/\s]+\]|[^]\[:/\s]*")
     "--exports",
     metavar="HOST:PORT[,..]",
     default="",
-    help="Addresses of `tables export --metrics-port`: how far behind each export is, and how long retention leaves it.",
+    help=(
+        "Addresses of `tables export --metrics-port`: how far behind each export is, and how long retention leaves it;"
+        " https://HOST:PORT for those behind a proxy with TLS."
+    ),
+)
+@click.option(
+    "--exports-token-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File with the token that this proxy asks for; read again at each look.",
+)
+@click.option(
+    "--exports-ca-file",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="PEM file with the authorities of the exports' certificates. [default: those of the system]",
 )
 @click.option(
     "--listen",
@@ -89,6 +102,8 @@ def dashboard(
     coordinators_token_file: Path | None,
     coordinators_ca_file: Path | None,
     exports: str,
+    exports_token_file: Path | None,
+    exports_ca_file: Path | None,
     listen: str,
     token_file: Path | None,
     login_token_file: Path | None,
@@ -118,6 +133,8 @@ def dashboard(
     host, port = _address("--listen", listen)
     if coordinators_token_file is not None:
         _token("--coordinators-token-file", coordinators_token_file)
+    if exports_token_file is not None:
+        _token("--exports-token-file", exports_token_file)
     options = ServeOptions(
         place=place.expanduser().absolute() if isinstance(place, Path) else place,
         coordinators=_targets("--coordinators", coordinators),
@@ -131,6 +148,7 @@ def dashboard(
             proxies=_networks(proxy_addresses),
         ),
         exports=_targets("--exports", exports),
+        exports_scraping=Scraping(token_file=exports_token_file, ca_file=exports_ca_file),
     )
 
     def ready(address: str) -> None:

@@ -53,8 +53,8 @@ PANEL_SECONDS_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 class Dashboard:
     """The store at `place`, and the coordinators and exports that were named.
 
-    `clock_ms` gives the time; with a `token` findings can be acknowledged. `scraping` is how the coordinators are asked, `looking` who may
-    look at the page, `attempts` what wrong tokens cost.
+    `clock_ms` gives the time; with a `token` findings can be acknowledged. `scraping` is how the coordinators are asked, `exports_scraping`
+    how the exports, `looking` who may look at the page, `attempts` what wrong tokens cost.
     """
 
     def __init__(
@@ -67,6 +67,7 @@ class Dashboard:
         looking: LookRules = EVERYBODY_LOOKS,
         attempts: Attempts | None = None,
         exports: Sequence[str] = (),
+        exports_scraping: Scraping = PLAIN_SCRAPING,
     ) -> None:
         self.place = place
         self.clock_ms = clock_ms or (lambda: time.time_ns() // 1_000_000)
@@ -74,7 +75,7 @@ class Dashboard:
         self._attempts = Attempts() if attempts is None else attempts
         self.writes = Writes(place, token, self.clock_ms, self._attempts, looking.proxies)
         self.nodes = AskedNodes(coordinators, self.clock_ms, scraping)
-        self.exports = AskedExports(exports)
+        self.exports = AskedExports(exports, exports_scraping)
         self._looking = looking
         self.cache = AnswerCache()
         self.events = Events(f"{time.time_ns():x}", self.database.version, self.overview)

@@ -1,4 +1,4 @@
-"""How a coordinator's /metrics is asked for: in plain text or by TLS, with a bearer token where one is wanted."""
+"""How the /metrics of a coordinator or an export is asked for: in plain text or by TLS, with a bearer token where one is wanted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Scraping:
                 body = answer.read(ANSWER_BYTES_MAX + 1)
         except urllib.error.HTTPError as error:
             error.close()
-            wanted = "; give a token of the nodes' http.bearer.token.file" if error.code == 401 else ""
+            wanted = "; give the token that it asks for (of a node: http.bearer.token.file)" if error.code == 401 else ""
             return "", f"answered {error.code} {error.reason}{wanted}"
         except (OSError, HTTPException, ValueError) as error:
             return "", str(getattr(error, "reason", error)) or type(error).__name__

@@ -21,8 +21,8 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 class ServeOptions:
     """`place` is that of the monitor's database; `coordinators` are addresses of HTTP listeners.
 
-    They are asked as `scraping` says. Port 0 takes any. `exports` are addresses of exports of topics to tables. With a `token` those who
-    have it may acknowledge findings; `looking` says who may look.
+    They are asked as `scraping` says. Port 0 takes any. `exports` are addresses of exports of topics to tables, asked as `exports_scraping`
+    says. With a `token` those who have it may acknowledge findings; `looking` says who may look.
     """
 
     place: StorePlace
@@ -33,6 +33,7 @@ class ServeOptions:
     scraping: Scraping = PLAIN_SCRAPING
     looking: LookRules = EVERYBODY_LOOKS
     exports: Sequence[str] = ()
+    exports_scraping: Scraping = PLAIN_SCRAPING
 
 
 class _Server(uvicorn.Server):
@@ -57,6 +58,7 @@ def serve(options: ServeOptions, ready: Callable[[str], None]) -> None:
         scraping=options.scraping,
         looking=options.looking,
         exports=options.exports,
+        exports_scraping=options.exports_scraping,
     )
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     listener = socket.create_server((options.host, options.port), family=family, backlog=128)
