@@ -115,6 +115,10 @@ async def test_exports_behind_tls_and_a_token_are_read_and_refusals_say_what_is_
             asked = AskedExports([address], scraping)
             await asked.look()
             rows += asked.rows
+    with served(metrics_of(behind())) as plain:  # answers only to who does not show a token
+        asked = AskedExports([plain], Scraping(token_file=token, is_only_by_tls=True))
+        await asked.look()
+        assert asked.rows == [{"address": plain, "error": "", **KNOWN}]
     assert rows[0] == {"address": address, "error": "", **KNOWN}
     assert "answered 401" in rows[1]["error"]
     assert "give the token that it asks for" in rows[1]["error"]
