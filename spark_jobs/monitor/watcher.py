@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from spark_jobs.monitor.topic import KafkaUnavailableError, TopicBroker, TopicMissingError, TopicWatch, WatchedTopic
+from spark_jobs.store.engine import STORE_ERRORS
 
 LOG = logging.getLogger("monitor.kafka")
 
@@ -148,7 +149,9 @@ class Watcher:
             except KafkaUnavailableError as error:
                 self.error = str(error)
                 self._on_error()
-                self._report(error)
+                self._report("Kafka does not answer", error)
+            except STORE_ERRORS as error:  # brokers are noted at the next look at them
+                self._report("brokers cannot be noted", error)
 
     def _look(self, *, with_identity: bool) -> None:
         if with_identity:
@@ -174,7 +177,7 @@ class Watcher:
             "for a new topic start with an empty one"
         )
 
-    def _report(self, error: KafkaUnavailableError) -> None:
+    def _report(self, what: str, error: Exception) -> None:
         if time.monotonic() >= self._quiet_until_s:
             self._quiet_until_s = time.monotonic() + QUIET_S
-            LOG.warning("Kafka does not answer: %s", error)
+            LOG.warning("%s: %s", what, error)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
-from pathlib import Path
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,8 @@ from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.retention import BLOCKS_MAX, DAY_MS, UNKNOWN_LIMITS, RetentionLimits, share_of
 from spark_jobs.dashboard.panels.sight import Sight
 from spark_jobs.scan.blocks import Batches
-from spark_jobs.store.sink import DATABASE, Store
+from spark_jobs.store.engine import StorePlace, open_reader
+from spark_jobs.store.sink import Store
 from tests.spark.scan_logs import TOPIC, LogWriter, follow
 
 NOW_MS = 10 * DAY_MS
@@ -56,29 +56,25 @@ def test_what_goes_and_when_is_what_the_rules_say(batches: list[tuple[int, int]]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def filled(place: StorePlace) -> StorePlace:
     log = LogWriter()
     log.commit((0, 4), (1, 1))
     log.commit((0, 2))
     log.add(RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=4))
     log.add(TopicConfigured(topic_id=TOPIC, names=["retention.bytes", "retention.ms"], values=["1000", "hostile"]))
-    with Store.open(tmp_path) as store:
+    with Store.open(place) as store:
         follow(store, log.entries, cuts=[3], now_ms=START_MS + 1000)
-    return tmp_path
+    return place
 
 
-def facts(folder: Path, name: str, limits: RetentionLimits = WEEK) -> dict[str, Any]:
-    db = sqlite3.connect(folder / DATABASE)
-    db.row_factory = sqlite3.Row
-    try:
+def facts(place: StorePlace, name: str, limits: RetentionLimits = WEEK) -> dict[str, Any]:
+    with closing(open_reader(place)) as db:
         answer = look(db, PanelQuery(look=name), Sight(now_ms=START_MS + 2000, retention=limits))
-    finally:
-        db.close()
     return {one["name"]: one["value"] for one in answer["facts"]}
 
 
-def test_pages_say_what_is_live_what_was_deleted_and_what_goes_next(folder: Path) -> None:
-    known = facts(folder, "partition/orders/0")
+def test_pages_say_what_is_live_what_was_deleted_and_what_goes_next(filled: StorePlace) -> None:
+    known = facts(filled, "partition/orders/0")
     assert known["Retention by time"] == "7 days, as the service has it"
     assert known["Retention by size"] == "1\u202f000 bytes a partition, set for the topic"
     assert known["Live batches"] == "4"
@@ -87,22 +83,22 @@ def test_pages_say_what_is_live_what_was_deleted_and_what_goes_next(folder: Path
     # 20 of the deleted batches, and 5 of each object that no batch has.
     assert known["Dead bytes in these objects, freed with their last batch"] == 30
     assert known["Next goes by time"] <= known["Last goes by time"]
-    whole = facts(folder, "topic/orders")
-    assert whole["Live data"] == known["Live data"] + facts(folder, "partition/orders/1")["Live data"]
+    whole = facts(filled, "topic/orders")
+    assert whole["Live data"] == known["Live data"] + facts(filled, "partition/orders/1")["Live data"]
 
 
-def test_without_nodes_the_limits_of_the_service_are_not_known(folder: Path) -> None:
-    known = facts(folder, "partition/orders/0", UNKNOWN_LIMITS)
+def test_without_nodes_the_limits_of_the_service_are_not_known(filled: StorePlace) -> None:
+    known = facts(filled, "partition/orders/0", UNKNOWN_LIMITS)
     assert known["Retention by time"].startswith("not known: no node")
     assert "Next goes by time" not in known
 
 
-def test_more_than_a_page_can_count_is_left_to_the_command(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_a_page_can_count_is_left_to_the_command(filled: StorePlace, monkeypatch: pytest.MonkeyPatch) -> None:
     assert BLOCKS_MAX > 2
     for module in ("look", "retention"):
         monkeypatch.setattr(f"spark_jobs.dashboard.panels.{module}.BLOCKS_MAX", 0)
     for name in ("topic/orders", "partition/orders/0"):
-        assert facts(folder, name)["Live data, and when it goes"] == "diskless topics usage orders --by-partition"
+        assert facts(filled, name)["Live data, and when it goes"] == "diskless topics usage orders --by-partition"
 
 
 def test_nodes_tell_what_they_keep_by_default() -> None:

@@ -7,15 +7,16 @@ go from the first one on: one goes no sooner than those before it. What goes is 
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from spark_jobs.dashboard.panels.rows import marks, rows
+from spark_jobs.dashboard.panels.rows import rows
 from spark_jobs.scan.blocks import Batches, file_numbers, unpack
+from spark_jobs.store.engine import StoreConnection
+from spark_jobs.store.statements import marks
 
 UNLIMITED = -1
 BLOCKS_MAX = 4000
@@ -69,7 +70,7 @@ class LiveShare:
         self.room_bytes = min((one for one in (self.room_bytes, other.room_bytes) if one is not None), default=None)
 
 
-def kept_of(db: sqlite3.Connection, topic_id: bytes, service: RetentionLimits) -> Kept:
+def kept_of(db: StoreConnection, topic_id: bytes, service: RetentionLimits) -> Kept:
     """Return what is kept of a topic; a value of its own that is no number counts as not set."""
     found = rows(db, "select settings from topic where topic_id = ?", topic_id)
     settings: Mapping[str, str] = json.loads(found[0]["settings"] or "{}") if found else {}
@@ -86,7 +87,7 @@ def _number(text: str | None) -> int | None:
     return number if UNLIMITED <= number <= INT64_MAX else None
 
 
-def live_batches(db: sqlite3.Connection, kpart: int, topic_id: bytes, partition: int, blocks_max: int) -> tuple[Batches | None, int]:
+def live_batches(db: StoreConnection, kpart: int, topic_id: bytes, partition: int, blocks_max: int) -> tuple[Batches | None, int]:
     """Return the live batches of a partition in the order of their offsets, and how many blocks hold them; None if that are too many."""
     sql = "select runs from run_block where kpart = ? and topic_id = ? and partition = ? order by first_offset limit ?"
     blocks = rows(db, sql, kpart, topic_id, partition, blocks_max + 1)
@@ -97,7 +98,7 @@ def live_batches(db: sqlite3.Connection, kpart: int, topic_id: bytes, partition:
 
 
 def live_shares(
-    db: sqlite3.Connection, topic_id: bytes, places: Iterable[tuple[int, int]], limits: RetentionLimits, now_ms: int
+    db: StoreConnection, topic_id: bytes, places: Iterable[tuple[int, int]], limits: RetentionLimits, now_ms: int
 ) -> dict[int, LiveShare]:
     """Return what is live of partitions, given as coordinator and number, up to the first one for which there are too many blocks."""
     left, found = BLOCKS_MAX, dict[int, LiveShare]()
@@ -144,7 +145,7 @@ from file f cross join head h join file o on o.kpart = h.kpart and o.object_key 
 group by o.object_key"""
 
 
-def stored_share(db: sqlite3.Connection, kpart: int, batches: Batches) -> StoredShare | None:
+def stored_share(db: StoreConnection, kpart: int, batches: Batches) -> StoredShare | None:
     """Return what the objects of some batches hold; None when there are too many of them to ask."""
     numbers = np.unique(file_numbers(kpart, batches.file)).tolist()
     if len(numbers) > OBJECTS_MAX:

@@ -6,7 +6,6 @@ is not known while it lasts, and becomes known when its entries are read. What w
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from spark_jobs.dashboard.panels.retention import UNKNOWN_LIMITS, RetentionLimit
 from spark_jobs.dashboard.panels.rows import Json, rows
 from spark_jobs.dashboard.verdict import BEHIND_MS_MAX, Watching
 from spark_jobs.monitor.life import Life
+from spark_jobs.store.engine import StoreConnection
 
 NO_LOG = "the log did not exist"
 NOT_READ = "not watched"
@@ -99,7 +99,7 @@ def watch(life: Life) -> Watching:
     )
 
 
-def known(db: sqlite3.Connection, sight: Sight) -> KnownTimes | None:
+def known(db: StoreConnection, sight: Sight) -> KnownTimes | None:
     """Return which times are known; None when nothing is."""
     heads = {row["kpart"]: row for row in rows(db, "select kpart, from_offset, from_ms, append_ms from head")}
     if not heads:
@@ -119,7 +119,7 @@ def known(db: sqlite3.Connection, sight: Sight) -> KnownTimes | None:
     )
 
 
-def known_json(db: sqlite3.Connection, sight: Sight) -> Json:
+def known_json(db: StoreConnection, sight: Sight) -> Json:
     """Return until when anything is known, for the numbers of an answer, and whether that is now."""
     seen = known(db, sight)
     return {"known_until_ms": None if seen is None else seen.until_ms, "is_current": seen is not None and seen.is_current}
