@@ -254,6 +254,13 @@ def test_findings_come_first_and_name_the_newest(store: StoreMaker, db: sqlite3.
     assert sentence == "2 findings, the newest: sequence gap in orders-7 (coordinator 0, offset 7), and 1 more to look at"
 
 
+def test_a_cause_is_named_before_the_entries_that_are_out_of_order_since(store: StoreMaker, db: sqlite3.Connection) -> None:
+    store.finding(1, 55, "sequence-gap")
+    for offset in (56, 57):
+        store.finding(1, offset, "void-carries-live-term", topic_id=None, partition=None)
+    assert verdict_of(db)[1] == "3 findings, above all: sequence gap in orders-7 (coordinator 1, offset 55)"
+
+
 def test_lag_open_transactions_disagreement_and_missing_leaders_are_told(store: StoreMaker, db: sqlite3.Connection) -> None:
     store.head(1, 101, lag=5000, age_ms=30_000)
     store.life(NOW_MS, ends={0: 100, 1: 5101, 2: 50}, read_until_ms={0: NOW_MS, 1: NOW_MS - 30_000})

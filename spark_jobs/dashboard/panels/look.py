@@ -11,6 +11,8 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from spark_jobs.dashboard.entries import RawEntry
+from spark_jobs.dashboard.panels.decoded import decoded_fields
 from spark_jobs.dashboard.panels.quarantine import hex_dump
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.retention import (
@@ -482,6 +484,26 @@ def _entry(db: Database, name: str, sight: Sight) -> Described | None:
         _findings(db, "kpart = ? and entry_offset between ? and ?", kpart, first, last),
     ]
     return facts, tables
+
+
+def entry_place(db: Database, query: PanelQuery) -> tuple[str, int, int] | None:
+    """Return topic, partition and offset of the entry that a question is about; None when it is about none."""
+    kind, _, name = query.look.partition("/")
+    left, _, right = name.partition("@")
+    kpart, offset = _integer(left), _integer(right)
+    logs = rows(db, "select topic from log")
+    if kind != "entry" or kpart is None or offset is None or not logs:
+        return None
+    return str(logs[0]["topic"]), kpart, offset
+
+
+def add_entry(answer: Json, raw: RawEntry) -> None:
+    """Add the entry, field by field, to the answer for its page."""
+    if raw.why:
+        answer["facts"].append({"name": "Its bytes", **_cell(raw.why)})
+        return
+    cells = [(one.path, one.value, {"value": one.hex or None, "unit": "code"}) for one in decoded_fields(raw.key, raw.value)]
+    answer["tables"].insert(0, _table("Field by field", ("Field", "Value", "Bytes"), cells))
 
 
 _KINDS: dict[str, Callable[[Database, str, Sight], Described | None]] = {
