@@ -83,6 +83,9 @@ def test_pages_say_what_is_live_what_was_deleted_and_what_goes_next(filled: Stor
     # 20 of the deleted batches, and 5 of each object that no batch has.
     assert known["Dead bytes in these objects, freed with their last batch"] == 30
     assert known["Next goes by time"] <= known["Last goes by time"]
+    # 60 bytes were written in the hour, and 40 are live: of 1000 that are kept, 970 are missing until the first 10 go.
+    assert known["Next goes by size after so much more"] == 970
+    assert known["So much is written, as in the last hour, in"] == "16 h"
     whole = facts(filled, "topic/orders")
     assert whole["Live data"] == known["Live data"] + facts(filled, "partition/orders/1")["Live data"]
 

@@ -30,12 +30,14 @@ from spark_jobs.dashboard.panels.rows import NEWEST_CLAIMS, Json, rows, topic_id
 from spark_jobs.dashboard.panels.sight import Sight, known
 from spark_jobs.dashboard.verdict import duration, grouped
 from spark_jobs.scan.blocks import file_number, unpack
-from spark_jobs.store.engine import StoreConnection
+from spark_jobs.store.engine import StoreConnection, StoreRow
 from spark_jobs.store.statements import marks
 
 ROWS_MAX = 50
 BATCHES_SHOWN = 10
 NEIGHBOURS = 2
+MINUTE_MS = 60_000
+MINUTES_SHOWN = 60
 LISTED_MAX = 20
 NUMBER_MAX = 2**53
 
@@ -238,10 +240,12 @@ def _partition(db: Database, name: str, sight: Sight) -> Described | None:
     ]
     blocks = {one["first_offset"]: bytes(one["runs"]) for one in rows(db, " union all ".join(ends), *key, *key)}
     batches, oldest = _live_batches(db, row["kpart"], [blocks[first] for first in sorted(blocks)])
-    kept = kept_of(db, key[1], sight.retention)
-    alive, _ = live_batches(db, *key, BLOCKS_MAX)
-    share = None if alive is None else share_of(alive, kept.limits, sight.now_ms)
-    stored = None if alive is None else stored_share(db, row["kpart"], alive)
+    minutes = rows(
+        db,
+        "select minute, batches, records, bytes from activity_partition where minute > ? and topic_id = ? and partition = ?"
+        " order by minute desc",
+        *(sight.now_ms // MINUTE_MS - MINUTES_SHOWN, *key[1:]),
+    )
     facts = [
         ("Topic", _link(topic, f"topic/{topic}")),
         ("Coordinator", _coordinator_link(row["kpart"])),
@@ -254,21 +258,12 @@ def _partition(db: Database, name: str, sight: Sight) -> Described | None:
         ("Data committed", _bytes(row["bytes"])),
         ("Last batch", _time(row["last_append_ms"])),
         ("Oldest live batch", _time(oldest)),
-        *_retention(kept, share, topic),
-        ("Deleted", None if share is None else _bytes(row["bytes"] - share.size_bytes)),
-        ("Objects of its live batches", None if stored is None else _number(stored.objects)),
-        ("Dead bytes in these objects, freed with their last batch", None if stored is None else _bytes(stored.dead_bytes)),
+        *_partition_retention(db, row, topic, sight, sum(one["bytes"] for one in minutes)),
     ]
-    minutes = rows(
-        db,
-        "select minute, batches, records, bytes from activity_partition where minute > ? and topic_id = ? and partition = ?"
-        " order by minute desc",
-        *(sight.now_ms // 60_000 - 60, *key[1:]),
-    )
     by_minute, end = [], row["next_offset"] or 0
     for one in minutes:
         by_minute.append(
-            (_time(one["minute"] * 60_000), _number(one["batches"]), _number(one["records"]), _bytes(one["bytes"]), _number(end))
+            (_time(one["minute"] * MINUTE_MS), _number(one["batches"]), _number(one["records"]), _bytes(one["bytes"]), _number(end))
         )
         end -= one["records"]
     tables = [
@@ -278,6 +273,23 @@ def _partition(db: Database, name: str, sight: Sight) -> Described | None:
         _findings(db, "topic_id = ? and partition = ?", *key[1:]),
     ]
     return facts, tables
+
+
+def _partition_retention(db: Database, row: StoreRow, topic: str, sight: Sight, hour_bytes: int) -> list[tuple[str, Cell]]:
+    """Return what retention removes next of a partition, when by the rate of the last hour, and what deletions have left to be freed."""
+    kept = kept_of(db, bytes(row["topic_id"]), sight.retention)
+    alive, _ = live_batches(db, row["kpart"], bytes(row["topic_id"]), row["partition"], BLOCKS_MAX)
+    if alive is None:
+        return _retention(kept, None, topic)
+    share, stored = share_of(alive, kept.limits, sight.now_ms), stored_share(db, row["kpart"], alive)
+    facts = _retention(kept, share, topic)
+    if share.room_bytes is not None and hour_bytes:
+        facts.append(("So much is written, as in the last hour, in", duration(share.room_bytes * MINUTES_SHOWN * MINUTE_MS // hour_bytes)))
+    facts.append(("Deleted", _bytes(row["bytes"] - share.size_bytes)))
+    if stored is not None:
+        facts.append(("Objects of its live batches", _number(stored.objects)))
+        facts.append(("Dead bytes in these objects, freed with their last batch", _bytes(stored.dead_bytes)))
+    return facts
 
 
 def _live_batches(db: Database, kpart: int, blocks: Sequence[bytes]) -> tuple[Json, int | None]:
