@@ -37,9 +37,8 @@ FAILURE_TEXT_MAX = 600
 class Life:
     """The last sign of life of a monitor. `kafka_ms`: when Kafka last answered it, 0 before the first time.
 
-    `ends` is where each partition of the log ended then, `behind_since_ms` since when an entry is known to wait for being
-    merged, `read_until_ms` until when each partition is known to be merged whole. A monitor that ended has `ended_ms`, and `failure`
-    when by an error.
+    `ends` is where each partition of the log ended then, `read_until_ms` until when each is known to be merged whole. A monitor that
+    ended has `ended_ms`, and `failure` when by an error.
     """
 
     started_ms: int
@@ -50,7 +49,6 @@ class Life:
     kafka_error: str = ""
     ends: Mapping[int, int] = field(default_factory=dict)
     read_until_ms: Mapping[int, int] = field(default_factory=dict)
-    behind_since_ms: int | None = None
     ended_ms: int | None = None
     failure: str = ""
 
@@ -62,8 +60,6 @@ class KafkaNews(Protocol):
     def answered_ms(self) -> int: ...
     @property
     def error(self) -> str: ...
-    @property
-    def behind_since_ms(self) -> int | None: ...
     def ends(self) -> Mapping[int, int]: ...
     def read_until_ms(self) -> Mapping[int, int]: ...
 
@@ -204,7 +200,6 @@ class Beats:
             kafka_ms=news.answered_ms,
             kafka_error=news.error,
             ends=dict(news.ends()),
-            behind_since_ms=news.behind_since_ms,
             read_until_ms={**known.read_until_ms, **news.read_until_ms()},
         )
 

@@ -225,10 +225,24 @@ def test_nothing_is_said_of_now_that_was_seen_some_seconds_ago(store: StoreMaker
 
 def test_entries_that_wait_are_told_instead_of_quiet(store: StoreMaker, db: sqlite3.Connection) -> None:
     now_ms = NOW_MS + 30_000
-    store.life(now_ms, ends={0: 107, 1: 101}, behind_since_ms=now_ms - 2000)
+    store.life(now_ms, ends={0: 107, 1: 101}, read_until_ms={0: now_ms - 2000, 1: now_ms})
     assert verdict_of(db, now_ms)[1] == "Healthy: audit clean over 201 entries, 7 entries to read"
-    store.life(now_ms, ends={0: 107, 1: 101}, behind_since_ms=now_ms - 12_000)
+    store.life(now_ms, ends={0: 107, 1: 101}, read_until_ms={0: now_ms - 12_000, 1: now_ms})
     assert verdict_of(db, now_ms)[:2] == (Level.WARNING, "The monitor is 12 s behind (7 entries)")
+
+
+@pytest.mark.parametrize("behind_ms", [9_999, 10_000, 10_001, 11_000])
+def test_the_verdict_is_good_exactly_while_the_tiles_are_current(store: StoreMaker, db: sqlite3.Connection, behind_ms: int) -> None:
+    now_ms = NOW_MS + 30_000
+    store.life(now_ms, ends={0: 100, 1: 102}, read_until_ms={0: now_ms, 1: now_ms - behind_ms})
+    is_current = overview(db, seen(db, now_ms))["is_current"]
+    assert is_current == (behind_ms <= 10_000)
+    assert (verdict_of(db, now_ms)[0] is Level.GOOD) == is_current
+
+
+def test_a_partition_of_the_log_that_was_not_begun_is_behind_too(store: StoreMaker, db: sqlite3.Connection) -> None:
+    store.life(NOW_MS, ends={0: 100, 1: 101, 2: 7})
+    assert verdict_of(db)[:2] == (Level.WARNING, "The monitor is 100 s behind (7 entries)")
 
 
 def test_findings_come_first_and_name_the_newest(store: StoreMaker, db: sqlite3.Connection) -> None:
@@ -241,8 +255,8 @@ def test_findings_come_first_and_name_the_newest(store: StoreMaker, db: sqlite3.
 
 
 def test_lag_open_transactions_disagreement_and_missing_leaders_are_told(store: StoreMaker, db: sqlite3.Connection) -> None:
-    store.head(1, 101, lag=5000)
-    store.life(NOW_MS, ends={0: 100, 1: 5101, 2: 50}, behind_since_ms=NOW_MS - 30_000)
+    store.head(1, 101, lag=5000, age_ms=30_000)
+    store.life(NOW_MS, ends={0: 100, 1: 5101, 2: 50}, read_until_ms={0: NOW_MS, 1: NOW_MS - 30_000})
     store.head(2, 50, epoch=0)
     store.row("open_transaction", kpart=0, name="move", entry_offset=9, append_ms=NOW_MS - 120_000)
     store.row("job", name="last_verify", value=json.dumps({"agree": False, "partitions": [{"kpart": 1, "agree": False}]}))

@@ -13,7 +13,7 @@ import pytest
 from integration_tests.waiting import wait_until
 from spark_jobs.monitor.life import LIFE_FILE, Life, life_keeper, read_life, signs_of_life
 from spark_jobs.monitor.topic import KafkaUnavailableError
-from spark_jobs.monitor.watcher import Waiting
+from spark_jobs.monitor.watcher import ReadTimes
 from spark_jobs.store.engine import DATABASE, StorePlace, open_reader
 from spark_jobs.store.sink import Store
 
@@ -23,7 +23,6 @@ class News:
 
     answered_ms = 7
     error = "no answer within 4 s"
-    behind_since_ms = 5
 
     def ends(self) -> Mapping[int, int]:
         return {0: 12, 3: 1}
@@ -51,7 +50,7 @@ def known(place: StorePlace) -> Life:
 
 
 def test_a_sign_comes_back_as_it_was_given(made: StorePlace) -> None:
-    life = Life(started_ms=1, alive_ms=2, is_following=True, kafka_ms=3, ends={0: 4, 11: 5}, behind_since_ms=6, ended_ms=7, failure="x")
+    life = Life(started_ms=1, alive_ms=2, is_following=True, kafka_ms=3, ends={0: 4, 11: 5}, ended_ms=7, failure="x")
     with life_keeper(made) as keeper:
         assert (keeper.read(), found(made)) == (None, None)
         for one in (replace(life, failure=""), life):
@@ -80,7 +79,7 @@ def test_a_starting_job_is_alive_by_itself_and_one_that_follows_only_while_it_lo
         beats.looked()
         wait_until(lambda: known(made).is_following and known(made).kafka_ms == 7, "the sign")
         silent = known(made)
-        assert (silent.kafka_error, silent.ends, silent.behind_since_ms) == ("no answer within 4 s", {0: 12, 3: 1}, 5)
+        assert (silent.kafka_error, silent.ends) == ("no answer within 4 s", {0: 12, 3: 1})
         assert silent.read_until_ms == {3: 6}
         news.error = "still no answer"
         wait_until(lambda: known(made).kafka_error == "still no answer", "the sign")
@@ -107,16 +106,15 @@ def test_a_job_that_ended_with_an_error_says_which(made: StorePlace, error: Exce
     assert (known(made).failure, known(made).is_once, known(made).ended_ms is None) == (told, True, False)
 
 
-def test_entries_wait_since_they_were_seen_and_not_since_the_last_one_was_written() -> None:
-    waiting = Waiting()
-    waiting.look({0: 5, 1: 0}, {0: 5, 1: 0}, 1000)
-    assert waiting.since_ms is None
-    waiting.look({0: 5, 1: 0}, {0: 9, 1: 0}, 2000)
-    assert waiting.read_until_ms == {0: 1000, 1: 2000}
-    waiting.look({0: 8, 1: 0}, {0: 20, 1: 3}, 3000)
-    assert waiting.since_ms == 2000, "the entry at 8 is one of those seen at 2000"
-    waiting.look({0: 9, 1: 3}, {0: 30, 1: 3}, 4000)
-    assert waiting.since_ms == 4000
-    assert waiting.read_until_ms == {0: 2000, 1: 4000}, "under load a partition is read up to a look, though never to its end"
-    waiting.look({0: 30, 1: 3}, {0: 30, 1: 3}, 5000)
-    assert waiting.since_ms is None
+def test_a_partition_is_read_until_the_newest_look_whose_end_was_merged() -> None:
+    read = ReadTimes()
+    read.look({0: 5, 1: 0}, {0: 5, 1: 0}, 1000)
+    assert read.read_until_ms == {0: 1000, 1: 1000}
+    read.look({0: 5, 1: 0}, {0: 9, 1: 0}, 2000)
+    assert read.read_until_ms == {0: 1000, 1: 2000}
+    read.look({0: 8, 1: 0}, {0: 20, 1: 3}, 3000)
+    assert read.read_until_ms == {0: 1000, 1: 2000}, "the entry at 8 is one of those seen at 2000"
+    read.look({0: 9, 1: 3}, {0: 30, 1: 3}, 4000)
+    assert read.read_until_ms == {0: 2000, 1: 4000}, "under load a partition is read up to a look, though never to its end"
+    read.look({0: 30, 1: 3}, {0: 30, 1: 3}, 5000)
+    assert read.read_until_ms == {0: 5000, 1: 5000}

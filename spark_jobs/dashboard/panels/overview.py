@@ -16,12 +16,12 @@ TOTALS = ("files", "batches", "records", "bytes", "file_bytes", "entries", "find
 def facts(db: StoreConnection, sight: Sight) -> Facts:
     """Collect what the verdict needs."""
     now_ms, life = sight.now_ms, sight.life
-    summed, said = totals(db), job(db)
+    summed, said, sought = totals(db), job(db), known(db, sight)
     heads = rows(db, "select * from head order by kpart")
     claimed = {row["kpart"]: (row["node_id"], row["append_ms"]) for row in rows(db, NEWEST_CLAIMS)}
     # The job knows the log's end at every sign of life; the store was told at the last merge.
-    ends = life.ends if life is not None else {}
-    behind = {row["kpart"]: max(0, row["log_end"] - row["next_offset"], ends.get(row["kpart"], 0) - row["next_offset"]) for row in heads}
+    read = {row["kpart"]: row["next_offset"] for row in heads}
+    ends = {**{row["kpart"]: row["log_end"] for row in heads}, **(life.ends if life is not None else {})}
     merged_ms = max((row["merged_ms"] for row in heads), default=0)
     newest = max(heads, key=lambda row: int(row["merged_ms"]), default=None)
     last_s = scalar(db, "select max(second) from activity_second where batches > 0")
@@ -33,8 +33,8 @@ def facts(db: StoreConnection, sight: Sight) -> Facts:
         heads=len(heads),
         # The claim of a pruned log may be gone; then the epoch of its entries shows that it has a leader.
         unclaimed=[row["kpart"] for row in heads if row["kpart"] not in claimed and not row["epoch"] and row["next_offset"] > 0],
-        behind_entries=sum(behind.values()),
-        behind_ms=0 if life is None or life.behind_since_ms is None else now_ms - life.behind_since_ms,
+        behind_entries=sum(max(0, end - read.get(kpart, 0)) for kpart, end in ends.items()),
+        behind_ms=0 if sought is None else sought.behind_ms,
         freshness_ms=0 if newest is None else max(0, newest["merged_ms"] - newest["append_ms"]),
         claims=claimed,
         findings=open_count(db),

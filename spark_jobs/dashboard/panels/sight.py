@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, rows
-from spark_jobs.dashboard.verdict import Watching
+from spark_jobs.dashboard.verdict import BEHIND_MS_MAX, Watching
 from spark_jobs.monitor.life import Life
 from spark_jobs.store.engine import StoreConnection
 
@@ -21,8 +21,6 @@ NOT_READ = "not watched"
 NOT_YET = "still to come"
 LOST = "lost before it was read"
 NOT_KEPT = "not kept so long"
-CURRENT_MS_MAX = 10_000
-"""A monitor that follows merges within a second or two: what is known ends sooner than that before now, or something is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +57,12 @@ class KnownTimes:
     @property
     def is_current(self) -> bool:
         """Whether it can be said what happens now."""
-        return self.is_watched and self.now_ms - self.until_ms <= CURRENT_MS_MAX
+        return self.is_watched and self.behind_ms <= BEHIND_MS_MAX
+
+    @property
+    def behind_ms(self) -> int:
+        """How long before now what is known ends."""
+        return self.now_ms - self.until_ms
 
     @property
     def end_s(self) -> int:
