@@ -159,7 +159,10 @@ def _snapshot_samples(node: Node) -> Iterable[Sample]:
 
 
 def _retention_samples(node: Node) -> Iterable[Sample]:
-    """Batches that retention deleted, the time that its looks take, and what timestamps keep from it, where this node leads."""
+    """What is kept by default; where this node leads, what retention deleted, how long it looks, and what timestamps keep from it."""
+    kept = node.config.retention.default
+    yield Sample("retention_default_seconds", (), kept.ms / 1000 if kept.ms >= 0 else -1)
+    yield Sample("retention_default_bytes", (), kept.size_bytes)
     for partition in (one.partition for one in node.replicas.followed()):
         yield Sample("retention_deleted_batches_total", (partition,), node.workers.retention.deleted_batches[partition])
         if partition in node.workers.retention.last_run_s:

@@ -191,6 +191,10 @@ RETENTION = (
         "partition",
     ),
     read_gauge("retention_last_run_seconds", "Duration of the last look at all partitions for retention, pauses included.", "partition"),
+    read_gauge("retention_default_seconds", "How long batches of topics without a retention.ms of their own are kept; -1: without limit."),
+    read_gauge(
+        "retention_default_bytes", "Bytes that partitions keep of topics without a retention.bytes of their own; -1: without limit."
+    ),
     read_gauge("retention_held_partitions", "User partitions that a timestamp in the future keeps from retention by time.", "partition"),
 )
 
