@@ -38,6 +38,8 @@ class GroupStanding:
         self._rack = rack
         self._started_ms = started_ms
         self._warm: frozenset[int] = frozenset()
+        self._clock_ms = context.clock_ms
+        self._led_since_ms: dict[int, int] = {}
 
     def join(self, listener: MembershipListener) -> None:
         """Become a member of the group; `listener` hears the assignments."""
@@ -83,6 +85,8 @@ class GroupStanding:
 
     def _told(self) -> GroupMember:
         leads: dict[int, int] = {}
+        led_since_ms: dict[int, int] = {}
+        now_ms = self._clock_ms()
         # What is not loaded yet is told as well: the group would have another node begin with it.
         follows = dict.fromkeys(filter(self._replicas.exists, self.wanted), UNKNOWN_LAG)
         for replica in self._replicas.followed():
@@ -90,13 +94,16 @@ class GroupStanding:
             follows.pop(partition, None)
             if view is not None and view.phase is State.LEADING:
                 leads[partition] = view.fence.epoch
+                led_since_ms[partition] = self._led_since_ms.get(partition, now_ms)
             elif replica.failure is None:
                 follows[partition] = UNKNOWN_LAG if behind is None else min(behind, UNKNOWN_LAG)
+        self._led_since_ms = led_since_ms
         return GroupMember(
             node_id=self._node_id,
             rack=self._rack,
             started_ms=self._started_ms,
             leads=leads,
+            led_ms={partition: now_ms - since_ms for partition, since_ms in led_since_ms.items()},
             follows=follows,
             claims=frozenset(self.assignment - leads.keys()),
             refuses=self.refusals.of(self._replicas.ids()),
