@@ -66,6 +66,7 @@ def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
         pauses=Pauses(are_ticks_aligned=True),
         clock_skew_max_ms=settings.clock_skew_max_ms,
         log_dir_failure_timeout_ms=settings.log_dir_failure_timeout_ms,
+        spare_percent_max=settings.state_spare_max_percent,
         snapshots=snapshot_rules(settings),
         retention=RetentionRules(
             default=Retention(settings.log_retention_ms, settings.log_retention_bytes),
