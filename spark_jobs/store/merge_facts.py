@@ -23,9 +23,9 @@ from spark_jobs.scan.summary import EventRow
 _CLAIM = "insert or replace into claim (kpart, epoch, term, node_id, offset, append_ms) values (?,?,?,?,?,?)"
 _SNAPSHOT = """insert or replace into snapshot
     (kpart, offset, mark_offset, end_offset, epoch, size_bytes, location, digest, append_ms) values (?,?,?,?,?,?,?,?,?)"""
-_NODE = """insert into node (node_id, rack, endpoints, schema_level_max, incarnation) values (?,?,?,?,?)
+_NODE = """insert into node (node_id, rack, endpoints, schema_level_max, incarnation, drain) values (?,?,?,?,?,?)
     on conflict do update set rack = excluded.rack, endpoints = excluded.endpoints, schema_level_max = excluded.schema_level_max,
-    incarnation = excluded.incarnation"""
+    incarnation = excluded.incarnation, drain = excluded.drain"""
 _HAPPENING = "insert or replace into happening (kpart, offset, append_ms, kind, node_id, level) values (?,?,?,?,?,?)"
 _NODE_OF_CLAIM = """insert into node (node_id, rack, endpoints, schema_level_max) values (?,?,?,null)
     on conflict do update set rack = excluded.rack, endpoints = excluded.endpoints"""
@@ -56,7 +56,8 @@ def merge_fact(db: sqlite3.Connection, row: EventRow, record: Record) -> None:
         case TopicDeleting() | TopicDeleted():
             db.execute(_DELETED, (record.topic_id, row.append_ms))
         case NodeRegistered():
-            db.execute(_NODE, (record.node_id, record.rack, _text(record.endpoints), record.schema_level_max, record.incarnation_id))
+            facts = (record.node_id, record.rack, _text(record.endpoints), record.schema_level_max, record.incarnation_id, record.drain)
+            db.execute(_NODE, facts)
             db.execute("delete from node_directory where node_id = ?", (record.node_id,))
             db.executemany(
                 "insert or ignore into node_directory (node_id, directory_id) values (?,?)", [(record.node_id, d) for d in record.log_dirs]

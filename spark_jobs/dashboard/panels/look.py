@@ -27,6 +27,10 @@ Cell = Any
 Database = sqlite3.Connection
 
 
+DRAINS = {1: "until it is restarted", 2: "until undrained"}
+"""How long a node gives up what it leads, as its registration says it."""
+
+
 def look(db: Database, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/look`: facts and tables of the thing that `look` names; `missing` says why there are none."""
     kind, _, name = query.look.partition("/")
@@ -302,6 +306,7 @@ def _node(db: Database, name: str, sight: Sight) -> Described | None:
         ("Answered last", _time(silent_ms)),
         ("Rack", registered[0]["rack"]),
         ("Listens at", registered[0]["endpoints"]),
+        ("Drains", DRAINS.get(registered[0]["drain"])),
         ("Reads schema levels up to", _number(registered[0]["schema_level_max"])),
         (
             "Leads" if silent_ms is None and seen is not None and seen.is_current else "Led last",
