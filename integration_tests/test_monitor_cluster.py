@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +24,8 @@ from integration_tests.test_semantics_restart import note
 from integration_tests.test_snapshots import PARTITIONS, wait_pruned
 from integration_tests.wire import Batch, Topic, connected
 from spark_jobs.monitor.report import open_report
+from spark_jobs.store.engine import PostgresPlace
+from tests.spark.postgres_server import running_postgres
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -74,7 +77,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def kept(monitor: MonitorProcess) -> dict[str, list[tuple[object, ...]]]:
     """What a monitor's database holds, but for numbers of rows and times of the monitor's own clock."""
-    with open_report(monitor.folder) as report:
+    with open_report(monitor.place) as report:
         found = {}
         for table in TABLES:
             rows = [dict(row) for row in report.connection.execute(f"SELECT * FROM {table}")]
@@ -83,19 +86,40 @@ def kept(monitor: MonitorProcess) -> dict[str, list[tuple[object, ...]]]:
         return found
 
 
-def test_a_monitor_keeps_what_a_local_one_does(pruned: Pruned, spark: Cluster, tmp_path: Path) -> None:
+def test_a_monitor_keeps_what_a_local_one_does_also_in_postgres(pruned: Pruned, spark: Cluster, tmp_path: Path) -> None:
     """From snapshots on, which it gets from S3."""
-    where = ["--config", str(pruned.config)]
+    where, node = ["--config", str(pruned.config)], pruned.service.nodes[1]
     made = []
-    for name, words in (("local", []), ("cluster", spark.words)):
-        with MonitorProcess(pruned.service.bootstrap, pruned.service.topic, tmp_path / name) as monitor:
-            monitor.run_once(*where, *words)
-            made.append(kept(monitor))
+    with running_postgres() as postgres:
+        place = postgres.place()
+        node.pause()  # no newer snapshot comes between the runs
+        try:
+            for name, words, kept_at in (("local", [], None), ("cluster", spark.words, None), ("postgres", spark.words, place)):
+                with MonitorProcess(pruned.service.bootstrap, pruned.service.topic, tmp_path / name, kept_at) as monitor:
+                    monitor.run_once(*where, *words)
+                    made.append(kept(monitor))
+        finally:
+            node.resume()
+        check_jobs(pruned, place)
     assert made[1] == made[0]
+    assert made[2] == made[0], "PostgreSQL has what SQLite has"
     assert made[1]["file"]
     assert made[1]["note"], "it began with snapshots"
     assert spark.used.exists(), "workers run the Python that PYSPARK_PYTHON names"
     assert spark.cluster.executors_of_tasks()["diskless-monitor"] == {"0", "1"}
+
+
+def check_jobs(pruned: Pruned, place: PostgresPlace) -> None:
+    """What other jobs find is kept in the database, too."""
+    asked = ["--bootstrap-server", ",".join(pruned.service.addresses), "--config", pruned.config, "--store", place.url]
+    compared = diskless("monitor", "verify", *asked)
+    assert compared.status == Exit.OK, compared.out + compared.err
+    reported = diskless("restore", "report", *asked)
+    assert reported.status == Exit.AUDIT, "files of this service have no objects"
+    with open_report(place) as report:
+        said = report.job()
+    assert len(json.loads(said["last_verify"])["partitions"]) == PARTITIONS
+    assert json.loads(said["last_objects"])["missing_files"] > 0
 
 
 def test_a_monitor_follows_the_log_and_stops(pruned: Pruned, spark: Cluster, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 BEHIND_MS_MAX = 10_000
+"""A monitor that follows merges within a second or two: what is known ends sooner than this before now, or the monitor is behind."""
 SILENT_MS_MAX = 6_000
 """A monitor that follows the log gives a sign every second, and asks Kafka as often."""
 FRESH_MS_MAX = 3_000
@@ -203,7 +204,7 @@ def _problems(facts: Facts, now_ms: int, service_commits_per_s: float) -> list[P
     elif not facts.heads:
         text = "Waiting for the monitor: it has merged nothing of the log yet"
         found.append(PageProblem(level=Level.UNKNOWN, text=text, panel="monitor", urgency=Urgency.MONITOR))
-    elif facts.behind_entries and facts.behind_ms > BEHIND_MS_MAX:
+    elif facts.behind_ms > BEHIND_MS_MAX:
         text = f"The monitor is {duration(facts.behind_ms)} behind ({counted(facts.behind_entries, 'entry', 'entries')})"
         found.append(PageProblem(level=Level.WARNING, text=text, panel="monitor", urgency=Urgency.MONITOR))
     elif service_commits_per_s and unseen_ms > UNSEEN_MS_MAX + 2 * facts.trigger_ms:

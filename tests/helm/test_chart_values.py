@@ -154,6 +154,7 @@ def test_the_example_of_the_readme_fits_it_and_renders() -> None:
         ({"secretSettings": {"log.retention.ms": {"secret": "s", "key": "k"}}}, "log.retention.ms"),
         ({"secretSettings": {"kafka.sasl.password": {"secret": "s"}}}, "'key' is a required property"),
         ({"objectStore": {"url": "s3://key:secret@bucket"}}, "does not match"),
+        ({"monitor": {"store": {"url": "postgresql://user:secret@host/db"}}}, "does not match"),
         ({"monitor": {"sparkProperties": {"sql.shuffle.partitions": 4}}}, "does not match"),
     ],
     ids=str,

@@ -27,7 +27,7 @@ CHAINS = {
 def known(folder: Path) -> dict[str, object]:
     """What a store knows that does not hang on where it began."""
     state: dict[str, object] = {table: sorted(rows(folder, f"select {columns} from {table}")) for table, columns in CHAINS.items()}
-    live = "object_key, offset, uploader, file_bytes, batches, live_batches, live_bytes, json(owners), created_ms, state"
+    live = "object_key, entry_offset, uploader, file_bytes, batches, live_batches, live_bytes, json(owners), created_ms, state"
     state["files"] = sorted(rows(folder, f"select {live} from file where state in ('live', 'deletable')"))
     state["gone"] = sorted(rows(folder, "select object_key, created_ms from file where state not in ('live', 'deletable')"))
     batches: dict[tuple[object, object], list[tuple[int, ...]]] = {}

@@ -323,6 +323,7 @@ class _StandingBy:
 
     def __init__(self, known: _Known, targets: Mapping[int, int]) -> None:
         self._known, self._targets = known, targets
+        self._able = {partition: known.able(partition) for partition in targets}
         self._held = NodeLoads(known.nodes)
         self._pairs: Counter[tuple[int, int]] = Counter()
         """Leader and standby -> partitions: those of a dead leader shall fall on many."""
@@ -351,56 +352,81 @@ class _StandingBy:
                 self._add(partition, self._least(partition))
 
     def level(self) -> None:
-        """Pass on from the fullest node to the emptiest, where neither rack nor ability get worse."""
-        held = self._held.of
-        has_moved = self._wanted > 0
-        while has_moved:
-            has_moved = False
-            of: dict[int, list[int]] = {node_id: [] for node_id in held}
-            for partition, nodes in self.standbys.items():
-                for node_id in nodes:
-                    of[node_id].append(partition)
-            for giver in sorted(held, key=lambda node_id: (-held[node_id], node_id)):
-                for taker in sorted(held, key=lambda node_id: (held[node_id], node_id)):
-                    if held[giver] - held[taker] < 2:
-                        break
-                    has_moved |= self._pass_on(giver, taker, of[giver])
+        """Pass on from full nodes to empty ones, where neither rack nor ability get worse.
 
-    def _pass_on(self, giver: int, taker: int, partitions: list[int]) -> bool:
-        """Pass on as many as make both even. `partitions` are those of the giver, and lose what it gives."""
-        known, held = self._known, self._held.of
-        fit = [partition for partition in partitions if self._may_pass(giver, taker, partition)]
+        At first none passes the even share, so that nothing moves twice; then the fullest and the emptiest meet, as far as racks and
+        abilities have left them apart.
+        """
+        held = self._held.of
+        share, rest = divmod(sum(held.values()), len(self._known.staying))
+        for least, most in ((share, share + (rest > 0)), (inf, 0)):
+            while self._wanted and self._level_once(least, most):
+                pass
+
+    def _level_once(self, least: float, most: int) -> bool:
+        """Let the fuller of two nodes pass on down to `most`, and the other one take up to `least`; returns whether any did."""
+        held = self._held.of
+        has_moved = False
+        of: dict[int, list[int]] = {node_id: [] for node_id in held}
+        for partition, nodes in self.standbys.items():
+            for node_id in nodes:
+                of[node_id].append(partition)
+        for giver in sorted(held, key=lambda node_id: (-held[node_id], node_id)):
+            by_rack: dict[str, list[int]] = {}
+            for taker in sorted(held, key=lambda node_id: (held[node_id], node_id)):
+                number = min((held[giver] - held[taker]) // 2, held[giver] - most, least - held[taker])
+                if number < 1:
+                    break
+                rack = self._known.nodes[taker].rack
+                if rack not in by_rack:
+                    by_rack[rack] = self._no_closer(giver, rack, of[giver])
+                passed = self._pass_on(giver, taker, by_rack[rack], int(number))
+                has_moved |= bool(passed)
+                for partitions in (of[giver], *by_rack.values()):
+                    partitions[:] = [partition for partition in partitions if partition not in passed]
+        return has_moved
+
+    def _no_closer(self, giver: int, rack: str, partitions: Sequence[int]) -> list[int]:
+        """Return those of a giver's partitions that a node in a rack may stand by for without more replicas in one rack."""
+        own = self._known.nodes[giver].rack
+        if rack == own:
+            return list(partitions)
+        return [partition for partition in partitions if self._used[partition].get(rack, 0) < self._used[partition].get(own, 0)]
+
+    def _pass_on(self, giver: int, taker: int, partitions: Sequence[int], number: int) -> set[int]:
+        """Pass on so many of the giver's partitions, or fewer, and return them."""
+        known, able, targets, standbys = self._known, self._able, self._targets, self.standbys
+        fit = [
+            partition
+            for partition in partitions
+            if (
+                taker in able[partition]
+                or (giver not in able[partition] and self._doubt(taker, partition) <= self._doubt(giver, partition))
+            )
+            and taker != targets[partition]
+            and taker not in standbys[partition]
+        ]
         fit.sort(
             key=lambda partition: (
                 taker not in known.holders[partition],
-                self._pairs[self._targets[partition], taker] - self._pairs[self._targets[partition], giver],
+                self._pairs[targets[partition], taker] - self._pairs[targets[partition], giver],
                 weight(partition, taker),
             )
         )
-        passed = fit[: (held[giver] - held[taker]) // 2]
-        for partition in passed:
-            partitions.remove(partition)
+        for partition in fit[:number]:
             self._drop(partition, giver)
             self._add(partition, taker)
-        return bool(passed)
-
-    def _may_pass(self, giver: int, taker: int, partition: int) -> bool:
-        if taker == self._targets[partition] or taker in self.standbys[partition]:
-            return False
-        racks, used = self._known.nodes, self._used[partition]
-        is_same = racks[giver].rack == racks[taker].rack
-        is_no_closer = is_same or used[racks[taker].rack] <= used[racks[giver].rack] - 1
-        return is_no_closer and self._doubt(taker, partition) <= self._doubt(giver, partition)
+        return set(fit[:number])
 
     def _doubt(self, node_id: int, partition: int) -> int:
         """0 for a node that may stand by, 1 for one that only can (it drains, it is reserved for others), 2 for one that cannot."""
-        if node_id in self._known.able(partition):
+        if node_id in self._able[partition]:
             return 0
         return 1 + (partition in self._known.nodes[node_id].refuses)
 
     def _least_crowd(self, partition: int) -> int:
         """How many replicas the rack has that is to get the next standby, of those with an able node that is free."""
-        able = self._known.able(partition)
+        able = self._able[partition]
         if (sizes := self._racks.get(able)) is None:
             sizes = self._racks[able] = Counter(self._known.nodes[node_id].rack for node_id in able)
         taken = [self._known.nodes[node_id].rack for node_id in (self._targets[partition], *self.standbys[partition]) if node_id in able]
@@ -409,7 +435,8 @@ class _StandingBy:
 
     def _fits(self, node_id: int, partition: int, crowd: int) -> bool:
         is_free = node_id != self._targets[partition] and node_id not in self.standbys[partition]
-        return is_free and self._used[partition][self._known.nodes[node_id].rack] <= crowd and not self._doubt(node_id, partition)
+        is_able = is_free and node_id in self._able[partition]
+        return is_able and self._used[partition].get(self._known.nodes[node_id].rack, 0) <= crowd
 
     def _least(self, partition: int) -> int:
         """Choose the next standby: able before other racks before load."""
@@ -417,9 +444,10 @@ class _StandingBy:
         best: list[tuple[int, int, int]] = []
         crowd = self._least_crowd(partition)
         last: tuple[int, int, int] | None = None
+        free = self._able[partition].difference((self._targets[partition],), self.standbys[partition])
         for level in self._held.levels(weight(partition, -3)):
             for node_id in level:
-                if self._fits(node_id, partition, crowd):
+                if node_id in free and used.get(nodes[node_id].rack, 0) <= crowd:
                     best.append((self._pairs[self._targets[partition], node_id], len(best), node_id))
                     if len(best) == TIES_MAX:
                         break

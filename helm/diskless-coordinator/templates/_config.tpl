@@ -154,6 +154,20 @@ snapshots.peers={{ include "diskless.headless" . }}.{{ .Release.Namespace }}.svc
 {{- end }}
 {{- end -}}
 
+{{/* Where the monitor's database is, unless on its volume. */}}
+{{- define "diskless.monitorStoreEnv" -}}
+{{- with .Values.monitor.store }}
+{{- if .url -}}
+- {name: DISKLESS_MONITOR_STORE, value: {{ .url | quote }}}
+{{- if .passwordSecret }}
+- name: PGPASSWORD
+  valueFrom:
+    secretKeyRef: {name: {{ .passwordSecret | quote }}, key: {{ .passwordKey | quote }}}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
 {{/* Secrets that every program of the service mounts: [{name, secret, path}]. */}}
 {{- define "diskless.commonSecrets" -}}
 {{- $mounts := list -}}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, rows
 from spark_jobs.dashboard.panels.sight import Sight, known, shown_s
+from spark_jobs.store.engine import StoreConnection
 
 NAMES = {
     "batches_per_file": ("Batches per file and coordinator", "count"),
@@ -17,7 +16,7 @@ NAMES = {
 }
 
 
-def histograms(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
+def histograms(db: StoreConnection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/histograms`. A bucket holds values up to its `upper`, above that of the bucket before."""
     first_s, end_s = shown_s(known(db, sight), query, sight.now_ms)
     sql = "select upper, sum(count) from histogram where name = ? and minute > ? and minute <= ? group by upper order by upper"

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import shlex
-import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from spark_jobs.dashboard.panels.quarantine import hex_dump
 from spark_jobs.dashboard.panels.query import PanelQuery
-from spark_jobs.dashboard.panels.rows import Json, rows, topic_ids, topic_names, topic_text
+from spark_jobs.dashboard.panels.rows import NEWEST_CLAIMS, Json, rows, topic_ids, topic_names, topic_text
 from spark_jobs.dashboard.panels.sight import Sight, known
 from spark_jobs.scan.blocks import file_number, unpack
+from spark_jobs.store.engine import StoreConnection
+from spark_jobs.store.statements import marks
 
 ROWS_MAX = 50
 BATCHES_SHOWN = 10
@@ -24,7 +25,7 @@ NEIGHBOURS = 2
 NUMBER_MAX = 2**53
 
 Cell = Any
-Database = sqlite3.Connection
+Database = StoreConnection
 
 
 DRAINS = {1: "until it is restarted", 2: "until undrained"}
@@ -95,10 +96,11 @@ def _integer(text: str) -> int | None:
 
 
 def _findings(db: Database, condition: str, *values: object) -> Json:
-    sql = f"select id, kpart, offset, rule, message, seen_ms from finding where {condition} order by id desc limit {ROWS_MAX}"
+    sql = f"select id, kpart, entry_offset, rule, message, seen_ms from finding where {condition} order by id desc limit {ROWS_MAX}"
     found = rows(db, sql, *values)  # type: ignore[arg-type]
     cells = [
-        (row["rule"].replace("-", " "), _time(row["seen_ms"]), _entry_link(row["kpart"], row["offset"]), row["message"]) for row in found
+        (row["rule"].replace("-", " "), _time(row["seen_ms"]), _entry_link(row["kpart"], row["entry_offset"]), row["message"])
+        for row in found
     ]
     return _table("Findings", ("Rule", "Found", "Entry", "What"), cells)
 
@@ -112,7 +114,8 @@ def _count(db: Database, sql: str, *values: object) -> int:
 
 def _topic(db: Database, name: str, sight: Sight) -> Described | None:
     ids = topic_ids(db, name)
-    named = rows(db, f"select * from topic where topic_id in ({','.join('?' * len(ids))}) order by deleted_ms is not null", *ids)
+    sql = f"select * from topic where topic_id in ({marks(ids)}) order by deleted_ms is not null, deleted_ms desc, topic_id"
+    named = rows(db, sql, *ids)
     if not named:
         return None
     topic = named[0]
@@ -150,7 +153,7 @@ def _topic(db: Database, name: str, sight: Sight) -> Described | None:
 
 
 def _producers(db: Database, condition: str, *values: object) -> Json:
-    sql = f"select * from producer where {condition} order by last_append_ms desc limit {ROWS_MAX}"
+    sql = f"select * from producer where {condition} order by last_append_ms desc nulls last limit {ROWS_MAX}"
     found = rows(db, sql, *values)  # type: ignore[arg-type]
     names = topic_names(db, {bytes(row["topic_id"]) for row in found})
     cells = [
@@ -168,7 +171,7 @@ def _producers(db: Database, condition: str, *values: object) -> Json:
 def _partition(db: Database, name: str, sight: Sight) -> Described | None:
     topic, _, text = name.rpartition("/")
     number, ids = _integer(text), topic_ids(db, topic)
-    sql = f"select * from partition where topic_id in ({','.join('?' * len(ids))}) and partition = ? order by last_append_ms desc limit 1"
+    sql = f"select * from partition where topic_id in ({marks(ids)}) and partition = ? order by last_append_ms desc nulls last limit 1"
     found = rows(db, sql, *ids, -1 if number is None else number)
     if not found:
         return None
@@ -176,10 +179,10 @@ def _partition(db: Database, name: str, sight: Sight) -> Described | None:
     key = (row["kpart"], bytes(row["topic_id"]), row["partition"])
     where = "kpart = ? and topic_id = ? and partition = ?"
     ends = [
-        f"select * from (select first_offset, runs from run_block where {where} order by first_offset {way} limit 1)"
-        for way in ("", "desc")
+        f"select * from (select first_offset, runs from run_block where {where} order by first_offset {way} limit 1) as {end}"
+        for end, way in (("oldest", ""), ("newest", "desc"))
     ]
-    blocks = {one["first_offset"]: bytes(one["runs"]) for one in rows(db, " union ".join(ends), *key, *key)}
+    blocks = {one["first_offset"]: bytes(one["runs"]) for one in rows(db, " union all ".join(ends), *key, *key)}
     batches, oldest = _live_batches(db, row["kpart"], [blocks[first] for first in sorted(blocks)])
     facts = [
         ("Topic", _link(topic, f"topic/{topic}")),
@@ -242,7 +245,7 @@ def _live_batches(db: Database, kpart: int, blocks: Sequence[bytes]) -> tuple[Js
 
 
 def _leader(db: Database, kpart: int, sight: Sight) -> Cell:
-    found = rows(db, "select node_id from claim where kpart = ? order by offset desc limit 1", kpart)
+    found = rows(db, "select node_id from claim where kpart = ? order by entry_offset desc limit 1", kpart)
     return _node_link(found[0]["node_id"], sight) if found else None
 
 
@@ -252,7 +255,7 @@ def _coordinator(db: Database, name: str, sight: Sight) -> Described | None:
     if not heads:
         return None
     head = heads[0]
-    snapshot = rows(db, "select end_offset, size_bytes, append_ms from snapshot where kpart = ? order by offset desc limit 1", kpart)
+    snapshot = rows(db, "select end_offset, size_bytes, append_ms from snapshot where kpart = ? order by entry_offset desc limit 1", kpart)
     facts = [
         ("Leader", _leader(db, head["kpart"], sight)),
         ("Epoch", _number(head["epoch"])),
@@ -283,7 +286,7 @@ def _terms(db: Database, sight: Sight, condition: str, value: object) -> Json:
             _coordinator_link(row["kpart"]),
             _node_link(row["node_id"], sight),
             _number(row["epoch"]),
-            _entry_link(row["kpart"], row["offset"]),
+            _entry_link(row["kpart"], row["entry_offset"]),
         )
         for row in rows(db, sql, value)  # type: ignore[arg-type]
     ]
@@ -297,9 +300,7 @@ def _node(db: Database, name: str, sight: Sight) -> Described | None:
     if not registered or node_id is None:
         return None
     silent_ms, seen = sight.silent_ms.get(node_id), known(db, sight)
-    leads = rows(
-        db, "select kpart, node_id from claim c where offset = (select max(offset) from claim where kpart = c.kpart) order by kpart"
-    )
+    leads = rows(db, f"{NEWEST_CLAIMS} order by kpart")
     starts = rows(db, f"select * from happening where node_id = ? order by append_ms desc limit {ROWS_MAX}", node_id)
     facts = [
         ("State", None if silent_ms is None else "does not answer"),
@@ -314,7 +315,9 @@ def _node(db: Database, name: str, sight: Sight) -> Described | None:
         ),
         ("Started", _time(starts[0]["append_ms"]) if starts else None),
     ]
-    cells = [(_time(row["append_ms"]), row["kind"], _number(row["level"]), _entry_link(row["kpart"], row["offset"])) for row in starts]
+    cells = [
+        (_time(row["append_ms"]), row["kind"], _number(row["level"]), _entry_link(row["kpart"], row["entry_offset"])) for row in starts
+    ]
     return facts, [_terms(db, sight, "node_id = ?", node_id), _table("Starts", ("Time", "What", "Schema level", "Entry"), cells)]
 
 
@@ -336,7 +339,7 @@ def _file(db: Database, key: str, sight: Sight) -> Described | None:
     cells = [
         (
             *(_coordinator_link(one["kpart"]), one["state"], _time(one["state_since_ms"]), _number(one["batches"])),
-            *(_number(one["live_batches"]), _bytes(one["live_bytes"]), _entry_link(one["kpart"], one["offset"])),
+            *(_number(one["live_batches"]), _bytes(one["live_bytes"]), _entry_link(one["kpart"], one["entry_offset"])),
         )
         for one in found
     ]
@@ -354,13 +357,14 @@ def _producer(db: Database, name: str, sight: Sight) -> Described | None:
 
 
 _EVENTS = """select * from (
-select offset, append_ms, 'node ' || node_id || ' leads, epoch ' || epoch as text from claim where kpart = ?1
-union all select offset, append_ms, 'snapshot up to offset ' || end_offset from snapshot where kpart = ?1
-union all select offset, append_ms, coalesce('node ' || node_id || ' registered', 'schema level ' || level) from happening where kpart = ?1
-union all select offset, append_ms, step || ' of a migrated partition' from migration_step where kpart = ?1
-union all select offset, seen_ms, 'cannot be read: ' || error from quarantine where kpart = ?1
-union all select offset, seen_ms, text from note where kpart = ?1
-) where offset between ?2 and ?3"""
+select entry_offset, append_ms, 'node ' || node_id || ' leads, epoch ' || epoch as text from claim where kpart = ?
+union all select entry_offset, append_ms, 'snapshot up to offset ' || end_offset from snapshot where kpart = ?
+union all select entry_offset, append_ms, coalesce('node ' || node_id || ' registered', 'schema level ' || level)
+    from happening where kpart = ?
+union all select entry_offset, append_ms, step || ' of a migrated partition' from migration_step where kpart = ?
+union all select entry_offset, seen_ms, 'cannot be read: ' || error from quarantine where kpart = ?
+union all select entry_offset, seen_ms, text from note where kpart = ?
+) as happened where entry_offset between ? and ?"""
 
 
 def _entry(db: Database, name: str, sight: Sight) -> Described | None:
@@ -369,15 +373,15 @@ def _entry(db: Database, name: str, sight: Sight) -> Described | None:
     if kpart is None or offset is None or not rows(db, "select 1 from head where kpart = ?", kpart):
         return None
     first, last = max(0, offset - NEIGHBOURS), offset + NEIGHBOURS
-    said = [(row["offset"], row["append_ms"], row["text"]) for row in rows(db, _EVENTS, kpart, first, last)]
+    said = [(row["entry_offset"], row["append_ms"], row["text"]) for row in rows(db, _EVENTS, *[kpart] * 6, first, last)]
     numbers = (file_number(kpart, first, 0), file_number(kpart, last + 1, 0))
     for row in rows(
         db, "select * from file where file_number >= ? and file_number < ? and kpart = ? order by file_number", *numbers, kpart
     ):
         text = f"file {row['object_key']} with {row['batches']} batches"
-        said.append((row["offset"], row["append_ms"], _link(text, f"file/{row['object_key']}")))
-    claims = rows(db, "select node_id from claim where kpart = ? and offset <= ? order by offset desc limit 1", kpart, offset)
-    raw = rows(db, "select first_bytes from quarantine where kpart = ? and offset = ?", kpart, offset)
+        said.append((row["entry_offset"], row["append_ms"], _link(text, f"file/{row['object_key']}")))
+    claims = rows(db, "select node_id from claim where kpart = ? and entry_offset <= ? order by entry_offset desc limit 1", kpart, offset)
+    raw = rows(db, "select first_bytes from quarantine where kpart = ? and entry_offset = ?", kpart, offset)
     logs = rows(db, "select topic from log")
     topic = str(logs[0]["topic"]) if logs else ""
     named = "" if topic in ("", "__diskless_metadata") else f" --metadata-topic {shlex.quote(topic)}"
@@ -395,7 +399,7 @@ def _entry(db: Database, name: str, sight: Sight) -> Described | None:
     ]
     tables = [
         _table("What these entries did", ("Entry", "Time", "What"), cells),
-        _findings(db, "kpart = ? and offset between ? and ?", kpart, first, last),
+        _findings(db, "kpart = ? and entry_offset between ? and ?", kpart, first, last),
     ]
     return facts, tables
 

@@ -6,23 +6,21 @@ is not known while it lasts, and becomes known when its entries are read. What w
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, rows
-from spark_jobs.dashboard.verdict import Watching
+from spark_jobs.dashboard.verdict import BEHIND_MS_MAX, Watching
 from spark_jobs.monitor.life import Life
+from spark_jobs.store.engine import StoreConnection
 
 NO_LOG = "the log did not exist"
 NOT_READ = "not watched"
 NOT_YET = "still to come"
 LOST = "lost before it was read"
 NOT_KEPT = "not kept so long"
-CURRENT_MS_MAX = 10_000
-"""A monitor that follows merges within a second or two: what is known ends sooner than that before now, or something is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +57,12 @@ class KnownTimes:
     @property
     def is_current(self) -> bool:
         """Whether it can be said what happens now."""
-        return self.is_watched and self.now_ms - self.until_ms <= CURRENT_MS_MAX
+        return self.is_watched and self.behind_ms <= BEHIND_MS_MAX
+
+    @property
+    def behind_ms(self) -> int:
+        """How long before now what is known ends."""
+        return self.now_ms - self.until_ms
 
     @property
     def end_s(self) -> int:
@@ -92,7 +95,7 @@ def watch(life: Life) -> Watching:
     )
 
 
-def known(db: sqlite3.Connection, sight: Sight) -> KnownTimes | None:
+def known(db: StoreConnection, sight: Sight) -> KnownTimes | None:
     """Return which times are known; None when nothing is."""
     heads = {row["kpart"]: row for row in rows(db, "select kpart, from_offset, from_ms, append_ms from head")}
     if not heads:
@@ -112,7 +115,7 @@ def known(db: sqlite3.Connection, sight: Sight) -> KnownTimes | None:
     )
 
 
-def known_json(db: sqlite3.Connection, sight: Sight) -> Json:
+def known_json(db: StoreConnection, sight: Sight) -> Json:
     """Return until when anything is known, for the numbers of an answer, and whether that is now."""
     seen = known(db, sight)
     return {"known_until_ms": None if seen is None else seen.until_ms, "is_current": seen is not None and seen.is_current}

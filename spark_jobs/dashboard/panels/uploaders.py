@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, rows
 from spark_jobs.dashboard.panels.sight import Sight, known, shown_s
+from spark_jobs.store.engine import StoreConnection
 
 LIST_MAX = 100
 
 
-def uploaders(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
+def uploaders(db: StoreConnection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/uploaders`."""
     first_s, end_s = shown_s(known(db, sight), query, sight.now_ms)
     found = rows(
         db,
         "select a.uploader, b.rack, b.host, sum(a.files) as files, sum(a.batches) as batches, sum(a.bytes) as bytes,"
         " sum(a.file_bytes) as file_bytes from activity_uploader a left join broker b on b.broker_id = a.uploader"
-        " where a.minute > ? and a.minute <= ? group by a.uploader order by bytes desc, a.uploader",
+        " where a.minute > ? and a.minute <= ? group by a.uploader, b.rack, b.host order by bytes desc, a.uploader",
         first_s // 60,
         end_s // 60,
     )
