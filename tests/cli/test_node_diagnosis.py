@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cli.doctor.diagnosis import Diagnosis, Health
+from cli.doctor.diagnosis import CHECK_ORDER, Diagnosis, Health
 from cli.doctor.nodes import (
     diagnose_doubled_ids,
     diagnose_drains,
@@ -63,6 +63,7 @@ def test_nodes_that_place_by_other_settings_are_named() -> None:
     assert differ.finding == "nodes differ: leader.racks=a at 1; leader.racks=b at 2"
     assert missing.finding == "node 2 is reserved for coordinator 8; there are 8, from 0 on"
     assert {differ.health, missing.health} == {Health.WARNING}
+    assert {fine.check, differ.check, missing.check} <= set(CHECK_ORDER)
 
 
 def test_a_node_with_another_store_is_named_with_its_reason() -> None:
