@@ -69,9 +69,11 @@ class GroupStanding:
 
     @property
     def is_draining(self) -> bool:
-        """Whether an operator wants this node to give up what it leads, as far as its directory says."""
+        """Whether an operator wants this node to give up what it leads; while the directory is built anew, what it said last."""
         directory = self._context.view.directory
-        return directory is not None and is_draining(directory, self._context.node_id, self._config.incarnation_id)
+        if directory is None:
+            return self._was_draining
+        return is_draining(directory, self._context.node_id, self._config.incarnation_id)
 
     def ask_for_round(self, why: str) -> Outcome:
         """Ask for a round, in which the plan is made anew."""
