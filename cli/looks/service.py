@@ -216,6 +216,7 @@ def status_rows(views: Sequence[NodeView]) -> list[Row]:
                 "standbys": len(lags),
                 "lag_max": max(lags, default=None),
                 "live_partitions": max(one.live_partitions for one in group),
+                "commits": None if leader is None else leader.commits,
                 "live_files": max(one.live_files for one in group),
                 "producers": max(one.producers for one in group),
                 "state_bytes": max(one.state_bytes for one in group),
@@ -228,6 +229,18 @@ def status_rows(views: Sequence[NodeView]) -> list[Row]:
             }
         )
     return rows
+
+
+def with_rates(rows: Sequence[Row], before: Sequence[Row], seconds: float) -> list[Row]:
+    """Add the commits of a second since an earlier look, where the same process led: `commits_s`, None elsewhere."""
+    counted = {(row["coordinator"], row["leader"], row["epoch"]): row["commits"] for row in before if row["leader"] is not None}
+
+    def rate(row: Row) -> float | None:
+        then, now = counted.get((row["coordinator"], row["leader"], row["epoch"])), row["commits"]
+        is_same = isinstance(then, int) and isinstance(now, int) and now >= then and seconds > 0
+        return round((cast(int, now) - cast(int, then)) / seconds, 1) if is_same else None
+
+    return [{**row, "commits_s": rate(row)} for row in rows]
 
 
 def notes(views: Sequence[NodeView]) -> list[str]:
