@@ -134,6 +134,7 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
     withheld = node.standing.refusals.kinds()
     for kind in KINDS:
         yield Sample("leadership_withheld", (kind,), kind in withheld)
+    yield Sample("draining", (), node.standing.is_draining)
     for comparison in node.clocks.comparisons():
         yield Sample("clock_ahead_seconds", (comparison.clock,), comparison.ahead_ms / 1000)
     yield Sample("clock_skew_limit_seconds", (), config.clock_skew_max_ms / 1000)
