@@ -125,9 +125,16 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
     yield Sample("pending_bytes_limit", (), config.limits.queue_bytes_max)
     for state, count in states.items():
         yield Sample("partitions", (state,), count)
+    warm = sum(one.is_warm for one in node.replicas.followed())
+    yield Sample("partitions_followed", ("yes",), warm)
+    yield Sample("partitions_followed", ("no",), len(node.replicas.followed()) - warm)
+    spares = node.keeper.directories.spares()
+    yield Sample("partitions_spare", (), len(spares))
+    yield Sample("partitions_spare_bytes", (), sum(spares.values()))
     withheld = node.standing.refusals.kinds()
     for kind in KINDS:
         yield Sample("leadership_withheld", (kind,), kind in withheld)
+    yield Sample("draining", (), node.standing.is_draining)
     for comparison in node.clocks.comparisons():
         yield Sample("clock_ahead_seconds", (comparison.clock,), comparison.ahead_ms / 1000)
     yield Sample("clock_skew_limit_seconds", (), config.clock_skew_max_ms / 1000)

@@ -180,8 +180,11 @@ LEADERSHIP: Final = Section(
         ),
         Panel(
             title="Out of leadership by reason",
-            help="Processes that know that they should not lead; /ready says why. Zero is normal.",
-            queries=(Query(expr=f"sum by (reason) ({metric('leadership_withheld')})", legend="{{reason}}"),),
+            help="Processes that know that they should not lead (/ready says why), and those that an operator drains. Zero is normal.",
+            queries=(
+                Query(expr=f"sum by (reason) ({metric('leadership_withheld')})", legend="{{reason}}"),
+                Query(expr=f"sum({metric('draining')})", legend="drained"),
+            ),
         ),
         Panel(
             title="Clocks",

@@ -86,7 +86,7 @@ create table if not exists deleted_topic (  -- ids that do not come back to this
 create table if not exists claim (          -- leadership changes, those in force
     kpart integer, epoch integer, term integer, node_id integer, entry_offset integer, append_ms integer, primary key (kpart, entry_offset)
 ) without rowid;
-create table if not exists node (node_id integer primary key, rack text, endpoints text, schema_level_max integer, incarnation blob) without rowid;
+create table if not exists node (node_id integer primary key, rack text, endpoints text, schema_level_max integer, incarnation blob, drain integer) without rowid;
 create table if not exists happening (      -- kind: start (of a node), deployment (a start with another schema_level_max), level (in force)
     kpart integer, entry_offset integer, append_ms integer, kind text, node_id integer, level integer, primary key (kpart, entry_offset, kind)
 ) without rowid;

@@ -281,6 +281,17 @@ def test_every_record_type_is_taken_over(place: StorePlace) -> None:
     ]
 
 
+def test_a_drain_of_a_node_is_known_until_it_ends_and_is_no_start(place: StorePlace) -> None:
+    log = LogWriter()
+    node = next(one for one in EXAMPLES if isinstance(one, model.NodeRegistered))
+    for drain in (0, 2):
+        log.add(replace(node, node_id=5, drain=drain))
+    with Store.open(place) as store:
+        follow(store, log.entries, cuts=[1])
+        assert rows(place, "select drain from node where node_id = 5") == [(2,)]
+    assert len(rows(place, "select * from happening where node_id = 5")) == 1
+
+
 def test_starts_of_nodes_are_noted_once_and_another_version_is_a_deployment(place: StorePlace) -> None:
     log = LogWriter()
     node = next(one for one in EXAMPLES if isinstance(one, model.NodeRegistered))

@@ -45,6 +45,10 @@ Cell = Any
 Database = StoreConnection
 
 
+DRAINS = {1: "until it is restarted", 2: "until undrained"}
+"""How long a node gives up what it leads, as its registration says it."""
+
+
 def look(db: Database, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/look`: facts and tables of the thing that `look` names; `missing` says why there are none."""
     kind, _, name = query.look.partition("/")
@@ -382,6 +386,7 @@ def _node(db: Database, name: str, sight: Sight) -> Described | None:
         ("The object store failed it", sight.store_failures.get(node_id)),
         ("Rack", registered[0]["rack"]),
         ("Listens at", registered[0]["endpoints"]),
+        ("Drains", DRAINS.get(registered[0]["drain"])),
         ("Reads schema levels up to", _number(registered[0]["schema_level_max"])),
         (
             "Leads" if silent_ms is None and seen is not None and seen.is_current else "Led last",
