@@ -269,6 +269,11 @@ def recorded_state(recorded: RecordedDirectory, view: NodeView) -> str:
     return "no answer" if view.error else "online"
 
 
+def is_recorded_only(recorded: RecordedDirectory, view: NodeView) -> bool:
+    """Whether nobody but coordinator 0 tells of replicas in a directory; a node that answers has let go of others that are recorded."""
+    return bool(view.error) or not recorded.is_online
+
+
 def replica_rows(views: Sequence[NodeView], coordinator_ids: Sequence[int]) -> list[Row]:
     """One row for each replica of the coordinators, or of all; of a node that does not answer, what coordinator 0 has recorded."""
     groups = by_coordinator(replicas(views))
@@ -278,6 +283,7 @@ def replica_rows(views: Sequence[NodeView], coordinator_ids: Sequence[int]) -> l
         for view in views
         for one in view.node.directories
         for coordinator_id in one.coordinator_ids
+        if (view.node.node_id, coordinator_id) in homes or is_recorded_only(one, view)
     }
     unheard: list[Row] = [
         {

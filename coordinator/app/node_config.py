@@ -68,6 +68,7 @@ def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
         pauses=Pauses(are_ticks_aligned=True),
         clock_skew_max_ms=settings.clock_skew_max_ms,
         log_dir_failure_timeout_ms=settings.log_dir_failure_timeout_ms,
+        spare_percent_max=settings.state_spare_max_percent,
         rules=AssignorRules(standbys=settings.standby_replicas, leader_racks=settings.leader_racks),
         only=numbers_in(settings.node_coordinators) if settings.node_coordinators else None,
         snapshots=snapshot_rules(settings),

@@ -1208,6 +1208,8 @@ class FinishRestoreRequest(RequestPart):
     """The restore to call finished, or all zero to change nothing and only ask."""
     timeout_ms: int = field(metadata=INT32, default=60000)
     """How long to wait in milliseconds before timing out the request."""
+    only_here: bool = field(metadata=BOOL, default=False)
+    """Whether to tell of the coordinators that the node follows only, instead of asking other nodes for the rest."""
 
 
 @message

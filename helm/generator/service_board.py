@@ -373,6 +373,18 @@ RETENTION: Final = Section(
             help="The first batch of them has a timestamp in the future, so nothing goes by time. `diskless retention enforce` names them.",
             queries=(Query(expr=metric("retention_held_partitions", per_partition=True), legend="{{partition}} on {{instance}}"),),
         ),
+        Panel(
+            title="Kept by time unless the topic says otherwise",
+            help="log.retention.ms of each node; -1: without limit. Nodes must agree, as whichever leads deletes.",
+            queries=(Query(expr=metric("retention_default_seconds"), legend=INSTANCE),),
+            unit=Unit.SECONDS,
+        ),
+        Panel(
+            title="Kept by size unless the topic says otherwise",
+            help="log.retention.bytes of each node, for one partition; -1: without limit. Nodes must agree, as whichever leads deletes.",
+            queries=(Query(expr=metric("retention_default_bytes"), legend=INSTANCE),),
+            unit=Unit.BYTES,
+        ),
     ),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from records.model import (
@@ -13,6 +14,7 @@ from records.model import (
     Record,
     ReplicasAssignedToDirs,
     SnapshotCommitted,
+    TopicConfigured,
     TopicDeleted,
     TopicDeleting,
     TopicPlaced,
@@ -57,6 +59,9 @@ def merge_fact(db: StoreConnection, row: EventRow, record: Record) -> None:
         case PartitionCreated():
             end = record.first_partition + record.num_partitions
             db.execute(_CREATED, (record.topic_id, record.name, end, row.append_ms))
+        case TopicConfigured():
+            settings = json.dumps(dict(zip(record.names, record.values, strict=True)))
+            db.execute("update topic set settings = ? where topic_id = ?", (settings, record.topic_id))
         case TopicDeleting() | TopicDeleted():
             db.execute(_DELETED, (record.topic_id, row.append_ms))
         case NodeRegistered():

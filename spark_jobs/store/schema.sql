@@ -57,7 +57,8 @@ create table if not exists total (          -- exact since from_offset: files, b
 
 -- what the log says exists
 create table if not exists topic (
-    topic_id blob primary key, name text, partitions integer, deleted_ms integer
+    topic_id blob primary key, name text, partitions integer, deleted_ms integer,
+    settings text                           -- those that it has of its own, as JSON
 ) without rowid;
 create table if not exists partition (      -- a chain per user partition
     kpart integer, topic_id blob, partition integer,

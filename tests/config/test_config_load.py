@@ -63,7 +63,7 @@ def test_flag_beats_environment_beats_file_beats_default(tmp_path: Path) -> None
     )
     env = {"DISKLESS_GROUP_ID": "env", "DISKLESS_NODE_RACK": "env", "HOME": "/root"}
     settings = load_settings(file, env, {"group.id": "flag"})
-    assert (settings.group_id, settings.node_rack, settings.metadata_topic, settings.standby_replicas) == ("flag", "env", "file", 2)
+    assert (settings.group_id, settings.node_rack, settings.metadata_topic, settings.standby_replicas) == ("flag", "env", "file", 1)
     assert settings.sources["group.id"] == "--property"
     assert settings.sources["node.rack"] == "environment variable DISKLESS_NODE_RACK"
     assert settings.sources["metadata.topic"] == f"{file}:7"

@@ -50,6 +50,34 @@ def test_a_node_that_comes_takes_over_only_what_it_has_warmed_up() -> None:
     assert {second.reasons[partition].because for partition in moved} == {Because.BALANCE}
 
 
+@pytest.mark.parametrize(("nodes", "partitions", "most"), [(4, 8, 2), (3, 9, 2), (4, 12, 3), (4, 24, 3)])
+@pytest.mark.parametrize("first_node", range(1, 40, 7))
+def test_while_nodes_restart_one_by_one_partitions_come_back(nodes: int, partitions: int, most: int, first_node: int) -> None:
+    world = GroupWorld(0, nodes=0, partitions=partitions, standbys=1)
+    for node_id in range(first_node, first_node + nodes):
+        world.nodes[node_id] = GroupMember(node_id=node_id)
+    plan, _ = world.settle()
+    leaders, moves = dict(plan.leaders), Counter[int]()
+
+    def settle() -> None:
+        for _ in range(200):
+            plan = world.round()
+            moves.update(partition for partition, node_id in plan.leaders.items() if leaders[partition] != node_id)
+            leaders.update(plan.leaders)
+            world.warm_up(fully=True)
+            if plan.is_settled:
+                return
+        raise AssertionError("the group does not settle")
+
+    for node_id in list(world.nodes):
+        stopped = world.nodes.pop(node_id)
+        settle()
+        on_disk = dict.fromkeys({*stopped.leads, *stopped.follows}, 0)
+        world.nodes[node_id] = replace(stopped, started_ms=stopped.started_ms + 1_000_000, leads={}, follows=on_disk, claims=frozenset())
+        settle()
+    assert max(moves.values()) <= most
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_standbys_that_nodes_take_over_do_not_move_twice(seed: int) -> None:
     world = GroupWorld(seed, nodes=10, partitions=200, standbys=1)

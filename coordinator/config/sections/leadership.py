@@ -147,6 +147,15 @@ class LeadershipSettings:
         acknowledge faster than one thread writes, for as long as memory lasts: 150 to 400 bytes a batch. A disk that hangs slows commits
         down in the end, and does not stop them. While another connection has locked the database they wait until their deadlines.""",
     )
+    state_spare_max_percent: int = integer(
+        "state.spare.max.percent",
+        10,
+        low=0,
+        high=50,
+        why="""Percent of the data directory's disk that the state databases of metadata partitions which this node follows no longer may
+        take together, and that they leave free: the one let go of first is removed first. A node that is told to follow such a
+        partition again reads only what the log has got since. 0 keeps none.""",
+    )
     state_evidence_max_percent: int = integer(
         "state.evidence.max.percent",
         10,

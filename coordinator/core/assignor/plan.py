@@ -123,6 +123,10 @@ class _Known:
         self._able: dict[int, frozenset[int]] = {}
         self._takes_any = frozenset(node_id for node_id in self.staying if nodes[node_id].only is None)
 
+    def led_ms(self, partition: int, node_id: int) -> float:
+        """Return for how long a node leads a partition."""
+        return self.nodes[node_id].led_ms.get(partition, inf)
+
     def able(self, partition: int) -> frozenset[int]:
         """Return the nodes that may have the partition: they stay, it is reserved for them or for none, and they do not refuse it."""
         found = self._able.get(partition)
@@ -282,16 +286,19 @@ class _Leading:
                     self._move(partition, max(able, key=lambda node_id: (room[node_id], weight(partition, node_id))), room, started)
 
     def _surplus_followed(self, room: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-        """Yield what nodes below their share follow of nodes above theirs, the least behind first."""
+        """Yield what nodes below their share follow of nodes above theirs, the least behind first, then what moved last.
+
+        So a node that comes back gets what it led before: partitions move about twice while all nodes restart one by one.
+        """
         known = self._known
         found = [
-            (lag, weight(partition, node_id), partition, node_id)
+            (0 if lag <= known.rules.warm_lag else lag, known.led_ms(partition, leader), weight(partition, node_id), partition, node_id)
             for partition, leader in self.leaders.items()
             if room[leader] < 0
             for node_id, lag in known.holders[partition].items()
             if room[node_id] > 0 and known.may_lead(node_id, partition)
         ]
-        for _, _, partition, node_id in sorted(found):
+        for *_, partition, node_id in sorted(found):
             yield partition, node_id
 
     def _move(self, partition: int, node_id: int, room: dict[int, int], started: Counter[int]) -> None:

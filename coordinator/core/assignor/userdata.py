@@ -6,7 +6,7 @@ Brokers keep all of a group in one record (1 MB by default), hence binary. The f
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from coordinator.core.assignor.group import GroupAssignment
@@ -25,7 +25,7 @@ class UnreadableUserdata(Exception):
 
 
 def encode_member(member: GroupMember) -> bytes:
-    """Return what a member tells of itself; entries behind are clipped to 31 bits. Of the rules it tells those that are settings."""
+    """Return what a member tells of itself; times and entries behind are clipped to 31 bits. It tells those rules that are settings."""
     rules = member.rules
     only = [_COUNT.pack(_NONE)] if member.only is None else [_numbers(member.only)]
     return b"".join(
@@ -33,7 +33,8 @@ def encode_member(member: GroupMember) -> bytes:
             _HEAD.pack(VERSION, member.node_id, member.started_ms, member.drains, rules.standbys, len(rules.leader_racks)),
             *map(_text, (member.rack, *rules.leader_racks)),
             _numbers(number for pair in sorted(member.leads.items()) for number in pair),
-            _numbers(number for partition, lag in sorted(member.follows.items()) for number in (partition, min(lag, _MOST))),
+            _clipped(member.led_ms),
+            _clipped(member.follows),
             _numbers(member.claims),
             _numbers(member.refuses),
             *only,
@@ -54,6 +55,7 @@ def decode_member(data: bytes) -> GroupMember:
         rack=rack,
         started_ms=started_ms,
         leads=reader.pairs(),
+        led_ms=reader.pairs(),
         follows=reader.pairs(),
         claims=frozenset(reader.numbers() or ()),
         refuses=frozenset(reader.numbers() or ()),
@@ -79,6 +81,11 @@ def decode_duties(leads: frozenset[int], data: bytes) -> GroupAssignment:
     assignment = GroupAssignment(leads, frozenset(reader.numbers() or ()), reader.pairs())
     reader.end()
     return assignment
+
+
+def _clipped(amounts: Mapping[int, int]) -> bytes:
+    """An amount of each partition."""
+    return _numbers(number for partition, amount in sorted(amounts.items()) for number in (partition, min(amount, _MOST)))
 
 
 def _numbers(numbers: Iterable[int]) -> bytes:

@@ -54,6 +54,7 @@ async def describe_coordinators(node: Node, _: int, request: DescribeCoordinator
     describe = Descriptions(node, listener)
     directory = node.view.directory or Directory()
     ids = request.coordinator_ids or node.replicas.ids()
+    followed = frozenset(one.partition for one in node.replicas.followed())
     nodes = [
         DescribeCoordinatorsNode(
             node_id=n.node_id,
@@ -66,7 +67,9 @@ async def describe_coordinators(node: Node, _: int, request: DescribeCoordinator
                 DescribeCoordinatorsRecordedDirectory(
                     directory_id=one.directory_id, is_online=one.is_online, coordinator_ids=tuple(one.partitions)
                 )
-                for one in recorded_directories(directory, n, filter(node.replicas.exists, ids))
+                for one in recorded_directories(
+                    directory, n, filter(node.replicas.exists, ids), followed if n.node_id == node.config.node_id else ()
+                )
             ),
         )
         for n in describe.nodes()

@@ -56,6 +56,8 @@ class NodeConfig:
     session_timeout_ms: int = 6_000
     clock_skew_max_ms: int = 5_000
     log_dir_failure_timeout_ms: int = 30_000
+    spare_percent_max: int = 10
+    """State databases of replicas that this node follows no longer take so much of a disk at most, and leave as much of it free."""
     schema_level_max: int = LEVEL_LATEST
     pauses: Pauses = field(default_factory=Pauses)
     snapshots: SnapshotRules = field(default_factory=SnapshotRules)

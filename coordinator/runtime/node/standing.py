@@ -17,7 +17,6 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.node.config import NodeConfig
 from coordinator.runtime.node.refusals import LeadRefusals
 from coordinator.runtime.ports import Membership, MembershipListener
-from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.routing.context import NodeContext
 
 LOG = logging.getLogger("coordinator.membership")
@@ -34,6 +33,10 @@ class GroupStanding:
         self.refusals = LeadRefusals(self._refuse)
         self.assignment: frozenset[int] = frozenset()
         """The partitions that the group assigns to this node now."""
+        self.wanted: frozenset[int] = frozenset()
+        """What this node is to follow by the last assignment, besides the directory: what it was to lead, and what it stands by for."""
+        self.is_told = False
+        """Whether the group has assigned anything to anybody since the process started."""
         self.is_joined = False
         """Whether this node is, or wants to be, a member of the group."""
         self._context = context
@@ -42,6 +45,7 @@ class GroupStanding:
         self._config = config
         self._started_ms = started_ms
         self._warm: frozenset[int] = frozenset()
+        self._led_since_ms: dict[int, int] = {}
         self._was_draining = False
 
     def join(self, listener: MembershipListener) -> None:
@@ -58,14 +62,20 @@ class GroupStanding:
     def tick(self) -> None:
         """Tell what is true now, and ask for a round when it may change the plan."""
         member = self.tell()
-        warm = frozenset(partition for partition, lag in member.follows.items() if lag <= WARM_LAG) | member.leads.keys()
-        if warm - self._warm:
+        warm = frozenset(partition for partition, lag in member.follows.items() if lag <= WARM_LAG)
+        if warm - self._warm - self.assignment:
             self._membership.refresh("replicas are warm")
-            self._warm |= warm
+        # One that was let go of and follows anew is to be told of once more.
+        self._warm = (self._warm | warm | member.leads.keys()) & (member.follows.keys() | member.leads.keys())
         if member.drains != self._was_draining:
             self._was_draining = member.drains
             LOG.info("this node %s", "drains: it gives up what it leads" if member.drains else "drains no longer: it may lead again")
             self._membership.refresh("drains" if member.drains else "drains no longer")
+
+    def grown(self) -> None:
+        """The topic has more partitions: they are to be assigned."""
+        self.tell()
+        self._membership.refresh("there are more partitions")
 
     @property
     def is_draining(self) -> bool:
@@ -92,23 +102,35 @@ class GroupStanding:
     def assigned(self, assignment: GroupAssignment) -> frozenset[int]:
         """Take an assignment; returns the partitions assigned before."""
         before, self.assignment = self.assignment, assignment.leads
+        # A node that is no member any longer hears of no leaders either: it follows as before until it is told something else.
+        if assignment.leaders:
+            self.is_told = True
+            self.wanted = assignment.leads | assignment.follows
+            self._context.view.group_leaders = assignment.leaders
         self.tell()
         return before
 
     def _told(self) -> GroupMember:
         leads: dict[int, int] = {}
-        follows: dict[int, int] = {}
+        led_since_ms: dict[int, int] = {}
+        now_ms = self._context.clock_ms()
+        # What is not loaded yet is told as well: the group would have another node begin with it.
+        follows = dict.fromkeys(filter(self._replicas.exists, self.wanted), UNKNOWN_LAG)
         for replica in self._replicas.followed():
-            view = replica.view
+            partition, view, behind = replica.partition, replica.view, replica.entries_behind
+            follows.pop(partition, None)
             if view is not None and view.phase is State.LEADING:
-                leads[replica.partition] = view.fence.epoch
-            elif view is not None and view.phase is not State.FAILED:
-                follows[replica.partition] = _lag(replica)
+                leads[partition] = view.fence.epoch
+                led_since_ms[partition] = self._led_since_ms.get(partition, now_ms)
+            elif replica.failure is None:
+                follows[partition] = UNKNOWN_LAG if behind is None else min(behind, UNKNOWN_LAG)
+        self._led_since_ms = led_since_ms
         return GroupMember(
             node_id=self._context.node_id,
             rack=self._config.rack,
             started_ms=self._started_ms,
             leads=leads,
+            led_ms={partition: now_ms - since_ms for partition, since_ms in led_since_ms.items()},
             follows=follows,
             claims=frozenset(self.assignment - leads.keys()),
             refuses=self.refusals.of(self._replicas.ids()),
@@ -120,10 +142,3 @@ class GroupStanding:
     def _refuse(self) -> None:
         self.tell()
         self._membership.refresh("refuses other partitions than before")
-
-
-def _lag(replica: Replica) -> int:
-    """Entries that a loaded replica is behind the end of its log, as far as it knows that."""
-    assert replica.view is not None
-    known = replica.freshness.entries_behind(replica.view.next_offset)
-    return UNKNOWN_LAG if known is None else min(known, UNKNOWN_LAG)

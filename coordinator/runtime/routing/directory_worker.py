@@ -118,8 +118,13 @@ class DirectoryWorker:
         return placement is None or placement.num_partitions < topic.num_partitions
 
     def _unclaimed(self) -> list[int]:
-        """The coordinators that are followed here and were never claimed, as far as this node has read their logs."""
-        return [one.partition for one in self._replicas.followed() if one.view is None or one.view.fence.epoch == 0]
+        """The coordinators that nobody leads or is about to, as far as this node knows.
+
+        Of those that are followed here, the ones that were never claimed, of the others, those that the group has given to no node.
+        """
+        followed = {one.partition: one.view for one in self._replicas.followed()}
+        never = [partition for partition, view in followed.items() if view is None or view.fence.epoch == 0]
+        return never + [one for one in self._replicas.ids() if one not in followed and one not in self._view.group_leaders]
 
     async def _await_claims(self, patience_ms: float) -> None:
         """Wait until every coordinator was claimed once: partitions never move, and a service that starts is about to claim all."""
