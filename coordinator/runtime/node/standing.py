@@ -79,7 +79,7 @@ class GroupStanding:
         if assignment.leaders:
             self.is_told = True
             self.wanted = assignment.leads | assignment.follows
-            self._view.group_leaders = assignment.leaders
+            self._view.group_leaders, self._view.group_followers = assignment.leaders, assignment.followers
         self.tell()
         return before
 
