@@ -27,7 +27,7 @@ class UnreadableUserdata(Exception):
 
 
 def encode_member(member: GroupMember) -> bytes:
-    """Return what a member tells of itself; times and entries behind are clipped to 31 bits. It tells those rules that are settings."""
+    """Return what a member tells of itself; times and entries behind clipped to 31 bits. Of the rules it tells those that are settings."""
     rules = member.rules
     only = [_COUNT.pack(_NONE)] if member.only is None else [_numbers(member.only)]
     return b"".join(
