@@ -240,7 +240,7 @@ async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Se
         *diagnose_stores(views),
         *diagnose_doubled_ids(views, strangers),
         *diagnose_node_clocks(views, skew_max_ms),
-        *diagnose_narrow_topics(spreads, max((len(view.coordinators) for view in views), default=0)),
+        *diagnose_narrow_topics(spreads, max((view.coordinator_count for view in views), default=0)),
         *diagnose_versions(served, needed),
         *diagnose_coordinators(views, None if facts is None else len(facts.partitions), patient.lag_max),
         *diagnose_progress(views, entries, patient.lag_max),
