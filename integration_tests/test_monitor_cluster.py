@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from cli.outcome import Exit
 from integration_tests.monitor_process import MonitorProcess
 from integration_tests.s3 import RealS3
 from integration_tests.service import Service
-from integration_tests.spark_cluster.cluster import SparkCluster
+from integration_tests.spark_cluster.cluster import MASTER, SparkCluster
 from integration_tests.spark_cluster.environment import make_environment
 from integration_tests.test_monitor_pruned import WITHOUT_A_CLOCK
 from integration_tests.test_monitor_verify import diskless
@@ -25,10 +25,13 @@ from integration_tests.test_snapshots import PARTITIONS, wait_pruned
 from integration_tests.wire import Batch, Topic, connected
 from spark_jobs.monitor.report import open_report
 from spark_jobs.store.engine import PostgresPlace
+from tests.helm.chart_tools import changed, find, render
+from tests.helm.pods import containers
 from tests.spark.postgres_server import running_postgres
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
+CHART = "diskless-diskless-coordinator"
 TABLES = ("total", "file", "producer", "finding", "note")
 """What the monitor keeps and that no clock has a part in but that of the log."""
 
@@ -161,3 +164,45 @@ def test_an_archive_on_s3_has_what_a_local_one_has(
     )
     assert found == expected
     assert found
+
+
+class ChartCluster(SparkCluster):
+    """Master and workers by the command lines of the chart, on addresses of this machine."""
+
+    def __init__(self, folder: Path, python: Path) -> None:
+        super().__init__(folder, python)
+        self._objects = render(changed({"monitor": {"enabled": True, "spark": {"enabled": True}}}))
+        self._work = (self.folder / f"work-{number}" for number in range(self.workers))
+
+    def words(self, component: str, container: str, changes: Mapping[str, str]) -> list[str]:
+        """The arguments of a container."""
+        owner = find(self._objects, "Deployment", f"{CHART}-{component}")
+        found = containers(self._objects, owner, {}, self.folder)[container].arguments
+        places = {"$(POD_IP)": "127.0.0.1", f"spark://{CHART}-spark-master:7077": self.master, **changes}
+        for written, meant in places.items():
+            found = [word.replace(written, meant) for word in found]
+        return list(found)
+
+    def command(self, program: str, words: Sequence[str]) -> Sequence[str]:
+        """See `SparkCluster`. The image begins with Spark's own script."""
+        del words
+        begin = f"{self.environment['SPARK_HOME']}/bin/spark-class"
+        if program == MASTER:
+            return [begin, *self.words("spark-master", "spark", {"7077": self.master.rpartition(":")[2]})]
+        found = self.words("spark-worker", "spark", {str(self.folder / f"{CHART}-spark-worker/tmp/work"): str(next(self._work))})
+        return [begin, *("0" if word == "7077" else word for word in found)]
+
+
+def test_the_cluster_of_the_chart_runs_the_monitor(pruned: Pruned, tmp_path: Path) -> None:
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    with ChartCluster(folder, make_environment(folder / "environment", "spark")) as cluster:
+        given = cluster.words("monitor", "monitor", {})
+        given = [word for place, word in enumerate(given) if "--spark-property" in given[max(0, place - 1) : place + 1]]
+        assert {"spark.driver.port=7078", "spark.driver.blockManager.port=7079"} < set(given)  # taken here, perhaps
+        ports = ["--spark-property", "spark.driver.port=0", "--spark-property", "spark.driver.blockManager.port=0"]
+        more = [f"--spark-property={key}={value}" for key, value in cluster.settings.items() if "eventLog" in key or "Registered" in key]
+        with MonitorProcess(pruned.service.bootstrap, pruned.service.topic, tmp_path) as monitor:
+            monitor.run_once("--config", str(pruned.config), *given, *ports, *more)
+            assert monitor.total("files") > 0
+        assert cluster.executors_of_tasks()["diskless-monitor"] == {"0", "1"}

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from cli.options import kafka_options
 from cli.outcome import Exit, Failed
 from cli.output import say
 from cli.spark.session import database_folder_option, store_place
 from coordinator.printable import quoted
 
 if TYPE_CHECKING:
+    from spark_jobs.dashboard.entries import LogEntries
     from spark_jobs.dashboard.scraping import Scraping
     from spark_jobs.store.engine import StorePlace
 
@@ -99,6 +102,13 @@ _HOST = re.compile(r"\[[^]\[/\s]+\]|[^]\[:/\s]*")
     default="",
     help="Addresses of trusted proxies: their X-Forwarded-For names the sender of a token, and their --proxy-user-header is trusted.",
 )
+@click.option(
+    "--kafka-bootstrap-server",
+    "kafka_server",
+    metavar="HOST:PORT[,..]",
+    help="Kafka brokers: pages of entries show them field by field with their bytes. [default: only what the store has of them]",
+)
+@kafka_options
 @click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
 def dashboard(
     place: StorePlace,
@@ -113,6 +123,9 @@ def dashboard(
     login_token_file: Path | None,
     proxy_user_header: str | None,
     proxy_addresses: str,
+    kafka_server: str | None,
+    command_config: Path | None,
+    command_properties: Sequence[str],
     open_browser: bool,
 ) -> None:
     """Serve a page that shows what the monitor found: activity, health, findings.
@@ -150,6 +163,7 @@ def dashboard(
         ),
         exports=asked_exports[0],
         exports_scraping=asked_exports[1],
+        entries=_entries(kafka_server, command_config, command_properties),
     )
 
     def ready(address: str) -> None:
@@ -162,6 +176,17 @@ def dashboard(
         serve(options, ready)
     except OSError as error:
         raise Failed(f"cannot listen on {listen}: {error.strerror or error}; choose another --listen", Exit.UNAVAILABLE) from error
+
+
+def _entries(server: str | None, command_config: Path | None, command_properties: Sequence[str]) -> LogEntries | None:
+    """The Kafka that entries are read from; None without one. Raises `Failed`."""
+    if server is None:
+        return None
+    from cli.kafka.cluster import find_kafka_place
+    from spark_jobs.dashboard.entries import LogEntries
+
+    place = find_kafka_place(server, None, None, command_config, command_properties)
+    return LogEntries(bootstrap_servers=place.bootstrap_servers, properties=place.properties)
 
 
 def _targets(option: str, text: str, token_file: Path | None, ca_file: Path | None) -> tuple[tuple[str, ...], Scraping]:

@@ -21,6 +21,7 @@ CHECK_ORDER = (
     "kafka topic",
     "kafka leaders",
     "nodes",
+    "placement",
     "topics",
     "versions",
     "leaders",

@@ -31,6 +31,7 @@ def readiness(node: Node) -> tuple[bool, Mapping[str, object]]:
         "failed": failed,
         "offline_directories": {one.path: one.offline_reason for one in node.keeper.directories.directories() if one.offline_reason},
         "withheld": node.withheld_reason,
+        "draining": node.standing.is_draining,
         "object_store": node.workers.marking.problem or None,
     }
     is_held = node.withheld_reason is not None or bool(node.workers.marking.problem)

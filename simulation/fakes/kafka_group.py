@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Mapping
 
 from coordinator.core.assignor.group import NOT_ASSIGNED, GroupAssignment, assign
-from coordinator.core.assignor.member import AssignorRules, GroupMember
+from coordinator.core.assignor.member import GroupMember
 from coordinator.runtime.ports import MembershipListener, Proof
 from simulation.fakes.kafka_log import Faults
 
@@ -21,7 +21,6 @@ class FakeGroup:
     """The group coordinator: who is a member, in which generation, and who owns which partition."""
 
     def __init__(self, *, loop: asyncio.AbstractEventLoop, rng: random.Random, faults: Faults, partitions: int) -> None:
-        self.rules = AssignorRules()
         self.loop = loop
         self.rng = rng
         self.faults = faults
@@ -133,7 +132,7 @@ class FakeGroup:
             self._schedule()
             return
         told = {node: member.told for node, member in self._members.items()}
-        assigned = assign(told, self.partition_count, self.rules)
+        assigned = assign(told, self.partition_count)
         self._owners = {partition: node for node, one in assigned.items() for partition in one.leads}
         self._followed = {node: one.follows for node, one in assigned.items()}
         self._new_generation()

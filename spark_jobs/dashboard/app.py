@@ -27,11 +27,13 @@ from spark_jobs.dashboard.attempts import Attempts
 from spark_jobs.dashboard.cache import AnswerCache
 from spark_jobs.dashboard.catalogue import PANELS, PagePanel, catalogue, catalogue_page
 from spark_jobs.dashboard.database import Database, StoreUnreadableError
+from spark_jobs.dashboard.entries import LogEntries
 from spark_jobs.dashboard.events import Events
 from spark_jobs.dashboard.exports import AskedExports
 from spark_jobs.dashboard.guard import Guard
 from spark_jobs.dashboard.login import LOGIN_PATH, Login, LookRules
 from spark_jobs.dashboard.nodes import AskedNodes
+from spark_jobs.dashboard.panels.look import add_entry, entry_place
 from spark_jobs.dashboard.panels.overview import facts, overview
 from spark_jobs.dashboard.panels.query import BadQueryError, parse_query
 from spark_jobs.dashboard.panels.rows import Json
@@ -68,8 +70,10 @@ class Dashboard:
         attempts: Attempts | None = None,
         exports: Sequence[str] = (),
         exports_scraping: Scraping = PLAIN_SCRAPING,
+        entries: LogEntries | None = None,
     ) -> None:
         self.place = place
+        self._entries = entries
         self.clock_ms = clock_ms or (lambda: time.time_ns() // 1_000_000)
         self.database = Database(place)
         self._attempts = Attempts() if attempts is None else attempts
@@ -152,8 +156,11 @@ class Dashboard:
         return {**common, "state": "known", "verdict": _verdict_json(verdict), "numbers": {**numbers, "lag": lag}}
 
     def _sight(self) -> Callable[[StoreConnection], Sight]:
-        now_ms, silent_ms = self.clock_ms(), self.nodes.silent_ms()
-        return lambda db: Sight(now_ms=now_ms, life=read_life(self.place, db), silent_ms=silent_ms)
+        now_ms, nodes = self.clock_ms(), self.nodes
+        silent_ms, store_failures, retention = nodes.silent_ms(), nodes.store_failures(), nodes.retention()
+        return lambda db: Sight(
+            now_ms=now_ms, life=read_life(self.place, db), silent_ms=silent_ms, store_failures=store_failures, retention=retention
+        )
 
     async def _waiting(self, now_ms: int) -> PageVerdict:
         """Return the verdict without a store; the sign of life of a monitor may have the reason."""
@@ -190,7 +197,10 @@ class Dashboard:
         async def make() -> Json:
             sight = self._sight()
             with self.seconds.labels(panel.name).time():
-                return await self.database.read(lambda db: panel.answer(db, query, sight(db)))
+                made, place = await self.database.read(lambda db: (panel.answer(db, query, sight(db)), entry_place(db, query)))
+            if place is not None and self._entries is not None and not made.get("missing", panel.name):
+                add_entry(made, await self._entries.read(*place))
+            return made
 
         try:
             answer = await self.cache.get((panel.name, query), await self.database.version(), make)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import uvicorn
 
 from spark_jobs.dashboard.app import EVERYBODY_LOOKS, PLAIN_SCRAPING, Dashboard
+from spark_jobs.dashboard.entries import LogEntries
 from spark_jobs.dashboard.login import LookRules
 from spark_jobs.dashboard.scraping import Scraping
 from spark_jobs.store.engine import StorePlace
@@ -22,7 +23,7 @@ class ServeOptions:
     """`place` is that of the monitor's database; `coordinators` are addresses of HTTP listeners.
 
     They are asked as `scraping` says. Port 0 takes any. `exports` are addresses of exports of topics to tables, asked as `exports_scraping`
-    says. With a `token` those who have it may acknowledge findings; `looking` says who may look.
+    says. With a `token` those who have it may acknowledge findings; `looking` says who may look. `entries` are shown decoded.
     """
 
     place: StorePlace
@@ -34,6 +35,7 @@ class ServeOptions:
     looking: LookRules = EVERYBODY_LOOKS
     exports: Sequence[str] = ()
     exports_scraping: Scraping = PLAIN_SCRAPING
+    entries: LogEntries | None = None
 
 
 class _Server(uvicorn.Server):
@@ -59,6 +61,7 @@ def serve(options: ServeOptions, ready: Callable[[str], None]) -> None:
         looking=options.looking,
         exports=options.exports,
         exports_scraping=options.exports_scraping,
+        entries=options.entries,
     )
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     listener = socket.create_server((options.host, options.port), family=family, backlog=128)

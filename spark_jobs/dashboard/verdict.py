@@ -93,20 +93,21 @@ class Watching:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundWrong:
-    """A finding: where it is in the log, and the partition it is about, `NAME-NUMBER`; empty when it is about none."""
+    """A finding: where it is in the log, and the partition it is about, `NAME-NUMBER`; empty when it is about none. Is it the newest?"""
 
     id: int
     coordinator: int
     offset: int
     rule: str
     topic: str
+    is_newest: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """The facts from the store and the monitor's signs of life; times are milliseconds since the epoch.
 
-    `findings` are those that are not acknowledged, `newest_finding` is one of them. `claims` has the node
+    `findings` are those that are not acknowledged, `named_finding` is that of them that says most. `claims` has the node
     and the time of the newest claim of each coordinator.
     """
 
@@ -120,7 +121,7 @@ class Facts:
     freshness_ms: int
     claims: Mapping[int, tuple[int, int]]
     findings: int
-    newest_finding: FoundWrong | None
+    named_finding: FoundWrong | None
     quarantined: int
     watch: Watching
     trigger_ms: int
@@ -188,7 +189,7 @@ def watch_problem(watch: Watching, now_ms: int, service_commits_per_s: float = 0
 def _problems(facts: Facts, now_ms: int, service_commits_per_s: float) -> list[PageProblem]:
     found: list[PageProblem] = []
     if facts.findings:
-        look = "" if facts.newest_finding is None else f"finding/{facts.newest_finding.id}"
+        look = "" if facts.named_finding is None else f"finding/{facts.named_finding.id}"
         found.append(PageProblem(level=Level.BAD, text=_findings_text(facts), panel="findings", is_found=True, look=look))
     if facts.disagreeing is not None:
         named = ", ".join(map(str, facts.disagreeing)) or "unknown"
@@ -227,11 +228,12 @@ def _problems(facts: Facts, now_ms: int, service_commits_per_s: float) -> list[P
 
 def _findings_text(facts: Facts) -> str:
     text = counted(facts.findings, "finding", "findings")
-    if facts.newest_finding is None:
+    if facts.named_finding is None:
         return text
-    newest = facts.newest_finding
-    where = f" in {newest.topic}" if newest.topic else ""
-    return f"{text}, the newest: {newest.rule.replace('-', ' ')}{where} (coordinator {newest.coordinator}, offset {grouped(newest.offset)})"
+    named = facts.named_finding
+    where = f" in {named.topic}" if named.topic else ""
+    place = f"(coordinator {named.coordinator}, offset {grouped(named.offset)})"
+    return f"{text}, {'the newest' if named.is_newest else 'above all'}: {named.rule.replace('-', ' ')}{where} {place}"
 
 
 def _healthy(facts: Facts, now_ms: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from records.model import (
@@ -13,6 +14,7 @@ from records.model import (
     Record,
     ReplicasAssignedToDirs,
     SnapshotCommitted,
+    TopicConfigured,
     TopicDeleted,
     TopicDeleting,
     TopicPlaced,
@@ -26,7 +28,7 @@ _SNAPSHOT = upsert(
     "snapshot", "kpart,entry_offset",
     "kpart", "entry_offset", "mark_offset", "end_offset", "epoch", "size_bytes", "location", "digest", "append_ms",
 )  # fmt: skip
-_NODE = upsert("node", "node_id", "node_id", "rack", "endpoints", "schema_level_max", "incarnation")
+_NODE = upsert("node", "node_id", "node_id", "rack", "endpoints", "schema_level_max", "incarnation", "drain")
 _HAPPENING = upsert("happening", "kpart,entry_offset,kind", "kpart", "entry_offset", "append_ms", "kind", "node_id", "level")
 _NODE_OF_CLAIM = upsert("node", "node_id", "node_id", "rack", "endpoints")
 _NODE_DIRECTORY = insert_new("node_directory", "node_id", "directory_id")
@@ -57,10 +59,14 @@ def merge_fact(db: StoreConnection, row: EventRow, record: Record) -> None:
         case PartitionCreated():
             end = record.first_partition + record.num_partitions
             db.execute(_CREATED, (record.topic_id, record.name, end, row.append_ms))
+        case TopicConfigured():
+            settings = json.dumps(dict(zip(record.names, record.values, strict=True)))
+            db.execute("update topic set settings = ? where topic_id = ?", (settings, record.topic_id))
         case TopicDeleting() | TopicDeleted():
             db.execute(_DELETED, (record.topic_id, row.append_ms))
         case NodeRegistered():
-            db.execute(_NODE, (record.node_id, record.rack, _text(record.endpoints), record.schema_level_max, record.incarnation_id))
+            facts = (record.node_id, record.rack, _text(record.endpoints), record.schema_level_max, record.incarnation_id, record.drain)
+            db.execute(_NODE, facts)
             db.execute("delete from node_directory where node_id = ?", (record.node_id,))
             db.executemany(_NODE_DIRECTORY, [(record.node_id, one) for one in record.log_dirs])
         case ReplicasAssignedToDirs():

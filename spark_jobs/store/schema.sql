@@ -57,7 +57,8 @@ create table if not exists total (          -- exact since from_offset: files, b
 
 -- what the log says exists
 create table if not exists topic (
-    topic_id blob primary key, name text, partitions integer, deleted_ms integer
+    topic_id blob primary key, name text, partitions integer, deleted_ms integer,
+    settings text                           -- those that it has of its own, as JSON
 ) without rowid;
 create table if not exists partition (      -- a chain per user partition
     kpart integer, topic_id blob, partition integer,
@@ -85,7 +86,7 @@ create table if not exists deleted_topic (  -- ids that do not come back to this
 create table if not exists claim (          -- leadership changes, those in force
     kpart integer, epoch integer, term integer, node_id integer, entry_offset integer, append_ms integer, primary key (kpart, entry_offset)
 ) without rowid;
-create table if not exists node (node_id integer primary key, rack text, endpoints text, schema_level_max integer, incarnation blob) without rowid;
+create table if not exists node (node_id integer primary key, rack text, endpoints text, schema_level_max integer, incarnation blob, drain integer) without rowid;
 create table if not exists happening (      -- kind: start (of a node), deployment (a start with another schema_level_max), level (in force)
     kpart integer, entry_offset integer, append_ms integer, kind text, node_id integer, level integer, primary key (kpart, entry_offset, kind)
 ) without rowid;

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from records.model import FeatureLevelSet, TopicDeleting, TopicPlaced
+from records.model import FeatureLevelSet, TopicConfigured, TopicDeleting, TopicPlaced
 from records.state_digest import PRODUCER_RING
 from spark_jobs.contradiction import SEQUENCE_MASK
-from spark_jobs.scan.blocks import INDEX_BITS, Batches, Int64s, file_numbers, pack_batches
+from spark_jobs.scan.blocks import INDEX_BITS, Batches, Int64s, file_numbers, pack_batches, retention_times
 from spark_jobs.scan.levels import DIRECTORY
 from spark_jobs.scan.summary import EventRow, NoteRow
 from spark_jobs.snapshots.content import SnapshotContent
@@ -115,6 +115,8 @@ def _seed_directory(db: StoreConnection, kpart: int, content: SnapshotContent) -
             record = TopicPlaced(topic_id=topic_id, name=placed.name, ranges=list(placed.ranges), confirmed=placed.confirmed)
             merge_fact(db, row, record)
             note_placement(db, row, record, Findings(()))
+        for topic_id, settings in directory.settings.items():
+            merge_fact(db, row, TopicConfigured(topic_id=topic_id, names=list(settings), values=list(settings.values())))
         for topic_id, gone in directory.deleted.items():
             merge_fact(
                 db, row._replace(append_ms=gone.time_ms or row.append_ms), TopicDeleting(topic_id=topic_id, confirmed=gone.confirmed)
@@ -128,18 +130,20 @@ def _seed_directory(db: StoreConnection, kpart: int, content: SnapshotContent) -
 def _seed_files(db: StoreConnection, kpart: int, content: SnapshotContent) -> None:
     """Write files, and which of them hold the live batches of each partition."""
     offsets = np.array([one.file_id for one in content.files], np.int64) - content.file_id_base
+    append_times = np.array([one.append_time_ms for one in content.files], np.int64)
     live, live_bytes = np.zeros(len(offsets), np.int64), np.zeros(len(offsets), np.int64)
     for chunk in content.batches():
         at = chunk.live.nonzero()[0]
-        sizes = chunk.columns["size"][at]
-        np.add.at(live, chunk.file[at], 1)
-        np.add.at(live_bytes, chunk.file[at], sizes)
-        batches = Batches(chunk.columns["base"][at], chunk.columns["count"][at], sizes, offsets[chunk.file[at]] << INDEX_BITS)
-        present, places = np.unique(chunk.partition[at], return_inverse=True)
+        sizes, places = chunk.columns["size"][at], chunk.file[at]
+        np.add.at(live, places, 1)
+        np.add.at(live_bytes, places, sizes)
+        times_ms = retention_times(chunk.columns["timestamp"][at], chunk.columns["type"][at], append_times, places)
+        batches = Batches(chunk.columns["base"][at], chunk.columns["count"][at], sizes, offsets[places] << INDEX_BITS, times_ms)
+        present, owner = np.unique(chunk.partition[at], return_inverse=True)
         names = [(content.partitions[place].topic_id, content.partitions[place].partition) for place in present.tolist()]
-        sums = [np.bincount(places, of, len(names)).astype(np.int64).tolist() for of in (None, batches.records, sizes)]
+        sums = [np.bincount(owner, of, len(names)).astype(np.int64).tolist() for of in (None, batches.records, sizes)]
         db.executemany(_LIVE, [(*counts, kpart, *name) for *counts, name in zip(*sums, names, strict=True)])
-        db.executemany(_BLOCK, _blocks(kpart, names, places, batches))
+        db.executemany(_BLOCK, _blocks(kpart, names, owner, batches))
     numbers = file_numbers(kpart, offsets << INDEX_BITS).tolist()
     rows = []
     for number, offset, file, batches_left, bytes_left in zip(
@@ -167,6 +171,6 @@ def _blocks(kpart: int, names: list[tuple[bytes, int]], places: Int64s, batches:
     for place, name in enumerate(names):
         for start in range(bounds[place], bounds[place + 1], BATCHES_A_BLOCK):
             at = order[start : min(start + BATCHES_A_BLOCK, bounds[place + 1])]
-            part = Batches(batches.base_offset[at], batches.records[at], batches.size_bytes[at], batches.file[at])
+            part = batches.keep(at)
             last = int(part.base_offset[-1] + part.records[-1])
             yield (kpart, *name, int(part.base_offset[0]), last, pack_batches(part))

@@ -155,6 +155,8 @@ print(*sorted(sys.modules))
 
 # They ask Kafka or an object store as well, know the log's schemas, or open tables of a lake.
 NOT_ONLY_NODES = {
+    ("coordinator", "grow"),
+    ("coordinator", "rebalance"),
     ("init",),
     ("log", "dump"),
     ("log", "explain"),

@@ -196,6 +196,10 @@ def gateway(**values: Any) -> Mapping[str, Any]:
         ({"objectStore": {"url": "s3://b"}}, "kafka.bootstrapServers is empty: list the brokers"),
         ({"kafka": {"bootstrapServers": ["k:1"]}}, "objectStore.url is empty: give the store"),
         (changed({"kafka": {"securityProtocol": "SASL_SSL"}}), "needs kafka.sasl.username"),
+        (
+            changed({"monitor": {"enabled": True, "spark": {"enabled": True}}, "networkPolicy": {"enabled": False}}),
+            "monitor.spark.enabled needs networkPolicy.enabled",
+        ),
         (changed({"kafka": {"securityProtocol": "SASL_SSL", "sasl": {"username": "u"}}}), "needs kafka.sasl.existingSecret"),
         (changed({"listeners": [{"name": "IN", "port": 1}]}), "listener IN needs a protocol"),
         (changed({"listeners": [{"name": "SSL", "port": 1, "protocol": "PLAINTEXT"}]}), "listener SSL says by its name"),

@@ -254,6 +254,13 @@ def test_findings_come_first_and_name_the_newest(store: StoreMaker, db: sqlite3.
     assert sentence == "2 findings, the newest: sequence gap in orders-7 (coordinator 0, offset 7), and 1 more to look at"
 
 
+def test_a_cause_is_named_before_the_entries_that_are_out_of_order_since(store: StoreMaker, db: sqlite3.Connection) -> None:
+    store.finding(1, 55, "sequence-gap")
+    for offset in (56, 57):
+        store.finding(1, offset, "void-carries-live-term", topic_id=None, partition=None)
+    assert verdict_of(db)[1] == "3 findings, above all: sequence gap in orders-7 (coordinator 1, offset 55)"
+
+
 def test_lag_open_transactions_disagreement_and_missing_leaders_are_told(store: StoreMaker, db: sqlite3.Connection) -> None:
     store.head(1, 101, lag=5000, age_ms=30_000)
     store.life(NOW_MS, ends={0: 100, 1: 5101, 2: 50}, read_until_ms={0: NOW_MS, 1: NOW_MS - 30_000})
@@ -411,7 +418,7 @@ def test_marks_tell_what_happened_in_the_range_the_newest_first(store: StoreMake
 
 
 def test_histograms_add_up_minutes_in_the_range(store: StoreMaker, db: sqlite3.Connection) -> None:
-    for minute, upper, count in ((MINUTE, 10, 5), (MINUTE - 1, 10, 4), (MINUTE, 100, 1), (MINUTE - 5, 1, 99)):
+    for minute, upper, count in ((MINUTE - 1, 10, 5), (MINUTE - 5, 10, 4), (MINUTE - 1, 100, 1), (MINUTE - 6, 1, 99)):
         store.row("histogram", name="batches_per_file", minute=minute, upper=upper, count=count)
     one = histograms(db, PanelQuery(), seen(db, NOW_MS))["histograms"][0]
     assert (one["count"], one["buckets"]) == (10, [{"upper": 10, "count": 9}, {"upper": 100, "count": 1}])
@@ -502,10 +509,13 @@ def test_uploaders_by_rack_and_the_share_of_files_of_several_owners(store: Store
     for uploader, rack in ((1, "a"), (2, "a")):
         store.row("broker", broker_id=uploader, rack=rack, host="h")
     for uploader in (1, 2, 3):
-        store.row("activity_uploader", minute=MINUTE, uploader=uploader, files=2, batches=4, bytes=100, file_bytes=110)
+        store.row("activity_uploader", minute=MINUTE - 1, uploader=uploader, files=2, batches=4, bytes=100, file_bytes=110)
     answer = uploaders(db, PanelQuery(), seen(db, NOW_MS))
     assert [(rack["rack"], rack["uploaders"], rack["bytes"]) for rack in answer["racks"]] == [("a", 2, 200), ("", 1, 100)]
     assert (answer["files"], answer["multi_owner_files"]) == (60 * 5, 60 * 2)
+    for to_s, wanted in ((NOW_S, 6), (NOW_S - 1, 6), (NOW_S - 60, 0), (NOW_S + 59, 6), (NOW_S + 60, 0)):
+        shown = uploaders(db, PanelQuery(range_s=60, to_s=to_s), seen(db, NOW_MS))["uploaders"]
+        assert sum(one["files"] for one in shown) == wanted, "minutes that the range touches, and no others"
 
 
 def test_migrations_show_what_waits_the_longest_first_and_what_operators_did(store: StoreMaker, db: sqlite3.Connection) -> None:

@@ -21,6 +21,7 @@ from tests.records.examples import EXAMPLES
 from tests.spark.scan_logs import TOPIC, LogWriter, content, findings, follow, rows, scan
 
 COUNTS = st.integers(0, 2**31 - 1)
+TIMES = st.one_of(st.integers(0, 2**31), st.integers(0, 2**62))
 
 
 def a_log() -> LogWriter:
@@ -280,6 +281,17 @@ def test_every_record_type_is_taken_over(place: StorePlace) -> None:
     ]
 
 
+def test_a_drain_of_a_node_is_known_until_it_ends_and_is_no_start(place: StorePlace) -> None:
+    log = LogWriter()
+    node = next(one for one in EXAMPLES if isinstance(one, model.NodeRegistered))
+    for drain in (0, 2):
+        log.add(replace(node, node_id=5, drain=drain))
+    with Store.open(place) as store:
+        follow(store, log.entries, cuts=[1])
+        assert rows(place, "select drain from node where node_id = 5") == [(2,)]
+    assert len(rows(place, "select * from happening where node_id = 5")) == 1
+
+
 def test_starts_of_nodes_are_noted_once_and_another_version_is_a_deployment(place: StorePlace) -> None:
     log = LogWriter()
     node = next(one for one in EXAMPLES if isinstance(one, model.NodeRegistered))
@@ -297,18 +309,20 @@ def test_starts_of_nodes_are_noted_once_and_another_version_is_a_deployment(plac
 # ---- formats
 
 
-@given(st.integers(0, 2**40), st.lists(st.tuples(COUNTS, COUNTS, st.integers(0, 2**33)), min_size=1, max_size=40))
-def test_frames_are_read_back_as_they_were_written(base: int, batches: list[tuple[int, int, int]]) -> None:
-    counts, sizes = (np.array([batch[which] for batch in batches], np.int64) for which in (0, 1))
+@given(st.integers(0, 2**40), st.lists(st.tuples(COUNTS, COUNTS, st.integers(0, 2**33), TIMES), min_size=1, max_size=40))
+def test_frames_are_read_back_as_they_were_written(base: int, batches: list[tuple[int, int, int, int]]) -> None:
+    counts, sizes, times = (np.array([batch[which] for batch in batches], np.int64) for which in (0, 1, 3))
     files = np.cumsum(np.array([batch[2] for batch in batches], np.int64))
-    frame = pack(base, counts, sizes, files)
-    found = unpack(frame + pack(base, counts, sizes, files))
+    frame = pack(base, counts, sizes, files, times)
+    found = unpack(frame + frame)
     starts = base + np.cumsum(counts + 1) - (counts + 1)
-    for column, wanted in ((found.base_offset, starts), (found.records, counts + 1), (found.size_bytes, sizes), (found.file, files)):
-        assert column.tolist() == wanted.tolist() * 2
+    wanted = {"base_offset": starts, "records": counts + 1, "size_bytes": sizes, "file": files, "time_ms": times}
+    for name, column in wanted.items():
+        assert getattr(found, name).tolist() == column.tolist() * 2
     again = unpack(pack_batches(found))
     assert again.base_offset.tolist() == found.base_offset.tolist()
     assert again.file.tolist() == found.file.tolist()
+    assert again.time_ms.tolist() == found.time_ms.tolist()
 
 
 def test_rows_of_a_summary_are_read_back_and_the_schema_is_that_of_spark() -> None:

@@ -34,7 +34,7 @@ def known(folder: Path) -> dict[str, object]:
     for topic_id, partition, runs in rows(folder, "select topic_id, partition, runs from run_block"):
         assert isinstance(runs, bytes)
         one = unpack(runs)
-        columns = (one.base_offset, one.records, one.size_bytes, one.file)
+        columns = (one.base_offset, one.records, one.size_bytes, one.file, one.time_ms)
         batches.setdefault((topic_id, partition), []).extend(zip(*(column.tolist() for column in columns), strict=True))
     state["batches"] = {name: sorted(some) for name, some in batches.items()}
     return state

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.config.keys import boolean, integer
+from coordinator.config.keys import boolean, integer, items
+from coordinator.config.values import is_number_range
 from records.levels import LEVEL_LATEST
 
 
@@ -12,6 +13,21 @@ from records.levels import LEVEL_LATEST
 class LeadershipSettings:
     """How long a leader may wait, how much is in flight, how the state follows the log."""
 
+    node_coordinators: tuple[str, ...] = items(
+        "node.coordinators",
+        "",
+        allowed=is_number_range,
+        bounds="numbers and ranges of them, such as 0,4-7",
+        why="""The metadata partitions that this process leads or stands by for, and no others; empty for any. A partition that is
+        named at some nodes stays with them while one of them is there, and nodes that name nothing share the rest: so a dedicated
+        node serves the coordinators of important topics. Where all nodes name partitions, any node may lead those that none names.""",
+    )
+    leader_racks: tuple[str, ...] = items(
+        "leader.racks",
+        "",
+        why="""Values of node.rack in which leaders are to be, while a node there can lead; empty for all. Nodes elsewhere stand by.
+        It must be the same on all nodes: where they differ, that of the process that started last counts.""",
+    )
     heartbeat_interval_ms: int = integer(
         "heartbeat.interval.ms",
         250,

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from coordinator.core.assignor.group import GroupAssignment
-from coordinator.core.assignor.member import GroupMember
+from coordinator.core.assignor.member import AssignorRules, GroupMember
 
 VERSION: Final = 1
 _MOST: Final = 2**31 - 1
-_HEAD: Final = struct.Struct(">Biq?H")
+_HEAD: Final = struct.Struct(">Biq?iH")
+_SIZE: Final = struct.Struct(">H")
 _COUNT: Final = struct.Struct(">i")
 _NONE: Final = -1
 _MAP_HEAD: Final = struct.Struct(">HH")
@@ -26,13 +27,13 @@ class UnreadableUserdata(Exception):
 
 
 def encode_member(member: GroupMember) -> bytes:
-    """Return what a member tells of itself; times and entries behind are clipped to 31 bits."""
-    rack = member.rack.encode()[:65_535]
+    """Return what a member tells of itself; times and entries behind clipped to 31 bits. Of the rules it tells those that are settings."""
+    rules = member.rules
     only = [_COUNT.pack(_NONE)] if member.only is None else [_numbers(member.only)]
     return b"".join(
         (
-            _HEAD.pack(VERSION, member.node_id, member.started_ms, member.drains, len(rack)),
-            rack,
+            _HEAD.pack(VERSION, member.node_id, member.started_ms, member.drains, rules.standbys, len(rules.leader_racks)),
+            *map(_text, (member.rack, *rules.leader_racks)),
             _numbers(number for pair in sorted(member.leads.items()) for number in pair),
             _clipped(member.led_ms),
             _clipped(member.follows),
@@ -46,10 +47,11 @@ def encode_member(member: GroupMember) -> bytes:
 def decode_member(data: bytes) -> GroupMember:
     """Read what a member tells of itself. Raises `UnreadableUserdata`."""
     reader = _Reader(data)
-    version, node_id, started_ms, drains, rack_size = reader.take(_HEAD)
+    version, node_id, started_ms, drains, standbys, racks = reader.take(_HEAD)
     if version != VERSION:
         raise UnreadableUserdata(f"version {version} of what members tell; this node knows {VERSION}")
-    rack = reader.raw(rack_size).decode(errors="replace")
+    rack = reader.text()
+    rules = AssignorRules(standbys=standbys, leader_racks=tuple(reader.text() for _ in range(racks)))
     member = GroupMember(
         node_id=node_id,
         rack=rack,
@@ -61,6 +63,7 @@ def decode_member(data: bytes) -> GroupMember:
         refuses=frozenset(reader.numbers() or ()),
         only=None if (only := reader.numbers()) is None else frozenset(only),
         drains=bool(drains),
+        rules=rules,
     )
     reader.end()
     return member
@@ -107,6 +110,12 @@ def _numbers(numbers: Iterable[int]) -> bytes:
     return struct.pack(f">{len(listed) + 1}i", len(listed), *listed)
 
 
+def _text(text: str) -> bytes:
+    """A text behind its size, cut where the size ends."""
+    encoded = text.encode()[:65_535]
+    return _SIZE.pack(len(encoded)) + encoded
+
+
 class _Reader:
     """Takes one thing after the other. Every method raises `UnreadableUserdata` for bytes that are not there."""
 
@@ -122,6 +131,10 @@ class _Reader:
 
     def take(self, form: struct.Struct) -> tuple[int, ...]:
         return form.unpack(self.raw(form.size))
+
+    def text(self) -> str:
+        (size,) = self.take(_SIZE)
+        return self.raw(size).decode(errors="replace")
 
     def numbers(self) -> tuple[int, ...] | None:
         (count,) = self.take(_COUNT)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
+from coordinator.core.assignor.member import AssignorRules
 from coordinator.core.commands import RegisterNode
 from coordinator.core.limits import Limits
 from coordinator.core.topic_rules import TopicExpectations
@@ -61,6 +62,10 @@ class NodeConfig:
     pauses: Pauses = field(default_factory=Pauses)
     snapshots: SnapshotRules = field(default_factory=SnapshotRules)
     files: FileRules = NO_FILES_DELETED
+    rules: AssignorRules = field(default_factory=AssignorRules)
+    """What the group aims at, as far as this node goes; that of the process that started last counts."""
+    only: frozenset[int] | None = None
+    """The coordinators that this node is reserved for; None for any."""
     retention: RetentionRules = field(default_factory=RetentionRules)
     pace: PaceRules = field(default_factory=PaceRules)
     orphans: ScanRules = NO_SCANS

@@ -91,7 +91,7 @@ class Node:
         self.clocks = NodeClocks(
             context, wall_ms=wall_ms, monotonic_ms=lambda: asyncio.get_running_loop().time() * 1000, skew_max_ms=config.clock_skew_max_ms
         )
-        self.standing = GroupStanding(context, membership=ports.membership, rack=config.rack, started_ms=wall_ms())
+        self.standing = GroupStanding(context, membership=ports.membership, config=config, started_ms=wall_ms())
         self.fitness = Fitness(context, refusals=self.standing.refusals, verdict=self.clocks.verdict)
         self.workers = Workers(context, config=config, ports=ports, topic=self.topic)
         self.keeper = ReplicaKeeper(

@@ -25,6 +25,7 @@ from coordinator.core.commands import (
     ConfirmPlaced,
     CreateTopics,
     DeleteTopics,
+    DrainNode,
     Outcome,
     PlacePartitions,
     RaiseSchemaLevel,
@@ -299,6 +300,19 @@ class DirectoryWorker:
         if replica is None or not self._replicas.is_leading(DIRECTORY_PARTITION):
             return self._router.not_led(DIRECTORY_PARTITION)
         return cast(Outcome, await replica.ask(RaiseSchemaLevel(level=level, gone_node_ids=gone_node_ids), timeout_ms))
+
+    async def drain_node(self, node_id: int, drain: int, timeout_ms: int) -> Outcome:
+        """Have a node give up what it leads, or lead again."""
+        replica, directory = self._replicas.get(DIRECTORY_PARTITION), self._view.directory
+        if replica is None or directory is None or not self._replicas.is_leading(DIRECTORY_PARTITION):
+            return self._router.not_led(DIRECTORY_PARTITION)
+        try:
+            client_ids = await self._context.cluster.group_members()
+        except KafkaUnavailable as unavailable:
+            message = f"the members of the group are not known, so the last one that leads may be this one: {unavailable}; retry"
+            return Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=message)
+        members = frozenset(one for one in directory.nodes if group_client_id(one) in client_ids)
+        return cast(Outcome, await replica.ask(DrainNode(node_id=node_id, drain=drain, members=members), timeout_ms))
 
     async def raise_to_agreed_level(self) -> None:
         """Raise the level to the highest that all agree to, if we lead the directory.

@@ -21,7 +21,7 @@ def leadership(db: StoreConnection, query: PanelQuery, sight: Sight) -> Json:
     lanes: dict[int, list[StoreRow]] = {row[0]: [] for row in rows(db, "select kpart from head order by kpart")}
     for claim in claims:
         lanes.setdefault(claim["kpart"], []).append(claim)
-    nodes = {row.pop("node_id"): row for row in dicts(db, "select node_id, rack, endpoints, schema_level_max from node")}
+    nodes = {row.pop("node_id"): row for row in dicts(db, "select node_id, rack, endpoints, schema_level_max, drain from node")}
     return {
         "from_ms": from_ms,
         "to_ms": to_ms,

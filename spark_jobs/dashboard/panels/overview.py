@@ -10,6 +10,9 @@ from spark_jobs.store.acknowledge import open_count
 from spark_jobs.store.engine import StoreConnection
 
 RATE_S = 10
+FINDINGS_LOOKED_AT = 100
+CONSEQUENCE = "void-carries-live-term"
+"""The rule that a leader's own entries break when another entry has taken their place."""
 TOTALS = ("files", "batches", "records", "bytes", "file_bytes", "entries", "findings", "quarantined")
 
 
@@ -38,7 +41,7 @@ def facts(db: StoreConnection, sight: Sight) -> Facts:
         freshness_ms=0 if newest is None else max(0, newest["merged_ms"] - newest["append_ms"]),
         claims=claimed,
         findings=open_count(db),
-        newest_finding=_newest_finding(db),
+        named_finding=_named_finding(db),
         quarantined=max(summed.get("quarantined", 0), scalar(db, "select count(*) from quarantine")),
         watch=Watching(started_ms=merged_ms, alive_ms=merged_ms) if life is None else watch(life),
         trigger_ms=round(1000 * float(said.get("trigger_s") or 1)),
@@ -80,13 +83,19 @@ def rates(db: StoreConnection, sight: Sight) -> dict[str, float]:
     return {unit: round((row[unit] or 0) / RATE_S, 3) for unit in UNITS}
 
 
-def _newest_finding(db: StoreConnection) -> FoundWrong | None:
-    row = db.execute("select * from finding where acknowledgement is null order by id desc limit 1").fetchone()
+def _named_finding(db: StoreConnection) -> FoundWrong | None:
+    """Return the newest open finding that is a cause: what an entry out of order follows from says more than that entry."""
+    order = f"case when rule = '{CONSEQUENCE}' then 1 else 0 end, id desc"
+    newest = f"select * from finding where acknowledgement is null order by id desc limit {FINDINGS_LOOKED_AT}"
+    row = db.execute(f"select * from ({newest}) as newest order by {order} limit 1").fetchone()
     if row is None:
         return None
     name = "" if row["topic_id"] is None else topic_names(db, [bytes(row["topic_id"])])[bytes(row["topic_id"])]
     topic = name if row["partition"] is None else f"{name}-{row['partition']}"
-    return FoundWrong(id=row["id"], coordinator=row["kpart"], offset=row["entry_offset"], rule=row["rule"], topic=topic)
+    is_newest = row["id"] == scalar(db, "select max(id) from finding where acknowledgement is null")
+    return FoundWrong(
+        id=row["id"], coordinator=row["kpart"], offset=row["entry_offset"], rule=row["rule"], topic=topic, is_newest=is_newest
+    )
 
 
 def _age(db: StoreConnection, sql: str, now_ms: int) -> int | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from spark_jobs.dashboard.panels.query import PanelQuery
+from spark_jobs.dashboard.panels.retention import UNKNOWN_LIMITS, RetentionLimits
 from spark_jobs.dashboard.panels.rows import Json, rows
 from spark_jobs.dashboard.verdict import BEHIND_MS_MAX, Watching
 from spark_jobs.monitor.life import Life
@@ -25,14 +26,17 @@ NOT_KEPT = "not kept so long"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What is known besides the store: the time, the monitor's last sign of life (None: it never gave one), nodes that do not answer.
+    """What is known besides the store: the time, the monitor's last sign of life (None: it never gave one), what nodes tell.
 
-    `silent_ms` is, for each of these nodes, when it answered last.
+    `silent_ms` is, for each node that does not answer, when it answered last, `store_failures` what the object store failed nodes in;
+    `retention` is what the service keeps of topics that do not say so themselves.
     """
 
     now_ms: int
     life: Life | None = None
     silent_ms: Mapping[int, int] = field(default_factory=dict)
+    store_failures: Mapping[int, str] = field(default_factory=dict)
+    retention: RetentionLimits = UNKNOWN_LIMITS
 
 
 class UnknownTime(NamedTuple):
@@ -124,6 +128,13 @@ def known_json(db: StoreConnection, sight: Sight) -> Json:
 def shown_s(seen: KnownTimes | None, query: PanelQuery, now_ms: int) -> tuple[int, int]:
     """Return where the range of a question begins and ends."""
     return query.span_s(now_ms // 1000 if seen is None else seen.end_s)
+
+
+def shown_minutes(seen: KnownTimes | None, query: PanelQuery, now_ms: int) -> tuple[int, int]:
+    """Return the minutes of a question's range, the end excluded: those that it touches, or as many as it has up to the newest one."""
+    first_s, end_s = shown_s(seen, query, now_ms)
+    end = -(-end_s // 60)
+    return (first_s // 60 if query.to_s is not None else end - query.range_s // 60), end
 
 
 def unknown_json(spans: list[UnknownTime]) -> list[Json]:
