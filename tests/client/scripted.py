@@ -46,6 +46,7 @@ class ScriptedCluster:
     topics: dict[bytes, tuple[str, list[int]]] = field(default_factory=dict)
     topic_settings: dict[bytes, dict[str, str]] = field(default_factory=dict)
     leaders: dict[int, int] = field(default_factory=dict)
+    standbys: dict[int, tuple[int, ...]] = field(default_factory=dict)
     epochs: dict[int, int] = field(default_factory=dict)
     nodes: dict[int, ScriptedNode] = field(default_factory=dict)
     starts: dict[bytes, int] = field(default_factory=dict)
@@ -187,7 +188,10 @@ class ScriptedNode(Handler):
         )
 
     def _find(self, key: str) -> discovery.FoundCoordinator:
-        leader = self.told.get(int(key), self.cluster.leaders.get(int(key), -1))
+        coordinator, _, standby = key.partition("/")
+        leader = self.told.get(int(coordinator), self.cluster.leaders.get(int(coordinator), -1))
+        if standby:
+            leader = (*self.cluster.standbys.get(int(coordinator), ()), -1, -1, -1)[int(standby) - 1]
         if leader < 0:
             return discovery.FoundCoordinator(key, -1, "", -1, Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message="no leader now"))
         return discovery.FoundCoordinator(key, leader, "127.0.0.1", self.cluster.nodes[leader].port, OK)

@@ -59,12 +59,17 @@ async def follows(node: Running, partitions: Iterable[int]) -> None:
 async def test_three_nodes_follow_what_they_are_told_and_each_coordinator_has_one_standby() -> None:
     kafka = in_memory(partitions=6)
     async with nodes(kafka, *(MemoryStateStores() for _ in range(3))) as started:
-        for one in started:
-            await one.until(lambda: sum(len(node.node.replicas.led()) for node in started) == 6, "leaders of all")
-            await one.until(lambda node=one: set(followed(node)) == kafka.group.told(str(node.node.config.node_id)) | {0}, "what is told")  # type: ignore[misc]
-        assert sorted(len(one.node.replicas.led()) for one in started) == [2, 2, 2]
-        assert sum(partition in followed(one) for one in started for partition in range(1, 6)) == 2 * 5
-        assert all(DIRECTORY_PARTITION in followed(one) for one in started)
+
+        def is_settled() -> bool:
+            told = [kafka.group.told(str(one.node.config.node_id)) | {DIRECTORY_PARTITION} for one in started]
+            replicas = sum(partition in followed(one) for one in started for partition in range(1, 6))
+            return (
+                [len(one.node.replicas.led()) for one in started] == [2, 2, 2]
+                and replicas == 2 * 5
+                and list(map(set, map(followed, started))) == told
+            )
+
+        await started[0].until(is_settled, "every coordinator to have one standby, and every node to follow what it is told")
 
 
 async def test_what_is_let_go_of_goes_on_from_its_spare_when_it_is_wanted_again() -> None:

@@ -36,6 +36,8 @@ DIRECTORY: Final = 0
 """The coordinator that places topics."""
 ATTEMPT_TIMEOUT_MS: Final = 3_000
 IDENTIFY_MS: Final = 1_000
+STANDBYS_ASKED: Final = 3
+"""So many standbys are asked for when a leader does not answer a read."""
 SURE: Final = NOT_ALLOWED | {ErrorCode.NONE}
 """Answers to DescribeTopics that need no word of the directory's leader."""
 STRANGERS: Final = (ServerKind.BROKER, ServerKind.HTTP)
@@ -227,6 +229,14 @@ class Discovery:
             found[one.key] = node if refusal.code is ErrorCode.NONE else refusal
         silent = Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the node's answer does not name it; retry")
         return [found.get(key, silent) for key in keys]
+
+    async def standbys(self, coordinator_id: int, deadline: Deadline) -> list[ServiceNode]:
+        """The nodes that stand by for a coordinator, as far as one that answers knows; none when none does."""
+        try:
+            found = await self.find_coordinators([f"{coordinator_id}/{number}" for number in range(1, STANDBYS_ASKED + 1)], deadline)
+        except Unavailable:
+            return []
+        return [one for one in found if isinstance(one, ServiceNode)]
 
     def forget_leader(self, coordinator_id: int, node: ServiceNode) -> None:
         """Forget who leads a coordinator, if it is still believed to be `node`; ask another node next time."""
