@@ -530,6 +530,15 @@ class RegisterNode(_WithOneOutcome):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DrainNode(_WithOneOutcome):
+    """Directory: a node is to give up what it leads, or to lead again (`core.directory.draining`). `members` are the nodes of the group."""
+
+    node_id: int
+    drain: int
+    members: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AssignReplicasToDirs(_WithOneOutcome):
     """Directory: a node says in which of its data directories replicas are; `node_epoch` is that of its process."""
 
@@ -571,7 +580,7 @@ class FinishRestore(_WithOneOutcome):
 SnapshotWrite: TypeAlias = MarkSnapshot | CommitSnapshot
 PartitionWrite: TypeAlias = PlacePartitions | RemoveTopics | DeleteRecords | MigratePartitions | SnapshotWrite | FinishRestore
 FileWrite: TypeAlias = FenceFiles | RemoveFiles | HandOverFiles
-NodeWrite: TypeAlias = RegisterNode | AssignReplicasToDirs
+NodeWrite: TypeAlias = RegisterNode | DrainNode | AssignReplicasToDirs
 TopicWrite: TypeAlias = CreateTopics | DeleteTopics | AlterTopicConfigs | ConfirmPlaced | ConfirmDeleted
 DirectoryWrite: TypeAlias = TopicWrite | NodeWrite | RaiseSchemaLevel
 Write: TypeAlias = CommitFile | FileWrite | PartitionWrite | DirectoryWrite

@@ -27,7 +27,7 @@ from coordinator.adapters.kafka.member.consumer_protocol import (
 from coordinator.adapters.kafka.member.coordinator import GroupRefused, GroupTrouble
 from coordinator.adapters.kafka.member.role import NodeRole
 from coordinator.core.assignor.group import NOT_ASSIGNED, GroupAssignment
-from coordinator.core.assignor.member import AssignorRules, GroupMember
+from coordinator.core.assignor.member import GroupMember
 from coordinator.core.assignor.userdata import decode_duties, encode_member
 from coordinator.protocol.wire import MalformedMessage
 
@@ -237,7 +237,7 @@ async def test_who_leaves_while_it_waits_for_others_leaves_over_a_new_connection
 
 
 def role_of(taken: list[GroupAssignment], node: GroupMember, partitions: int = 4) -> NodeRole:
-    return NodeRole(TOPIC, AssignorRules(standbys=1), told=lambda: (node, partitions), on_taken=taken.append, on_removed=lambda: None)
+    return NodeRole(TOPIC, told=lambda: (node, partitions), on_taken=taken.append, on_removed=lambda: None)
 
 
 def test_nodes_are_assigned_by_what_they_tell_and_strangers_get_nothing() -> None:

@@ -61,7 +61,10 @@ class GroupWorld:
 
     def round(self) -> GroupPlan:
         """Plan, check what holds for every plan, and let the nodes carry it out."""
-        told = [*self.nodes.values(), *self.ghosts]
+        told = [
+            replace(member, led_ms={partition: self._epoch - epoch for partition, epoch in member.leads.items()})
+            for member in (*self.nodes.values(), *self.ghosts)
+        ]
         self.ghosts = []
         plan = make_plan(self.random.sample(told, len(told)), self.partitions, self.rules)
         assert plan == make_plan(self.random.sample(told, len(told)), self.partitions, self.rules), "the order of members matters"

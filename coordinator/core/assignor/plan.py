@@ -39,17 +39,19 @@ class Because(Enum):
     CLAIMS = "it was told to lead it, and is about to"
     LEAST_BEHIND = "its replica is the least behind, and none is warm"
     LEAST_LOADED = "it leads least, and no node has a replica"
-    BALANCE = "it is warm, and the former leader leads more than its share"
-    RESERVED = "it is warm, and the partition is reserved for it"
-    DRAINED = "it is warm, and the former leader drains or is in another rack than those of leaders"
+    BALANCE = "the leader before it leads more than its share"
+    RESERVED = "the partition is reserved for it"
+    DRAINED = "the leader before it drains, or is in another rack than those of leaders"
 
 
 class LeaderReason(NamedTuple):
-    """Why, from which node the partition came (None: from none that leads), and which node warms up to lead it instead (None: none)."""
+    """Why, from which node the partition came (None: from none that leads), which node warms up to lead it instead (None: none), and why
+    that one."""
 
     because: Because
     former: int | None
     warming: int | None
+    warming_because: Because | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,19 +123,12 @@ class _Known:
         self._able: dict[int, frozenset[int]] = {}
         self._takes_any = frozenset(node_id for node_id in self.staying if nodes[node_id].only is None)
 
-    def is_reserved_for(self, node_id: int, partition: int) -> bool:
-        """Whether the partition may be placed on the node by what nodes are reserved for."""
-        named = self._named.get(partition)
-        if named is not None:
-            return node_id in named
-        return not self._takes_any or node_id in self._takes_any
-
-    def may_lead(self, node_id: int, partition: int) -> bool:
-        """Whether the node can lead the partition, and may by its reservation; draining and racks are not asked."""
-        return partition not in self.nodes[node_id].refuses and self.is_reserved_for(node_id, partition)
+    def led_ms(self, partition: int, node_id: int) -> float:
+        """Return for how long a node leads a partition."""
+        return self.nodes[node_id].led_ms.get(partition, inf)
 
     def able(self, partition: int) -> frozenset[int]:
-        """Return the nodes that may stand by for the partition."""
+        """Return the nodes that may have the partition: they stay, it is reserved for them or for none, and they do not refuse it."""
         found = self._able.get(partition)
         if found is None:
             named = self._named.get(partition)
@@ -142,6 +137,10 @@ class _Known:
                 found = frozenset(node_id for node_id in found if partition not in self.nodes[node_id].refuses)
             self._able[partition] = found
         return found
+
+    def may_lead(self, node_id: int, partition: int) -> bool:
+        """Whether the partition is to be led by the node, if by any: it may have it, and is in a rack for leaders."""
+        return node_id in self.leader_pool and node_id in self.able(partition)
 
     def is_warm(self, node_id: int, partition: int) -> bool:
         """Whether the node could lead the partition at once."""
@@ -177,6 +176,7 @@ class _Leading:
         self._known = known
         self._led = NodeLoads(known.nodes)
         self._because: dict[int, Because] = {}
+        self._warming_because: dict[int, Because] = {}
         self._former: dict[int, int] = {}
         self.leaders: dict[int, int] = {}
         self.targets: dict[int, int] = {}
@@ -188,6 +188,7 @@ class _Leading:
                 self._because[partition],
                 self._former.get(partition),
                 None if self.targets[partition] == leader else self.targets[partition],
+                self._warming_because.get(partition),
             )
             for partition, leader in self.leaders.items()
         }
@@ -203,7 +204,7 @@ class _Leading:
             claiming = [
                 node_id
                 for node_id in known.claiming.get(partition, ())
-                if known.is_warm(node_id, partition) and known.is_reserved_for(node_id, partition) and node_id in known.leader_pool
+                if known.is_warm(node_id, partition) and known.may_lead(node_id, partition)
             ]
             if claiming:
                 self._give(partition, min(claiming, key=lambda one: self._preference(one, partition)), Because.CLAIMS)
@@ -234,7 +235,7 @@ class _Leading:
     def _preference(self, node_id: int, partition: int) -> tuple[bool, bool, bool, int, int]:
         known = self._known
         return (
-            not known.may_lead(node_id, partition),
+            node_id not in known.able(partition),
             node_id not in known.leader_pool,
             partition not in known.nodes[node_id].claims,
             self._led.of[node_id],
@@ -246,13 +247,13 @@ class _Leading:
         known = self._known
         holders = known.holders[partition]
         for at_it, because in ((known.claiming.get(partition, ()), Because.CLAIMS), (holders, Because.LEAST_BEHIND)):
-            fit = [node_id for node_id in at_it if known.may_lead(node_id, partition) and node_id in known.leader_pool]
+            fit = [node_id for node_id in at_it if known.may_lead(node_id, partition)]
             if fit:
                 return min(fit, key=lambda one: (holders.get(one, inf), self._led.of[one], weight(partition, one))), because
         by_load = [node_id for level in self._led.levels(weight(partition, 0)) for node_id in level]
         for fits in (
-            lambda node_id: known.may_lead(node_id, partition) and node_id in known.leader_pool,
             lambda node_id: known.may_lead(node_id, partition),
+            lambda node_id: node_id in known.able(partition),
             lambda node_id: partition not in known.nodes[node_id].refuses,
         ):
             found = next(filter(fits, by_load), None)
@@ -261,11 +262,14 @@ class _Leading:
         return by_load[0], Because.LEAST_LOADED
 
     def balance(self) -> None:
-        """Move the surplus: what a node below its share has warm, then what the others shall warm up. Reserved partitions come first."""
+        """Move the surplus: what a node below its share has warm, then what the others shall warm up.
+
+        First go the partitions of leaders that drain, and those reserved for other nodes.
+        """
         known = self._known
         room = known.room(self._led.of)
         started: Counter[int] = Counter()
-        misplaced = [partition for partition, node_id in self.leaders.items() if not known.is_reserved_for(node_id, partition)]
+        misplaced = [partition for partition, node_id in self.leaders.items() if node_id not in known.able(partition)]
         for partition in sorted(misplaced, key=lambda partition: weight(partition, -1)):
             able = [node_id for node_id in known.leader_pool if known.may_lead(node_id, partition)]
             if able:
@@ -282,16 +286,19 @@ class _Leading:
                     self._move(partition, max(able, key=lambda node_id: (room[node_id], weight(partition, node_id))), room, started)
 
     def _surplus_followed(self, room: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-        """Yield what nodes below their share follow of nodes above theirs, the least behind first."""
+        """Yield what nodes below their share follow of nodes above theirs, the least behind first, then what moved last.
+
+        So a node that comes back gets what it led before: partitions move about twice while all nodes restart one by one.
+        """
         known = self._known
         found = [
-            (lag, weight(partition, node_id), partition, node_id)
+            (0 if lag <= known.rules.warm_lag else lag, known.led_ms(partition, leader), weight(partition, node_id), partition, node_id)
             for partition, leader in self.leaders.items()
             if room[leader] < 0
             for node_id, lag in known.holders[partition].items()
             if room[node_id] > 0 and known.may_lead(node_id, partition)
         ]
-        for _, _, partition, node_id in sorted(found):
+        for *_, partition, node_id in sorted(found):
             yield partition, node_id
 
     def _move(self, partition: int, node_id: int, room: dict[int, int], started: Counter[int]) -> None:
@@ -299,17 +306,18 @@ class _Leading:
         known, leader = self._known, self.leaders[partition]
         room[leader] += 1
         room[node_id] -= 1
+        because = Because.BALANCE
+        if leader not in known.leader_pool:
+            because = Because.DRAINED
+        elif leader not in known.able(partition):
+            because = Because.RESERVED
         if known.is_warm(node_id, partition):
-            because = Because.BALANCE
-            if not known.is_reserved_for(leader, partition):
-                because = Because.RESERVED
-            elif leader not in known.leader_pool:
-                because = Because.DRAINED
             self._led.add(leader, -1)
             self._give(partition, node_id, because)
         elif started[node_id] < known.rules.warm_ups:
             started[node_id] += 1
             self.targets[partition] = node_id
+            self._warming_because[partition] = because
 
     def _give(self, partition: int, node_id: int, because: Because) -> None:
         self.leaders[partition] = self.targets[partition] = node_id
