@@ -179,9 +179,11 @@ async def test_a_member_that_the_group_does_not_know_is_told_so_and_joins_as_a_n
 
 async def test_a_broker_that_was_frozen_and_has_forgotten_the_member_is_not_believed() -> None:
     coordinator = ScriptedCoordinator(
-        JoinGroup=[joined(), joined(ErrorCode.unknown_member_id), joined(generation=8)],
+        JoinGroup=[
+            joined(), joined(ErrorCode.unknown_member_id), joined(generation=8), joined(ErrorCode.unknown_member_id), joined(generation=9),
+        ],
         SyncGroup=[synced(), synced(ErrorCode.not_coordinator), synced()],
-    )
+    )  # fmt: skip
     role = Role()
     one = member(coordinator, role)
     await one.join()
@@ -190,7 +192,6 @@ async def test_a_broker_that_was_frozen_and_has_forgotten_the_member_is_not_beli
     assert not one.is_in_generation
     with pytest.raises(GroupTrouble, match="not_coordinator"):
         await one.join()
-    coordinator._answers["JoinGroup"] = [joined(ErrorCode.unknown_member_id), joined(generation=9)]
     with pytest.raises(GroupTrouble, match="does not know this member"):
         await one.join()  # a broker knew it since: it is a new doubt
     await one.join()
