@@ -424,7 +424,7 @@ def _deletable(db: Database, coordinators: Sequence[int]) -> Json:
 
 
 def _file(db: Database, key: str, sight: Sight) -> Described | None:
-    found = rows(db, "select f.* from head h join file f on f.kpart = h.kpart and f.object_key = ?", key)
+    found = rows(db, "select f.* from head h cross join file f where f.kpart = h.kpart and f.object_key = ?", key)
     if not found:
         return None
     row = found[0]

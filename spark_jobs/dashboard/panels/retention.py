@@ -141,7 +141,8 @@ class StoredShare(NamedTuple):
 
 
 _STORED = """select o.object_key, max(o.file_bytes), sum(case when o.state = 'live' then o.live_bytes else 0 end)
-from file f cross join head h join file o on o.kpart = h.kpart and o.object_key = f.object_key where f.file_number in ({marks})
+from file f cross join head h cross join file o
+where f.file_number in ({marks}) and o.kpart = h.kpart and o.object_key = f.object_key
 group by o.object_key"""
 
 
