@@ -204,13 +204,24 @@ class ScriptedNode(Handler):
         name, owners = self.cluster.topics[topic_id]
         partitions = tuple(
             m.DescribeTopicsPartitionResult(
-                error_code=0, partition_index=index, coordinator_id=owner, leader_id=self.cluster.leaders[owner]
+                error_code=0,
+                partition_index=index,
+                coordinator_id=owner,
+                leader_id=self.cluster.leaders[owner],
+                # Nodes know the logs of coordinators that they follow: here, that they lead.
+                **({"log_start_offset": 0, "high_watermark": self._end(topic_id, index)} if self._leads(owner) else {}),
             )
             for index, owner in enumerate(owners)
         )
         settings = self.cluster.topic_settings.get(topic_id, {})
         configs = tuple(m.DescribeTopicsConfig(name=key, value=value) for key, value in settings.items())
         return m.DescribeTopicsTopicResult(error_code=0, topic_id=topic_id, name=name, partitions=partitions, configs=configs)
+
+    def _leads(self, coordinator_id: int) -> bool:
+        return self.cluster.leaders[coordinator_id] == self.node_id
+
+    def _end(self, topic_id: bytes, partition: int) -> int:
+        return self.cluster.ends.get(topic_id + partition.to_bytes(4, "big"), 0)
 
     def _topics(self) -> m.ListTopicsResponse:
         topics = self.cluster.topics.items()
