@@ -197,7 +197,7 @@ class Service:
 
         results, refusal = await self.until_served(ask, deadline, _MAY_HEAL)
         refusal.raise_for_error()
-        return [_topic(one) for one in results]
+        return [_topic(one) for one in await self.discovery.with_bounds(results, deadline)]
 
     async def owners(
         self, keys: set[bytes], deadline: Deadline, *, wait_for_creation: bool

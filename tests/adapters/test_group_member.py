@@ -250,7 +250,7 @@ def test_nodes_are_assigned_by_what_they_tell_and_strangers_get_nothing() -> Non
     assert [sorted(decode_assignment(TOPIC, assigned[member])[0]) for member in ("m1", "m2", *damaged)] == [[0, 1], [2, 3], [], [], []]
     taken: list[GroupAssignment] = []
     role_of(taken, one).take(assigned["m1"])
-    assert taken == [GroupAssignment(frozenset({0, 1}), frozenset({2, 3}), {0: 1, 1: 1, 2: 2, 3: 2})]
+    assert taken == [GroupAssignment(frozenset({0, 1}), frozenset({2, 3}), {0: 1, 1: 1, 2: 2, 3: 2}, {0: (2,), 1: (2,), 2: (1,), 3: (1,)})]
 
 
 def test_a_former_process_of_a_node_gets_nothing() -> None:
