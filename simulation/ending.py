@@ -15,7 +15,7 @@ from coordinator.runtime.replica.replica import Replica
 from records.state_digest import Digest, hash_position
 from simulation.fakes.snapshots import FakeObjects
 from simulation.gateways.world import GatewayWorld
-from simulation.judge import Judge
+from simulation.judge import Judge, name
 from simulation.process import SimulatedProcess
 from simulation.scenario import Scenario
 from simulation.workload.clients import Clients
@@ -56,6 +56,7 @@ class Ending:
         directory = judge.folds[0]
         open_work = directory.placements.keys() - directory.confirmed - directory.deleting
         unwell += [f"topic {topic_id.hex()[:6]} is not confirmed" for topic_id in open_work]
+        unwell += [f"partition {name(where)} is still moving" for where in directory.moving]
         if judge.retention is not None:
             unwell += judge.retention.left()
         if judge.objects is not None:

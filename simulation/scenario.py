@@ -183,6 +183,8 @@ class Scenario:
     producers_kept_s: float = 0.0
     """How long idle producers are remembered; 0: for longer than a run takes."""
     pruners: int = 0
+    movers: int = 0
+    """Operators that move partitions between coordinators."""
     entry_bytes_max: int = 0
     """How large an entry may be, what is larger becomes a transaction; 0: as large as in production."""
     snapshot_bytes: int = 0
@@ -259,7 +261,8 @@ class Scenario:
         )
         files = SimulatedFiles.random(seed, are_clocks_true=drawn.are_clocks_true)
         restore = SimulatedRestore.random(seed, duration_s)
-        return replace(drawn, files=files, retention=SimulatedRetention.random(seed), restore=restore)
+        drawn = replace(drawn, files=files, retention=SimulatedRetention.random(seed), restore=restore)
+        return replace(drawn, movers=drawn_movers(seed) if drawn.can_move else 0)
 
     def with_gateways(self, gateways: SimulatedGateways) -> Scenario:
         """The same life with gateways, and with faults of theirs.
@@ -275,6 +278,11 @@ class Scenario:
             faults.append(replace(fault, node=rng.randrange(gateways.gateways), duration_s=round(fault.duration_s, 3)))
         faults.sort(key=lambda fault: fault.at_s)
         return replace(self, gateways=gateways, faults=tuple(faults), skews_ms=(), producers_kept_s=0.0, entry_bytes_max=0)
+
+    @property
+    def can_move(self) -> bool:
+        """Whether partitions may move between coordinators: what retention deletes is judged by one log, and restores have lives of their own."""
+        return self.retention is None and self.restore is None and self.gateways is None
 
     @property
     def are_clocks_true(self) -> bool:
@@ -364,6 +372,11 @@ def _network(rng: random.Random, fault: Fault) -> Fault:
     return replace(
         fault, duration_s=rng.uniform(0.5, 5), chance=rng.choice([0.05, 0.2, 0.6]), detail=rng.choice(["lose", "late", "slow", "double"])
     )
+
+
+def drawn_movers(seed: int) -> int:
+    """How many operators move partitions in the life of a seed."""
+    return random.Random(f"moves {seed}").choice([0, 1, 2])
 
 
 DRAWS: dict[str, Draw] = {

@@ -159,7 +159,7 @@ def test_a_rebuilt_directory_says_of_each_item_what_replicas_keep(seed: int) -> 
             assert rebuilt.apply(record, offset)
     assert rebuilt.apply(COMMITTED, 30)
     rebuilt.tally(ours)
-    content = json.loads(json.dumps(content_of(service, (COMMITTED,), None)))
+    content = json.loads(json.dumps(content_of(service, (COMMITTED,), None, {})))
     assert directory_from(content) == rebuilt
     for what, identity, says in items_of(content):
         theirs.add_directory(what, identity, says)

@@ -44,6 +44,9 @@ ENTRY_S = 0.02
 """An entry has as many keys as may go in so long."""
 KEYS_PER_ENTRY_FREE = 250
 """While no commits come. The first of them may wait for one such entry, a few milliseconds."""
+HEIRS_WINDOW_AGES = 2
+"""A file that is repeated after a move of one of its partitions was created this many times the age limit before or after it at most: a
+repetition is refused when it is older than that limit, and writers do not go by an old placement for longer."""
 LOG_TIMEOUT_MS = 5_000
 LOG_PAUSE_S = (0.002, 0.1)
 """Bounds of the pause after each entry while commits come: as long as the entry was on its way, or longer for the pace."""
@@ -164,6 +167,9 @@ class EmptyFiles:
             left = await self._look_again(due_ms, left)
         return not left and not self._remover.is_resting
 
+    def _owners_of(self, row: FileRow) -> tuple[int, ...]:
+        return self._asked.with_heirs(owner_ids_of(row.owner_ids), row.created_ms, HEIRS_WINDOW_AGES * self._rules.commit_max_age_ms)
+
     def _log_now_ms(self) -> int:
         """The time as this leader writes it into the log."""
         view = self._replica().view
@@ -251,7 +257,7 @@ class EmptyFiles:
         async for piece in in_pieces(rows, ROWS_PER_PIECE):
             for row in piece:
                 if ends_ms(row, rules.commit_max_age_ms, rules.delete_grace_ms) < now_ms:
-                    turns.add(_Open(row, owner_ids_of(row.owner_ids), {}), own_id)
+                    turns.add(_Open(row, self._owners_of(row), {}), own_id)
         while turns.questions:
             questions, turns.questions = turns.questions, {}
             answers = await asyncio.gather(*(self._ask(owner, files) for owner, files in questions.items()))
