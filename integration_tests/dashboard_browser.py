@@ -59,13 +59,14 @@ class DashboardProcess:
         coordinators: Sequence[str] = (),
         token_file: Path | None = None,
         exports: Sequence[str] = (),
+        options: Sequence[str] = (),
     ) -> None:
         self._lease = lease_ports(1)[0]
         self.address = f"http://127.0.0.1:{self._lease.port}/"
         self.log_file = log_folder / "dashboard.log"
         self._command = [sys.executable, "-m", "cli.program", "dashboard", "--dir", str(monitor_folder)]
         self._command += ["--listen", f"127.0.0.1:{self._lease.port}", "--coordinators", ",".join(coordinators)]
-        self._command += ["--exports", ",".join(exports)]
+        self._command += ["--exports", ",".join(exports), *options]
         self._command += [] if token_file is None else ["--token-file", str(token_file)]
         self._process: ChildProcess | None = None
 

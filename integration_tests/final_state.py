@@ -136,7 +136,10 @@ class Observer:
         return answer.offset
 
     async def digests(self, reached: Mapping[int, int], node_ids: Iterable[int]) -> tuple[ReplicaDigest, ...]:
-        """The digests of every replica of these nodes, once each has written its state at least up to the offset `reached`."""
+        """The digests of every replica of these nodes, once each has written its state at least up to the offset `reached`.
+
+        Every coordinator has one at least: its leader's.
+        """
         digests: list[ReplicaDigest] = []
         for node_id in node_ids:
             end_s = time.monotonic() + DEADLINE_S
@@ -146,13 +149,15 @@ class Observer:
                     answer = await describe_coordinators(self._pool, self._nodes[node_id])
                     late = [one for one in answer.coordinators if one.applied_offset < reached.get(one.coordinator_id, -1)]
                     behind = f"coordinators {[(one.coordinator_id, one.state, one.applied_offset) for one in late]} are behind"
-                    if not late and {one.coordinator_id for one in answer.coordinators} >= set(reached):
+                    if not late and answer.coordinators:
                         break
                 except (ConnectionLost, RequestTimedOut) as lost:
                     behind = str(lost)
                 assert time.monotonic() < end_s, f"node {node_id} did not write its replicas within {DEADLINE_S:g} s: {behind}"
                 await asyncio.sleep(RETRY_PAUSE_S)
             digests += [ReplicaDigest(node_id, one.coordinator_id, one.applied_offset, one.digest) for one in answer.coordinators]
+        unseen = reached.keys() - {one.coordinator_id for one in digests}
+        assert not unseen, f"no node has a replica of coordinators {sorted(unseen)}"
         return tuple(digests)
 
 
@@ -212,8 +217,13 @@ async def _read_state(
     try:
         partitions = {where: await observer.final_partition(where, owner) for where, owner in owners.items()}
         digests = await observer.digests(last_changes, nodes)
+        followed = {(one.node_id, one.coordinator_id) for one in digests}
         copies = {
-            node_id: {where: await observer.copy(where, node_id, one.log_start_offset) for where, one in partitions.items()}
+            node_id: {
+                where: await observer.copy(where, node_id, one.log_start_offset)
+                for where, one in partitions.items()
+                if (node_id, owners[where]) in followed
+            }
             for node_id in nodes
         }
     finally:

@@ -11,6 +11,7 @@ from pathlib import Path
 from cli.dev.process import ChildProcess, command_line, start_child, started_at, state_of
 from integration_tests.waiting import wait_until
 from spark_jobs.monitor.report import NoMonitorError, open_report
+from spark_jobs.store.engine import PostgresPlace, StorePlace
 
 START_TIMEOUT_S = 180
 STOP_TIMEOUT_S = 60
@@ -20,10 +21,11 @@ STOP_TIMEOUT_S = 60
 class MonitorProcess:
     """One folder, and at most one process that writes it. Use as a context manager: what runs at the end is killed."""
 
-    def __init__(self, bootstrap: str, topic: str, folder: Path) -> None:
+    def __init__(self, bootstrap: str, topic: str, folder: Path, place: PostgresPlace | None = None) -> None:
         self.bootstrap = bootstrap
         self.topic = topic
         self.folder = folder / "monitor"
+        self.place: StorePlace = self.folder if place is None else place
         self.log_file = folder / "monitor.log"
         self._process: ChildProcess | None = None
         self._seen = 0
@@ -42,6 +44,7 @@ class MonitorProcess:
     def command(self, *options: str) -> list[str]:
         """The command line."""
         where = ["--bootstrap-server", self.bootstrap, "--metadata-topic", self.topic, "--dir", str(self.folder)]
+        where += ["--store", self.place.url] if isinstance(self.place, PostgresPlace) else []
         return [sys.executable, "-m", "cli.program", "monitor", "run", *where, *options]
 
     def start(self, *options: str) -> MonitorProcess:
@@ -122,7 +125,7 @@ class MonitorProcess:
     def total(self, name: str) -> int:
         """One total, 0 while there is none."""
         try:
-            with open_report(self.folder) as report:
+            with open_report(self.place) as report:
                 return report.totals().get(name, 0)
         except NoMonitorError:
             return 0

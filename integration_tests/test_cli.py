@@ -576,7 +576,7 @@ TASK = re.compile(r"^\| [^|]+ \| `diskless ([^`]+)` \| [^|]+ \|$", re.MULTILINE)
 def test_every_task_of_the_page_is_done_by_its_command(diskless: Installation, kafka: Kafka) -> None:
     page = (HERE / "docs/tasks.md").read_text(encoding="utf-8")
     tasks = TASK.findall(page)
-    assert len(tasks) == 15
+    assert len(tasks) == 16
     diskless.run("topics", "create", "orders", "--partitions", "2")
     lines = [{"topic": "orders", "partition": 0, "value": "v", "producer_id": 7, "producer_epoch": 0, "sequence": 0}]
     diskless.run("files", "commit", pack(diskless, "orders.wal", lines), "--config", diskless.config)

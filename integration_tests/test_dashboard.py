@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, Route, sync_playwright
 from cli.dev.ports import lease_ports
 from integration_tests.dashboard_browser import DashboardProcess, axe_source, looked_at, open_chromium
 from integration_tests.waiting import wait_until
+from simulation.fakes.certificates import Authority
 from tables.export.metrics import ExportState
 from tables.export.source import PartitionBounds
 from tables.reading.span import ReadCounts
@@ -59,14 +60,16 @@ def fill(store: StoreMaker) -> None:
             store.row("histogram", name=name, minute=minute - back, upper=upper, count=10)
     store.row("broker", broker_id=1, rack="rack-1", host="broker-1.example")
     location = {"location": "snapshots/0/45", "digest": bytes(16)}
-    store.row("snapshot", kpart=0, offset=50, mark_offset=40, end_offset=45, epoch=3, size_bytes=9, append_ms=now_ms - 20_000, **location)
+    store.row(
+        "snapshot", kpart=0, entry_offset=50, mark_offset=40, end_offset=45, epoch=3, size_bytes=9, append_ms=now_ms - 20_000, **location
+    )
     for number, state in enumerate(("live", "deletable", "waiting", "removed")):
         key = {"object_key": f"wal/{number}", "owners": "[0]", "state": state, "state_since_ms": now_ms - 60_000}
         sizes = {"file_bytes": 1_000_000, "batches": 10, "live_batches": 5, "live_bytes": 40_000}
-        store.row("file", file_number=number + 1, kpart=0, offset=number, append_ms=now_ms - 60_000, uploader=1, **key, **sizes)
+        store.row("file", file_number=number + 1, kpart=0, entry_offset=number, append_ms=now_ms - 60_000, uploader=1, **key, **sizes)
     store.finding(1, 1234, "sequence-gap", message="sequence 8 does not follow 5", producer_id=4711, seen_ms=now_ms)
-    store.row("quarantine", kpart=0, offset=9, error="unknown fingerprint", size_bytes=3, first_bytes=b"<b>", seen_ms=now_ms)
-    store.row("note", kpart=0, offset=1, text="the log begins here", seen_ms=now_ms)
+    store.row("quarantine", kpart=0, entry_offset=9, error="unknown fingerprint", size_bytes=3, first_bytes=b"<b>", seen_ms=now_ms)
+    store.row("note", kpart=0, entry_offset=1, text="the log begins here", seen_ms=now_ms)
     parts = [{"kpart": 0, "offset": 9, "agree": False, "difference": "a file", "digest": "ab", "rows": [{"kind": "file", "id": 1}]}]
     store.row("job", name="last_verify", value=json.dumps({"at_ms": now_ms, "partitions": parts, "not_compared": []}))
     store.row("job", name="last_objects", value=json.dumps({"at_ms": now_ms, "missing_files": 1, "missing": [{"object_key": "wal/0"}]}))
@@ -94,8 +97,12 @@ def test_exports_are_shown_with_lag_and_retention(browser: Browser, store: Store
     now_s = time.time()
     state = ExportState(EVIL_NAME, ReadCounts(), caught_up_s=now_s, seconds_left=36_000.0)
     state.on_begin({0: 10}, [PartitionBounds(0, 0, 1_234)])
-    with served(metrics_of(state)) as address, closing(lease_ports(1)[0]) as silent:
-        dashboard = DashboardProcess(tmp_path / "monitor", tmp_path, exports=[address, f"127.0.0.1:{silent.port}"])
+    authority, token = Authority(tmp_path), tmp_path / "token"
+    token.write_text("a-token-of-more-than-24-characters\n")
+    secured = served(metrics_of(state), authority.issue("export"), token.read_text().strip())
+    with secured as address, closing(lease_ports(1)[0]) as silent:
+        how = ["--exports-token-file", str(token), "--exports-ca-file", str(authority.ca_file)]
+        dashboard = DashboardProcess(tmp_path / "monitor", tmp_path, exports=[address, f"127.0.0.1:{silent.port}"], options=how)
         try:
             dashboard.start()
             with looked_at(browser) as watched:
@@ -113,7 +120,7 @@ def test_exports_are_shown_with_lag_and_retention(browser: Browser, store: Store
 
 def test_findings_are_shown_with_detail_and_survive_a_reload(browser: Browser, dashboard: DashboardProcess, store: StoreMaker) -> None:
     store.finding(1, 1234, "offset-gap", message="offsets 5 to 5 are missing")
-    store.row("quarantine", kpart=0, offset=9, error="unknown fingerprint", size_bytes=3, first_bytes=b"<b>", seen_ms=1)
+    store.row("quarantine", kpart=0, entry_offset=9, error="unknown fingerprint", size_bytes=3, first_bytes=b"<b>", seen_ms=1)
     for number in range(60):
         store.partition(EVIL, number, 10 + number)
     store.topic(EVIL, EVIL_NAME, 60)
@@ -326,7 +333,7 @@ def test_migrations_are_followed_from_waiting_to_diskless(browser: Browser, dash
         watched.wait_text("#panel-migrations", "clicks-10")
         store.migrated(CLICKS, 10, 0, now_ms, leader_epoch=0)
         step = {"step": "repair", "base_before": 7_654_321, "base_after": 1_234_567, "leader_epoch": 3, "append_ms": now_ms}
-        store.row("migration_step", kpart=0, offset=77, topic_id=EVIL, partition=0, **step)
+        store.row("migration_step", kpart=0, entry_offset=77, topic_id=EVIL, partition=0, **step)
         watched.wait_text("#panel-migrations .note", "No migration is under way. 2 topics with 31 partitions were migrated.")
         watched.wait_text("#panel-migrations", f"{EVIL_NAME}-0")
         watched.assert_quiet()
@@ -400,7 +407,7 @@ def test_a_monitor_that_died_leaves_no_number_that_looks_like_now(browser: Brows
 
 def test_a_range_is_dragged_or_clicked_and_kept_in_the_address(browser: Browser, dashboard: DashboardProcess, store: StoreMaker) -> None:
     fill(store)
-    store.row("happening", kpart=0, offset=3, append_ms=time.time_ns() // 1_000_000 - 50_000, kind="start", node_id=2, level=3)
+    store.row("happening", kpart=0, entry_offset=3, append_ms=time.time_ns() // 1_000_000 - 50_000, kind="start", node_id=2, level=3)
     dashboard.start()
     with looked_at(browser) as watched:
         page = watched.open(dashboard.address)

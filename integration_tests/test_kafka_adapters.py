@@ -27,7 +27,7 @@ from coordinator.adapters.kafka.producing.producer import KafkaTermProducers
 from coordinator.adapters.kafka.reading.reader import KafkaLogReader
 from coordinator.adapters.kafka.settings import KafkaPropertyRefused
 from coordinator.adapters.kafka.stats import KafkaStats
-from coordinator.core.assignor.member import AssignorRules, GroupMember
+from coordinator.core.assignor.member import GroupMember
 from coordinator.runtime.pauses import TICK_S
 from coordinator.runtime.ports import ClusterRefused, KafkaUnavailable, LogBroken, LogEntry, LogListener, Proof, Report, TopicMissing
 from simulation.contracts.kafka import ALL, CHECKS, PARTITIONS, Assignments, Recorder, entry, key, prove_finally, send, write
@@ -134,7 +134,6 @@ class RealWorld:
             group_id=self.topic,
             client_id=f"test-{node}",
             session_timeout_ms=self._session_timeout_ms,
-            rules=AssignorRules(),
             stats=self.stats,
         )
         member.tell(GroupMember(node_id=ord(node[0])), PARTITIONS)

@@ -290,8 +290,8 @@ def test_hostile_entries_are_counted_quarantined_and_found_while_the_job_goes_on
         with open_report(monitor.folder) as report:
             rows = report.quarantine(100)
             findings = report.findings(100)
-        assert sorted((row["kpart"], row["offset"]) for row in rows) == [(0, offset) for offset in hostile.quarantined]
-        assert sorted((row["rule"], row["offset"]) for row in findings) == sorted(hostile.findings)
+        assert sorted((row["kpart"], row["entry_offset"]) for row in rows) == [(0, offset) for offset in hostile.quarantined]
+        assert sorted((row["rule"], row["entry_offset"]) for row in findings) == sorted(hostile.findings)
         assert {row["kpart"] for row in findings} == {0}
         assert monitor.terminate() == 0, monitor.said()
         _check_commands(monitor, hostile)

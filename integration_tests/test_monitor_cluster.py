@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from cli.outcome import Exit
 from integration_tests.monitor_process import MonitorProcess
 from integration_tests.s3 import RealS3
 from integration_tests.service import Service
-from integration_tests.spark_cluster.cluster import SparkCluster
+from integration_tests.spark_cluster.cluster import MASTER, SparkCluster
 from integration_tests.spark_cluster.environment import make_environment
 from integration_tests.test_monitor_pruned import WITHOUT_A_CLOCK
 from integration_tests.test_monitor_verify import diskless
@@ -23,9 +24,14 @@ from integration_tests.test_semantics_restart import note
 from integration_tests.test_snapshots import PARTITIONS, wait_pruned
 from integration_tests.wire import Batch, Topic, connected
 from spark_jobs.monitor.report import open_report
+from spark_jobs.store.engine import PostgresPlace
+from tests.helm.chart_tools import changed, find, render
+from tests.helm.pods import containers
+from tests.spark.postgres_server import running_postgres
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
+CHART = "diskless-diskless-coordinator"
 TABLES = ("total", "file", "producer", "finding", "note")
 """What the monitor keeps and that no clock has a part in but that of the log."""
 
@@ -74,7 +80,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def kept(monitor: MonitorProcess) -> dict[str, list[tuple[object, ...]]]:
     """What a monitor's database holds, but for numbers of rows and times of the monitor's own clock."""
-    with open_report(monitor.folder) as report:
+    with open_report(monitor.place) as report:
         found = {}
         for table in TABLES:
             rows = [dict(row) for row in report.connection.execute(f"SELECT * FROM {table}")]
@@ -83,19 +89,40 @@ def kept(monitor: MonitorProcess) -> dict[str, list[tuple[object, ...]]]:
         return found
 
 
-def test_a_monitor_keeps_what_a_local_one_does(pruned: Pruned, spark: Cluster, tmp_path: Path) -> None:
+def test_a_monitor_keeps_what_a_local_one_does_also_in_postgres(pruned: Pruned, spark: Cluster, tmp_path: Path) -> None:
     """From snapshots on, which it gets from S3."""
-    where = ["--config", str(pruned.config)]
+    where, node = ["--config", str(pruned.config)], pruned.service.nodes[1]
     made = []
-    for name, words in (("local", []), ("cluster", spark.words)):
-        with MonitorProcess(pruned.service.bootstrap, pruned.service.topic, tmp_path / name) as monitor:
-            monitor.run_once(*where, *words)
-            made.append(kept(monitor))
+    with running_postgres() as postgres:
+        place = postgres.place()
+        node.pause()  # no newer snapshot comes between the runs
+        try:
+            for name, words, kept_at in (("local", [], None), ("cluster", spark.words, None), ("postgres", spark.words, place)):
+                with MonitorProcess(pruned.service.bootstrap, pruned.service.topic, tmp_path / name, kept_at) as monitor:
+                    monitor.run_once(*where, *words)
+                    made.append(kept(monitor))
+        finally:
+            node.resume()
+        check_jobs(pruned, place)
     assert made[1] == made[0]
+    assert made[2] == made[0], "PostgreSQL has what SQLite has"
     assert made[1]["file"]
     assert made[1]["note"], "it began with snapshots"
     assert spark.used.exists(), "workers run the Python that PYSPARK_PYTHON names"
     assert spark.cluster.executors_of_tasks()["diskless-monitor"] == {"0", "1"}
+
+
+def check_jobs(pruned: Pruned, place: PostgresPlace) -> None:
+    """What other jobs find is kept in the database, too."""
+    asked = ["--bootstrap-server", ",".join(pruned.service.addresses), "--config", pruned.config, "--store", place.url]
+    compared = diskless("monitor", "verify", *asked)
+    assert compared.status == Exit.OK, compared.out + compared.err
+    reported = diskless("restore", "report", *asked)
+    assert reported.status == Exit.AUDIT, "files of this service have no objects"
+    with open_report(place) as report:
+        said = report.job()
+    assert len(json.loads(said["last_verify"])["partitions"]) == PARTITIONS
+    assert json.loads(said["last_objects"])["missing_files"] > 0
 
 
 def test_a_monitor_follows_the_log_and_stops(pruned: Pruned, spark: Cluster, tmp_path: Path) -> None:
@@ -137,3 +164,45 @@ def test_an_archive_on_s3_has_what_a_local_one_has(
     )
     assert found == expected
     assert found
+
+
+class ChartCluster(SparkCluster):
+    """Master and workers by the command lines of the chart, on addresses of this machine."""
+
+    def __init__(self, folder: Path, python: Path) -> None:
+        super().__init__(folder, python)
+        self._objects = render(changed({"monitor": {"enabled": True, "spark": {"enabled": True}}}))
+        self._work = (self.folder / f"work-{number}" for number in range(self.workers))
+
+    def words(self, component: str, container: str, changes: Mapping[str, str]) -> list[str]:
+        """The arguments of a container."""
+        owner = find(self._objects, "Deployment", f"{CHART}-{component}")
+        found = containers(self._objects, owner, {}, self.folder)[container].arguments
+        places = {"$(POD_IP)": "127.0.0.1", f"spark://{CHART}-spark-master:7077": self.master, **changes}
+        for written, meant in places.items():
+            found = [word.replace(written, meant) for word in found]
+        return list(found)
+
+    def command(self, program: str, words: Sequence[str]) -> Sequence[str]:
+        """See `SparkCluster`. The image begins with Spark's own script."""
+        del words
+        begin = f"{self.environment['SPARK_HOME']}/bin/spark-class"
+        if program == MASTER:
+            return [begin, *self.words("spark-master", "spark", {"7077": self.master.rpartition(":")[2]})]
+        found = self.words("spark-worker", "spark", {str(self.folder / f"{CHART}-spark-worker/tmp/work"): str(next(self._work))})
+        return [begin, *("0" if word == "7077" else word for word in found)]
+
+
+def test_the_cluster_of_the_chart_runs_the_monitor(pruned: Pruned, tmp_path: Path) -> None:
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    with ChartCluster(folder, make_environment(folder / "environment", "spark")) as cluster:
+        given = cluster.words("monitor", "monitor", {})
+        given = [word for place, word in enumerate(given) if "--spark-property" in given[max(0, place - 1) : place + 1]]
+        assert {"spark.driver.port=7078", "spark.driver.blockManager.port=7079"} < set(given)  # taken here, perhaps
+        ports = ["--spark-property", "spark.driver.port=0", "--spark-property", "spark.driver.blockManager.port=0"]
+        more = [f"--spark-property={key}={value}" for key, value in cluster.settings.items() if "eventLog" in key or "Registered" in key]
+        with MonitorProcess(pruned.service.bootstrap, pruned.service.topic, tmp_path) as monitor:
+            monitor.run_once("--config", str(pruned.config), *given, *ports, *more)
+            assert monitor.total("files") > 0
+        assert cluster.executors_of_tasks()["diskless-monitor"] == {"0", "1"}

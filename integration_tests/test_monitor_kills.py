@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -9,17 +10,24 @@ import signal
 import sqlite3
 import subprocess
 import threading
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli.dev.process import stand_still
+from cli.outcome import Exit
+from integration_tests.dashboard_browser import DashboardProcess
 from integration_tests.made_load import LogProducer
 from integration_tests.made_log import MadeLog
 from integration_tests.monitor_process import START_TIMEOUT_S, MonitorProcess, alive
+from integration_tests.test_monitor_verify import Ended, diskless
 from integration_tests.waiting import holds_within, wait_until
+from spark_jobs.store.engine import PostgresPlace, open_writer
+from tests.spark.postgres_server import running_postgres
 
 KPARTS = 4
 BATCHES_PER_FILE = 10
@@ -216,3 +224,67 @@ def test_a_stop_under_load_is_clean_a_second_monitor_is_refused_and_once_ends(
             assert monitor.terminate() == 0, monitor.said()
         monitor.run_once()
         assert_exact(monitor, log)
+
+
+def test_a_lost_postgres_is_waited_for_and_whatever_ends_every_entry_counts_once(
+    log_and_producer: tuple[MadeLog, LogProducer], bootstrap: str, data_folder: Path
+) -> None:
+    log, producer = log_and_producer
+    with (
+        running_postgres() as postgres,
+        MonitorProcess(bootstrap, producer.topic, data_folder, place := postgres.place()) as monitor,
+        closing(DashboardProcess(data_folder / "none", data_folder, options=["--store", place.url])) as page,
+    ):
+
+        def verdict() -> Any:
+            with urllib.request.urlopen(f"{page.address}api/overview", timeout=START_TIMEOUT_S) as answer:
+                return json.load(answer)["verdict"]
+
+        def goes_on() -> None:
+            monitor.wait_total("entries", monitor.total("entries") + FILES_PER_S)
+
+        def wait_lost(times: int) -> None:
+            wait_until(lambda: monitor.said().count("the database is waited for") == times, "the loss to be seen", START_TIMEOUT_S)
+
+        def said_by(*command: str) -> Ended:
+            return diskless("monitor", *command, "--store", place.url)
+
+        with load(producer, log):
+            monitor.start_ready(*TRIGGER)
+            goes_on()
+            other = MonitorProcess(bootstrap, producer.topic, data_folder / "other", place)
+            other.folder.parent.mkdir()
+            assert other.start().wait_ended() == Exit.FAILURE
+            assert f"another monitor writes {place.url}" in other.ended_with_one_message()
+            _kill_in_a_merge(monitor, place)
+            monitor.start_ready(*TRIGGER)
+            goes_on()
+            page.start()
+            for losses, how in enumerate((signal.SIGQUIT, signal.SIGINT), 1):
+                postgres.stop(how)
+                assert "cannot be read" in said_by("status").err
+                wait_lost(losses)
+                wait_until(lambda: "The store cannot be read" in verdict()["sentence"], "the page to say so")
+                postgres.start()
+                goes_on()
+                assert not monitor.has_ended(), monitor.said()
+            # Its sign of life is in the database: no folder of the monitor is needed.
+            wait_until(lambda: verdict()["level"] == "good", "the monitor to be well", START_TIMEOUT_S)
+            wait_until(lambda: said_by("status").status == Exit.OK, "the monitor to be well", START_TIMEOUT_S)
+            postgres.stop()
+            wait_lost(3)
+            assert monitor.terminate() == 0, monitor.said()
+            assert monitor.start("--once").wait_ended() == Exit.UNAVAILABLE
+            assert "the monitor's database cannot be used" in monitor.ended_with_one_message()
+            postgres.start()
+        monitor.run_once()
+        assert_exact(monitor, log)
+        assert (said_by("findings", "list").status, said_by("quarantine").status) == (Exit.OK, Exit.OK)
+
+
+def _kill_in_a_merge(monitor: MonitorProcess, place: PostgresPlace) -> None:
+    """SIGKILL while the transaction of a micro-batch waits for another writer's."""
+    waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and application_name = 'diskless monitor'"
+    with closing(open_writer(place)) as other, other.writing():
+        wait_until(lambda: other.execute(waits).fetchone()[0] > 0, "the monitor to merge", START_TIMEOUT_S)
+        monitor.process.kill()

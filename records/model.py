@@ -324,6 +324,8 @@ class NodeRegistered:
     """Ids of the data directories that are online, ascending (KIP-858)."""
     is_any_dir_offline: bool
     """Whether a configured data directory is offline."""
+    drain: int = 0
+    """Whether the node gives up what it leads: 0 it does not, 1 until its process ends, 2 until an operator ends it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.core.leadership.states import State
 from coordinator.core.view import ShardView
 from coordinator.runtime.replica.replica import Replica
 from records.state_digest import Digest, hash_position
+from simulation.fakes.kafka_group import FakeGroup
 from simulation.fakes.snapshots import FakeObjects
 from simulation.gateways.world import GatewayWorld
 from simulation.judge import Judge, name
@@ -31,6 +33,7 @@ class Ending:
         judge: Judge,
         clients: Clients,
         processes: Mapping[int, SimulatedProcess],
+        group: FakeGroup,
         objects: FakeObjects,
         gateways: GatewayWorld | None,
     ) -> None:
@@ -38,6 +41,7 @@ class Ending:
         self._judge = judge
         self._clients = clients
         self._processes = processes
+        self._group = group
         self._objects = objects
         self._gateways = gateways
         self._agreed: set[int] = set()
@@ -72,7 +76,11 @@ class Ending:
         leading = [node_id for node_id, shard in shards.items() if shard.is_leading]
         if leading != [fold.leader]:
             unwell.append(f"partition {partition} is led by {leading}, its claim is of {fold.leader}")
-        for node_id in self._processes:
+        told = {node_id: self._group.told(process.name) for node_id, process in self._processes.items()}
+        for node_id, duties in told.items():
+            if partition not in duties and partition != DIRECTORY_PARTITION:
+                unwell += [f"node {node_id} follows partition {partition}, which it is not told to"] if node_id in shards else []
+                continue
             shard = shards.get(node_id)
             if shard is None or shard.state.applied_offset < fold.last_counted:
                 unwell.append(f"node {node_id} has not applied partition {partition} to {fold.last_counted}")
@@ -100,7 +108,7 @@ class Ending:
         digests = {
             node_id: self._digest_of_rows(process.node.replicas[partition]).to_bytes()
             for node_id, process in self._processes.items()
-            if process.node is not None
+            if process.node is not None and process.node.replicas.follows(partition)
         }
         if len(set(digests.values())) > 1:
             told = {node_id: digest.hex()[:8] for node_id, digest in digests.items()}

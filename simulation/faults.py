@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
+from coordinator.core.directory.directory import DIRECTORY_PARTITION
+from coordinator.core.drains import Drain
 from coordinator.runtime.node.node import Node
 from records.codec import decode_entry, decode_key, encode_entry, encode_key
 from records.entry_key import EntryKey
@@ -30,7 +32,9 @@ HUGE_EPOCH = 2**31 - 1
 STRAY_TERM = 77
 UNKNOWN_SCHEMA = b"\xc3\x01" + b"a newer." + b"body"
 NOWHERE = Endpoint(listener="PLAINTEXT", host="nowhere", port=1)
-HARMLESS = frozenset({"cut", "directory", "expire", "future", "ghost", "lag", "lock", "lose_all", "network", "replay", "slow", "stray"})
+HARMLESS = frozenset(
+    {"cut", "directory", "drain", "expire", "future", "ghost", "lag", "lock", "lose_all", "network", "replay", "slow", "stray"}
+)
 """Faults that end no term by themselves: a leader leads on until another process's claim is in force."""
 HARMLESS_FATES = frozenset({"NO_OFFSET", "FURTHER_ON"})
 """Fates of produced entries that end no term either."""
@@ -79,6 +83,7 @@ class FaultMaker:
             "cut": self._cut,
             "directory": self._directory,
             "disk": self._disk,
+            "drain": self._drain,
             "expire": self._expire,
             "flip": self._flip,
             "forge": self._forge,
@@ -172,6 +177,23 @@ class FaultMaker:
 
     async def _take(self, node: Node, partition: int) -> None:
         await node.workers.snapshots.take(partition, 3_000)
+
+    def _drain(self, fault: Fault) -> None:
+        """An operator drains a node, for the life of its process or longer, and lets it lead again after a while or never."""
+        self._ask_to_drain(fault.node, Drain[fault.detail.removesuffix(" for good")])
+        if not fault.detail.endswith(" for good"):
+            self._later(fault.duration_s, lambda: self._ask_to_drain(fault.node, Drain.NONE))
+
+    def _ask_to_drain(self, node_id: int, drain: Drain) -> None:
+        """Have the leader of the directory, if there is one, log it."""
+        for process in self._processes.values():
+            node = process.node
+            if node is not None and process.loop is not None and node.replicas.is_leading(DIRECTORY_PARTITION):
+                process.loop.call_soon(process.spawn, partial(self._log_drain, node, node_id, drain))
+
+    async def _log_drain(self, node: Node, node_id: int, drain: Drain) -> None:
+        outcome = await node.directory.drain_node(node_id, drain, 3_000)
+        self._story.tell(f"node {node_id}: drain {drain.name}: {outcome.error.name}")
 
     def _kill_at(self, fault: Fault, end_s: float) -> None:
         """Kill the process that is at the step, or look again a moment later."""

@@ -54,6 +54,8 @@ from simulation.story import Story
 PORT = 9192
 TERM_TIMEOUT_MS = 8_000
 MENDING_S = 0.5
+SPARE_PERCENT_MAX = (0, 10)
+"""By node: one removes the state databases of what it follows no longer, another keeps them all."""
 NO_DIRECTORY_S = 6.0
 """A process ends within this time after its last data directory has failed: it is probed, and leads on for a moment."""
 
@@ -192,6 +194,7 @@ class SimulatedProcess:
             shutdown_timeout_ms=2_000,
             incarnation_id=random.Random(f"incarnation {around.seed} {self.name}").randbytes(16),
             session_timeout_ms=int(SESSION_S * 1000),
+            spare_percent_max=SPARE_PERCENT_MAX[self.node_id % len(SPARE_PERCENT_MAX)],
             schema_level_max=self.schema_level_max,
             snapshots=SnapshotRules() if around.snapshots is None else around.snapshots,
             files=NO_FILES_DELETED if around.files is None else around.files,
@@ -376,7 +379,7 @@ class ProcessTelemetry(NoTelemetry):
         node = self._process.node
         if node is None:
             return
-        shard = node.replicas[partition].view
+        shard = node.replicas.shard(partition)
         if after is State.FAILED:
             self._around.judge.replica_failed(self._process.node_id, partition, "" if shard is None else shard.failure or "")
         elif before is State.LEADING and (after is not State.RESIGNING or self._is_given_up(shard)):
@@ -407,7 +410,7 @@ class ProcessTelemetry(NoTelemetry):
     def flushed(self, partition: int, seconds: float, batches: int) -> None:
         """Have the digest compared with those of other replicas at the same offset."""
         node = self._process.node
-        if node is not None:
-            replica = node.replicas[partition]
+        # One that was let go of is closed behind its last write.
+        if node is not None and (replica := node.replicas.get(partition)) is not None:
             self._around.judge.flushed(self._process.node_id, partition, replica.writer.written_offset, replica.writer.digest.to_bytes())
             self._around.judge.look(self._process.node_id, partition, replica.view)

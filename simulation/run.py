@@ -424,6 +424,7 @@ class Run:
             judge=self.judge,
             clients=self.clients,
             processes=self.processes,
+            group=self.kafka.group,
             objects=self.objects,
             gateways=self.gateways,
         )

@@ -342,6 +342,8 @@ GATEWAYS_CHANCE = 0.06
 CLOCK_JUMPS_S = (30.0, 7_200.0, 30 * 86_400.0)
 Draw = Callable[[random.Random, Fault], Fault]
 
+DRAINS = ("PROCESS", "LASTING", "PROCESS for good", "LASTING for good")
+"""How a node is drained that is let lead again after a while, or never."""
 STRAYS = ("no key", "short key", "huge epoch", "bad claim", "false claim", "twin", "alien")
 LOADING = "load"
 SNAPSHOT_STEPS = ("mark", "write", "upload", "commit", "verify", "prune", "clean up", LOADING)
@@ -405,6 +407,7 @@ DRAWS: dict[str, Draw] = {
     "refuse": lambda rng, fault: replace(fault, node=ANY, partition=ANY, duration_s=rng.uniform(0.05, 0.5)),
     "directory": lambda rng, fault: replace(fault, node=ANY, chance=rng.random(), detail=rng.choice(["kept", "lost"])),
     "disk": lambda rng, fault: replace(fault, node=ANY, partition=ANY),
+    "drain": lambda rng, fault: replace(fault, node=ANY, duration_s=rng.uniform(0.3, 6), detail=rng.choice(DRAINS)),
     "tear": lambda rng, fault: replace(
         fault, partition=ANY, duration_s=rng.uniform(1, 8), chance=rng.choice([0.1, 0.4]), detail=rng.choice(["lost", "lost", "ended"])
     ),

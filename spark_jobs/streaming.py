@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping
@@ -22,7 +23,6 @@ from spark_jobs.session import RunningSpark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.listener import StreamingQueryListener
     from pyspark.sql.streaming.query import StreamingQuery
 
 LOG = logging.getLogger("monitor.query")
@@ -83,14 +83,12 @@ class StreamRun:
         take: Callable[[DataFrame, int], None],
         look: Callable[[], None],
         on_failed: Callable[[], None],
-        listener: StreamingQueryListener | None = None,
     ) -> None:
         self._stream = stream
         self._spark = spark
         self._take = take
         self._look = look
         self._on_failed = on_failed
-        self._listener = listener
         self._failure: Exception | None = None
 
     def run(self, stopping: StopSignal, on_started: Callable[[], None]) -> bool:
@@ -118,12 +116,12 @@ class StreamRun:
 
     def _start(self) -> StreamingQuery:
         stream, session = self._stream, self._spark.session
-        if self._listener is not None:
-            session.streams.addListener(self._listener)
         starting = {stream.topic: {str(one): stream.starts.get(one, EARLIEST) for one in range(stream.partitions)}}
         source = session.readStream.format("kafka").options(**stream.kafka, subscribe=stream.topic)
         frame = source.options(startingOffsets=json.dumps(starting), maxOffsetsPerTrigger=str(stream.max_entries_per_batch)).load()
-        writer = frame.writeStream.queryName(stream.name).option("checkpointLocation", str(stream.scratch / "checkpoint"))
+        checkpoint = stream.scratch / "checkpoint"
+        shutil.rmtree(checkpoint, ignore_errors=True)
+        writer = frame.writeStream.queryName(stream.name).option("checkpointLocation", str(checkpoint))
         if stream.once:
             writer = writer.trigger(availableNow=True)
         else:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from cli.commands.grow import grow
+from cli.commands.leaders import drain, rebalance, undrain, why
 from cli.options import (
     COUNT,
     INDEX,
@@ -18,7 +20,6 @@ from cli.options import (
     config_option,
     confirm,
     dry_run_option,
-    kafka_place,
     log_level_option,
     output_option,
     property_option,
@@ -29,24 +30,40 @@ from cli.options import (
 from cli.output import print_rows, say
 
 if TYPE_CHECKING:
-    from cli.kafka.cluster import KafkaPlace
     from cli.looks.service import NodeView
     from cli.output import Row
     from coordinator.client.calls.directory import LevelDescription
 
-STATUS_COLUMNS = ("coordinator", "state", "leader", "address", "epoch", "log_end", "standbys", "lag_max", "live_partitions")
+STATUS_COLUMNS = (
+    "coordinator",
+    "state",
+    "leader",
+    "address",
+    "epoch",
+    "log_end",
+    "standbys",
+    "lag_max",
+    "live_partitions",
+    "live_files",
+    "producers",
+    "state_bytes",
+)
+WATCH_COLUMNS = (*STATUS_COLUMNS[:6], "commits_s", *STATUS_COLUMNS[6:])
 REPLICA_COLUMNS = (
-    "coordinator", "node", "state", "epoch", "term", "log_end", "lag", "written_offset", "digest", "live_partitions", "directory_id",
-    "directory_state",
+    "coordinator", "node", "state", "epoch", "term", "log_end", "lag", "written_offset", "digest", "live_partitions", "live_files",
+    "live_file_bytes", "producers", "state_bytes", "commits", "directory_id", "directory_state",
 )  # fmt: skip
-WHY_COLUMNS = ("coordinator", "assigned", "why", "former", "warming", "follows", "refuses")
 LEVEL_COLUMNS = ("node", "level_in_force", "highest_level", "gone")
-NODE_COLUMNS = ("node", "address", "rack", "reachable", "leads", "follows", "error")
+NODE_COLUMNS = ("node", "address", "rack", "reachable", "leads", "follows", "drains", "live_partitions", "state_bytes", "error")
 
 
 @click.group()
 def coordinator() -> None:
     """Run a coordinator process; look at running ones."""
+
+
+for _command in (why, drain, undrain, rebalance, grow):
+    coordinator.add_command(_command)
 
 
 @coordinator.command()
@@ -84,10 +101,10 @@ def run(config_file: Path | None, properties: Sequence[str], log_level: str) -> 
 @timeout_option
 @output_option
 def status(watch: bool, interval_s: float, bootstrap_server: str, timeout_s: float, output: str) -> None:
-    """Show every coordinator: its leader, the end of its log, how far its standbys are.
+    """Show every coordinator: its leader, the end of its log, how far its standbys are, and how full it is.
 
-    Says as well which replicas are being loaded and how far that is, and which data directories are offline. Status 4 when a
-    coordinator has no leader.
+    Says as well which replicas are being loaded and how far that is, and which data directories are offline; with --watch how many
+    commits each leader makes in a second. Status 4 when a coordinator has no leader.
 
     Examples: `diskless coordinator status --bootstrap-server localhost:9192`,
     `diskless coordinator status --watch --interval 1 --bootstrap-server localhost:9192`
@@ -110,7 +127,7 @@ def status(watch: bool, interval_s: float, bootstrap_server: str, timeout_s: flo
         raise Failed(f"without a leader: {', '.join(missing) or 'everything'}; `diskless doctor` says more", Exit.UNAVAILABLE)
 
 
-def _print_status(rows: Sequence[Row], output: str) -> None:
+def _print_status(rows: Sequence[Row], output: str, columns: Sequence[str] = STATUS_COLUMNS) -> None:
     """Print coordinators; a table names a leader that does not answer."""
     from cli.looks.service import leader_text
 
@@ -121,24 +138,28 @@ def _print_status(rows: Sequence[Row], output: str) -> None:
             else row
             for row in map(dict, rows)
         ]
-    print_rows(rows, output, STATUS_COLUMNS, empty="no node knows a coordinator")
+    print_rows(rows, output, columns, empty="no node knows a coordinator")
 
 
 def _watch(interval_s: float, bootstrap_server: str, timeout_s: float, output: str) -> None:
     """Show the state again and again; a service that does not answer is no reason to stop."""
-    from cli.looks.service import notes, status_rows
+    from cli.looks.service import notes, status_rows, with_rates
     from cli.outcome import Failed
     from cli.service import run
 
+    before: Sequence[Row] = ()
+    before_s = time.monotonic()
     while True:
         try:
             views = run(_look(bootstrap_server, timeout_s))
         except Failed as failed:
             say(str(failed))
         else:
+            rows, now_s = status_rows(views), time.monotonic()
             if sys.stdout.isatty() and output == "table":
                 click.clear()
-            _print_status(status_rows(views), output)
+            _print_status(with_rates(rows, before, now_s - before_s), output, WATCH_COLUMNS)
+            before, before_s = rows, now_s
             for note in notes(views):
                 say(note)
         time.sleep(interval_s)
@@ -172,39 +193,12 @@ def describe(coordinator_id: Sequence[int], bootstrap_server: str, timeout_s: fl
         raise Failed(f"no node knows coordinator {', '.join(map(str, unknown))}", Exit.NOT_FOUND)
 
 
-@coordinator.command()
-@click.argument("coordinator_id", type=INDEX, nargs=-1)
-@kafka_place("--kafka-bootstrap-server")
-@click.option(
-    "--group", "group_id", default="diskless-coordinator", show_default=True, metavar="ID", help="Group of the nodes (`group.id`)."
-)
-@timeout_option
-@output_option
-def why(coordinator_id: Sequence[int], kafka: KafkaPlace, group_id: str, timeout_s: float, output: str) -> None:
-    """Say why each coordinator is assigned to its node, and who follows it.
-
-    COORDINATOR_ID is the number of a metadata partition; none means all. The group's members tell each other what they lead, follow and
-    refuse; the plan is made of that, and made here again. The login needs DESCRIBE on the group.
-
-    Example: `diskless coordinator why --kafka-bootstrap-server localhost:9092`
-    """
-    from cli.looks.leadership import find_members, why_rows
-    from cli.outcome import Exit, Failed
-    from cli.service import run
-
-    rows = why_rows(run(find_members(kafka, group_id, timeout_s)))
-    found = [row for row in rows if not coordinator_id or row["coordinator"] in coordinator_id]
-    print_rows(found, output, WHY_COLUMNS, empty=f"group {group_id} has no member")
-    if unknown := sorted(set(coordinator_id) - {row["coordinator"] for row in rows if isinstance(row["coordinator"], int)}):
-        raise Failed(f"coordinator {', '.join(map(str, unknown))} is not assigned", Exit.NOT_FOUND)
-
-
 @coordinator.command("list")
 @server_option
 @timeout_option
 @output_option
 def list_(bootstrap_server: str, timeout_s: float, output: str) -> None:
-    """List the nodes of the service, and which coordinators each leads.
+    """List the nodes of the service, which coordinators each leads, and which nodes drain.
 
     Example: `diskless coordinator list --bootstrap-server localhost:9192`
     """

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from cli.options import kafka_options
 from cli.outcome import Exit, Failed
 from cli.output import say
-from cli.spark.session import folder_option
+from cli.spark.session import database_folder_option, store_place
 from coordinator.printable import quoted
+
+if TYPE_CHECKING:
+    from spark_jobs.dashboard.entries import LogEntries
+    from spark_jobs.dashboard.scraping import Scraping
+    from spark_jobs.store.engine import StorePlace
 
 PORT = 9180
 TOKEN_FILE_BYTES_MAX = 4096
@@ -20,7 +28,7 @@ _HOST = re.compile(r"\[[^]\[/\s]+\]|[^]\[:/\s]*")
 
 
 @click.command()
-@folder_option
+@store_place(database_folder_option)
 @click.option(
     "--coordinators",
     metavar="HOST:PORT[,..]",
@@ -35,7 +43,10 @@ _HOST = re.compile(r"\[[^]\[/\s]+\]|[^]\[:/\s]*")
 @click.option(
     "--coordinators-token-file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="File with the token that the coordinators ask for (http.bearer.token.file); read again at each look.",
+    help=(
+        "File with the token that the coordinators ask for (http.bearer.token.file); read again at each look."
+        " Where one of them is asked by TLS, no other gets it in plain text."
+    ),
 )
 @click.option(
     "--coordinators-ca-file",
@@ -46,7 +57,20 @@ _HOST = re.compile(r"\[[^]\[/\s]+\]|[^]\[:/\s]*")
     "--exports",
     metavar="HOST:PORT[,..]",
     default="",
-    help="Addresses of `tables export --metrics-port`: how far behind each export is, and how long retention leaves it.",
+    help=(
+        "Addresses of `tables export --metrics-port`: how far behind each export is, and how long retention leaves it;"
+        " https://HOST:PORT for those behind a proxy with TLS."
+    ),
+)
+@click.option(
+    "--exports-token-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File with the token that this proxy asks for; read again at each look.",
+)
+@click.option(
+    "--exports-ca-file",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="PEM file with the authorities of the exports' certificates. [default: those of the system]",
 )
 @click.option(
     "--listen",
@@ -78,18 +102,30 @@ _HOST = re.compile(r"\[[^]\[/\s]+\]|[^]\[:/\s]*")
     default="",
     help="Addresses of trusted proxies: their X-Forwarded-For names the sender of a token, and their --proxy-user-header is trusted.",
 )
+@click.option(
+    "--kafka-bootstrap-server",
+    "kafka_server",
+    metavar="HOST:PORT[,..]",
+    help="Kafka brokers: pages of entries show them field by field with their bytes. [default: only what the store has of them]",
+)
+@kafka_options
 @click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
 def dashboard(
-    folder: Path,
+    place: StorePlace,
     coordinators: str,
     coordinators_token_file: Path | None,
     coordinators_ca_file: Path | None,
     exports: str,
+    exports_token_file: Path | None,
+    exports_ca_file: Path | None,
     listen: str,
     token_file: Path | None,
     login_token_file: Path | None,
     proxy_user_header: str | None,
     proxy_addresses: str,
+    kafka_server: str | None,
+    command_config: Path | None,
+    command_properties: Sequence[str],
     open_browser: bool,
 ) -> None:
     """Serve a page that shows what the monitor found: activity, health, findings.
@@ -106,27 +142,28 @@ def dashboard(
 
     try:
         from spark_jobs.dashboard.login import LookRules
-        from spark_jobs.dashboard.scraping import Scraping
         from spark_jobs.dashboard.server import ServeOptions, serve
     except ModuleNotFoundError as error:
         raise Failed(f"the dashboard needs the package {error.name}: pip install 'diskless-coordinator[dashboard]'", Exit.USAGE) from error
 
     host, port = _address("--listen", listen)
-    if coordinators_token_file is not None:
-        _token("--coordinators-token-file", coordinators_token_file)
+    asked = _targets("--coordinators", coordinators, coordinators_token_file, coordinators_ca_file)
+    asked_exports = _targets("--exports", exports, exports_token_file, exports_ca_file)
     options = ServeOptions(
-        folder=folder.expanduser().absolute(),
-        coordinators=_targets("--coordinators", coordinators),
+        place=place.expanduser().absolute() if isinstance(place, Path) else place,
+        coordinators=asked[0],
         host=host,
         port=port,
         token=None if token_file is None else _token("--token-file", token_file),
-        scraping=Scraping(token_file=coordinators_token_file, ca_file=coordinators_ca_file),
+        scraping=asked[1],
         looking=LookRules(
             token=None if login_token_file is None else _token("--login-token-file", login_token_file),
             user_header=_header(proxy_user_header, proxy_addresses),
             proxies=_networks(proxy_addresses),
         ),
-        exports=_targets("--exports", exports),
+        exports=asked_exports[0],
+        exports_scraping=asked_exports[1],
+        entries=_entries(kafka_server, command_config, command_properties),
     )
 
     def ready(address: str) -> None:
@@ -141,12 +178,28 @@ def dashboard(
         raise Failed(f"cannot listen on {listen}: {error.strerror or error}; choose another --listen", Exit.UNAVAILABLE) from error
 
 
-def _targets(option: str, text: str) -> tuple[str, ...]:
-    """The addresses of processes. Raises `Failed` for what is none."""
+def _entries(server: str | None, command_config: Path | None, command_properties: Sequence[str]) -> LogEntries | None:
+    """The Kafka that entries are read from; None without one. Raises `Failed`."""
+    if server is None:
+        return None
+    from cli.kafka.cluster import find_kafka_place
+    from spark_jobs.dashboard.entries import LogEntries
+
+    place = find_kafka_place(server, None, None, command_config, command_properties)
+    return LogEntries(bootstrap_servers=place.bootstrap_servers, properties=place.properties)
+
+
+def _targets(option: str, text: str, token_file: Path | None, ca_file: Path | None) -> tuple[tuple[str, ...], Scraping]:
+    """The addresses of processes, and how they are asked. Raises `Failed` for what is none, and for a bad token."""
+    from spark_jobs.dashboard.scraping import TLS, Scraping
+
     targets = tuple(target.strip() for target in text.split(",") if target.strip())
     for target in targets:
-        _address(option, target.removeprefix("https://"))
-    return targets
+        _address(option, target.removeprefix(TLS))
+    if token_file is not None:
+        _token(f"{option}-token-file", token_file)
+    is_by_tls = any(target.startswith(TLS) for target in targets)
+    return targets, Scraping(token_file=token_file, ca_file=ca_file, is_only_by_tls=is_by_tls)
 
 
 def _token(option: str, file: Path) -> str:

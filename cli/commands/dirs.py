@@ -82,7 +82,7 @@ def move(coordinator_ids: Sequence[int], node_id: int, path: str, no_wait: bool,
     """Move the replicas of coordinators on one node into another of its data directories; commits go on.
 
     Waits until the replicas are there, and says how far they are; a move goes on without the command. A replica that is there already,
-    or on its way, is no error. The service has no move between nodes: every node has a replica of every coordinator.
+    or on its way, is no error. Which nodes have replicas of a coordinator is up to the group: `diskless coordinator why`.
 
     Examples: `diskless dirs move 0 3 --node 1 --to /mnt/two --bootstrap-server localhost:9192`,
     `diskless dirs move 0 --node 1 --to /mnt/two --no-wait --bootstrap-server localhost:9192`

@@ -203,8 +203,10 @@ async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Se
     from cli.doctor.migrations import diagnose_migrations
     from cli.doctor.nodes import (
         diagnose_doubled_ids,
+        diagnose_drains,
         diagnose_narrow_topics,
         diagnose_node_clocks,
+        diagnose_placement,
         diagnose_stores,
         diagnose_withheld,
     )
@@ -234,13 +236,16 @@ async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Se
         why = error.message if isinstance(error, ServiceError) else str(error)
         return [Diagnosis(health=Health.ERROR, check="nodes", finding=f"no node answers: {why}", remedy=remedy)]
     skew_max_ms = SKEW_MAX_MS if patient.settings is None else patient.settings.clock_skew_max_ms
+    coordinators = len({one.coordinator_id for view in views for one in view.coordinators})
     found = [
         *diagnose_nodes(views, None if facts is None else facts.cluster_id),
         *diagnose_withheld(views),
+        *diagnose_drains(views),
+        *diagnose_placement(views, coordinators),
         *diagnose_stores(views),
         *diagnose_doubled_ids(views, strangers),
         *diagnose_node_clocks(views, skew_max_ms),
-        *diagnose_narrow_topics(spreads, max((len(view.coordinators) for view in views), default=0)),
+        *diagnose_narrow_topics(spreads, coordinators),
         *diagnose_versions(served, needed),
         *diagnose_coordinators(views, None if facts is None else len(facts.partitions), patient.lag_max),
         *diagnose_progress(views, entries, patient.lag_max),

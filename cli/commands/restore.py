@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -24,7 +23,7 @@ from cli.options import (
 )
 from cli.output import print_rows, say, time_text
 from cli.progress import doing
-from cli.spark.session import outcome_folder_option
+from cli.spark.session import outcome_folder_option, store_place
 
 if TYPE_CHECKING:
     from cli.kafka.cluster import KafkaPlace
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from coordinator.core.topic_rules import TopicExpectations
     from coordinator.object_store import ObjectStore
     from records.model import Restored
+    from spark_jobs.store.engine import StorePlace
 
 REPORT_COLUMNS = (("finding", 12), ("object_key", 44), ("size", 10), ("modified", 24), ("coordinators", 12))
 MISSING_TOLD_MAX = 100
@@ -210,13 +210,13 @@ class Missing:
 @restore.command()
 @server_option
 @named_store_with_snapshots
-@outcome_folder_option("which live files have no object")
+@store_place(outcome_folder_option("which live files have no object"), is_needed=False)
 @timeout_option
 @output_option
 def report(
     bootstrap_server: str,
     store: NamedStore,
-    folder: Path | None,
+    place: StorePlace | None,
     timeout_s: float,
     output: str,
 ) -> None:
@@ -235,10 +235,10 @@ def report(
     began_ms = time.time_ns() // 1_000_000
     report = _report(bootstrap_server, store.open(), store.wal_prefix, store.snapshots_prefix, timeout_s, output)
     missing = run(report, "comparing the service with the object store")
-    if folder is not None:
+    if place is not None:
         from cli.spark.batch import note_result
 
-        note_result(folder, "last_objects", json.dumps({"at_ms": began_ms, "missing_files": missing.count, "missing": missing.first}))
+        note_result(place, "last_objects", json.dumps({"at_ms": began_ms, "missing_files": missing.count, "missing": missing.first}))
     if missing.count:
         raise Failed(f"{missing.count} files with live batches have no object: their records cannot be read", Exit.AUDIT)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -50,12 +49,15 @@ class DevMonitor(Companion):
 
     def _has_store(self) -> bool:
         from spark_jobs.monitor.report import NoMonitorError, open_report
+        from spark_jobs.store.engine import STORE_ERRORS
 
         try:
             with open_report(self.folder):
                 return True
-        except (NoMonitorError, sqlite3.OperationalError):
-            return False  # the store is not there yet, or is being made
+        except NoMonitorError:
+            return False
+        except STORE_ERRORS:
+            return False  # it is being made
 
     def _arguments(self) -> Sequence[str]:
         where = ("--bootstrap-server", self._bootstrap, "--dir", str(self.folder))

@@ -21,6 +21,7 @@ CHECK_ORDER = (
     "kafka topic",
     "kafka leaders",
     "nodes",
+    "placement",
     "topics",
     "versions",
     "leaders",
@@ -251,7 +252,8 @@ def _standby_findings(coordinator_id: int, group: Sequence[ReplicaFacts], nodes:
             _warning(
                 "standbys",
                 f"coordinator {coordinator_id} has one replica only, on node {group[0].node.node_id}",
-                "every node follows every coordinator: see in their logs why the others do not",
+                "a node that dies takes it down until another one has loaded its state: with standby.replicas above 0 a standby is being"
+                " loaded, or no other node can lead it; `diskless coordinator why` says which",
             )
         )
     return found

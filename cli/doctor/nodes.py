@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from cli.doctor.diagnosis import Diagnosis, Health
 from cli.looks.service import NodeView
+from coordinator.core.drains import drain_text
 from coordinator.core.leadership.clock_votes import Comparison, judge, tell_distance
 
 HERE = "this machine"
@@ -23,6 +24,39 @@ def diagnose_withheld(views: Sequence[NodeView]) -> list[Diagnosis]:
         for view in views
         if view.withheld
     ]
+
+
+def diagnose_drains(views: Sequence[NodeView]) -> list[Diagnosis]:
+    """Nodes that give up what they lead because an operator wants it."""
+    return [
+        Diagnosis(
+            health=Health.WARNING,
+            check="nodes",
+            finding=f"node {view.node.node_id} drains {drain_text(view.node.drain)}: it gives up what it leads, and stands by for nothing",
+            remedy=f"`diskless coordinator undrain {view.node.node_id}` when its work is done",
+        )
+        for view in views
+        if view.node.drain
+    ]
+
+
+def diagnose_placement(views: Sequence[NodeView], coordinators: int) -> list[Diagnosis]:
+    """Nodes that place leaders and standbys by different settings, and reservations for coordinators that do not exist."""
+    by_rules: dict[str, list[str]] = {}
+    for view in views:
+        if not view.error:
+            by_rules.setdefault(view.placement_rules, []).append(str(view.node.node_id))
+    found = []
+    if len(by_rules) > 1:
+        differing = "; ".join(f"{rules} at {', '.join(nodes)}" for rules, nodes in sorted(by_rules.items()))
+        remedy = "give all nodes the same; until then the settings of the process that started last count for all"
+        found.append(Diagnosis(health=Health.WARNING, check="placement", finding=f"nodes differ: {differing}", remedy=remedy))
+    for view in views:
+        if missing := [str(one) for one in view.reserved_ids if one >= coordinators > 0]:
+            finding = f"node {view.node.node_id} is reserved for coordinator {', '.join(missing)}; there are {coordinators}, from 0 on"
+            remedy = "correct node.coordinators there, or add coordinators (`diskless coordinator grow`)"
+            found.append(Diagnosis(health=Health.WARNING, check="placement", finding=finding, remedy=remedy))
+    return found or [Diagnosis(health=Health.OK, check="placement", finding="all nodes place leaders and standbys by the same settings")]
 
 
 def diagnose_stores(views: Sequence[NodeView]) -> list[Diagnosis]:

@@ -106,7 +106,7 @@ def tell_findings(facts: TopicFacts, partitions: int, expectations: TopicExpecta
                 value=str(len(facts.partitions)),
                 severity=Severity.WARN,
                 reason=f"{partitions} were asked for",
-                remedy="a topic is never made smaller; to add coordinators use kafka-topics.sh --alter --partitions",
+                remedy="a topic is never made smaller; `diskless coordinator grow` adds coordinators",
             )
         )
     for finding in findings:

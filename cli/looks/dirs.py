@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cli.looks.service import NODE_TIMEOUT_S, NodeView, look, recorded_state
+from cli.looks.service import NODE_TIMEOUT_S, NodeView, is_recorded_only, look, recorded_state
 from cli.service import milliseconds
 from coordinator.client.model import ServiceNode
 from coordinator.client.routing.connection import ConnectionLost, RequestTimedOut
@@ -146,7 +146,8 @@ def replica_rows(views: Sequence[DirsView], coordinator_ids: Sequence[int]) -> l
             }
             for recorded in node.view.node.directories
             for coordinator_id in recorded.coordinator_ids
-            if coordinator_id not in here and (not coordinator_ids or coordinator_id in coordinator_ids)
+            if coordinator_id not in here and is_recorded_only(recorded, node.view)
+            if not coordinator_ids or coordinator_id in coordinator_ids
         ]
         ids = {one.path: directory_text(one.directory_id) for one in node.view.directories}
         copies = {one.partition: (path, one.offset_lag) for path, one in _replicas(node.directories) if one.is_future}

@@ -18,6 +18,7 @@ from cli.service import milliseconds
 from coordinator.client.model import RecordedDirectory, ServiceNode
 from coordinator.client.routing.connection import ConnectionLost, RequestTimedOut
 from coordinator.client.routing.identify import ServerKind, identify_all
+from coordinator.core.drains import drain_text
 from coordinator.kafka.directory_ids import directory_text
 from coordinator.protocol.messages import (
     DescribeCoordinatorsCoordinator,
@@ -54,6 +55,10 @@ class NodeView:
     """How far its clock is ahead of the one here: at least, at most."""
     withheld: str | None = None
     store_problem: str | None = None
+    placement_rules: str = ""
+    """The settings by which it places leaders and standbys, as text."""
+    reserved_ids: Sequence[int] = ()
+    """The coordinators that it is reserved for; empty for any."""
     directories: Sequence[DescribeCoordinatorsDirectory] = ()
     queued_assignments: int = 0
     assignment_wait_ms: int = 0
@@ -75,6 +80,11 @@ class ReplicaFacts:
     next_offset: int
     live_partitions: int
     digest: bytes
+    live_files: int = 0
+    live_file_bytes: int = 0
+    producers: int = 0
+    state_bytes: int = -1
+    commits: int = 0
     failures: int = 0
     last_failure: str = ""
     evidence: str = ""
@@ -111,6 +121,8 @@ async def _ask(client: DisklessClient, node: ServiceNode, timeout_s: float) -> N
         ahead_ms=(response.time_ms - time.time() * 1000, response.time_ms - asked_ms),
         withheld=response.withheld_reason,
         store_problem=response.store_problem,
+        placement_rules=response.placement_rules,
+        reserved_ids=response.reserved_ids,
         directories=response.directories,
         queued_assignments=response.queued_assignments,
         assignment_wait_ms=response.assignment_wait_ms,
@@ -132,6 +144,11 @@ def replicas(views: Sequence[NodeView]) -> list[ReplicaFacts]:
             next_offset=one.log_end_offset,
             live_partitions=one.live_partitions,
             digest=one.digest,
+            live_files=one.live_files,
+            live_file_bytes=one.live_file_bytes,
+            producers=one.producers,
+            state_bytes=one.state_bytes,
+            commits=one.commits,
             failures=one.failures,
             last_failure=one.last_failure or "",
             evidence=one.evidence or "",
@@ -199,6 +216,10 @@ def status_rows(views: Sequence[NodeView]) -> list[Row]:
                 "standbys": len(lags),
                 "lag_max": max(lags, default=None),
                 "live_partitions": max(one.live_partitions for one in group),
+                "commits": None if leader is None else leader.commits,
+                "live_files": max(one.live_files for one in group),
+                "producers": max(one.producers for one in group),
+                "state_bytes": max(one.state_bytes for one in group),
                 "loading": {
                     str(view.node.node_id): load_status(one).text
                     for view in views
@@ -210,11 +231,24 @@ def status_rows(views: Sequence[NodeView]) -> list[Row]:
     return rows
 
 
+def with_rates(rows: Sequence[Row], before: Sequence[Row], seconds: float) -> list[Row]:
+    """Add the commits of a second since an earlier look, where the same process led: `commits_s`, None elsewhere."""
+    counted = {(row["coordinator"], row["leader"], row["epoch"]): row["commits"] for row in before if row["leader"] is not None}
+
+    def rate(row: Row) -> float | None:
+        then, now = counted.get((row["coordinator"], row["leader"], row["epoch"])), row["commits"]
+        is_same = isinstance(then, int) and isinstance(now, int) and now >= then and seconds > 0
+        return round((cast(int, now) - cast(int, then)) / seconds, 1) if is_same else None
+
+    return [{**row, "commits_s": rate(row)} for row in rows]
+
+
 def notes(views: Sequence[NodeView]) -> list[str]:
-    """Sentences about nodes that do not answer, replicas that are not loaded yet, and data directories that are offline."""
+    """Sentences about nodes that do not answer or drain, replicas that are not loaded yet, and data directories that are offline."""
     found = []
     for view in views:
         name = f"node {view.node.node_id}"
+        found += [f"{name} drains {drain_text(view.node.drain)}: it gives up what it leads"] if view.node.drain else []
         found += [f"{name} does not answer: {view.error}"] if view.error else []
         loading = [one for one in view.coordinators if one.load_step is not None and one.state != "failed"]
         found += [f"{name}: coordinator {one.coordinator_id} is being loaded: {load_status(one).text}" for one in loading]
@@ -235,6 +269,11 @@ def recorded_state(recorded: RecordedDirectory, view: NodeView) -> str:
     return "no answer" if view.error else "online"
 
 
+def is_recorded_only(recorded: RecordedDirectory, view: NodeView) -> bool:
+    """Whether nobody but coordinator 0 tells of replicas in a directory; a node that answers has let go of others that are recorded."""
+    return bool(view.error) or not recorded.is_online
+
+
 def replica_rows(views: Sequence[NodeView], coordinator_ids: Sequence[int]) -> list[Row]:
     """One row for each replica of the coordinators, or of all; of a node that does not answer, what coordinator 0 has recorded."""
     groups = by_coordinator(replicas(views))
@@ -244,6 +283,7 @@ def replica_rows(views: Sequence[NodeView], coordinator_ids: Sequence[int]) -> l
         for view in views
         for one in view.node.directories
         for coordinator_id in one.coordinator_ids
+        if (view.node.node_id, coordinator_id) in homes or is_recorded_only(one, view)
     }
     unheard: list[Row] = [
         {
@@ -268,6 +308,11 @@ def replica_rows(views: Sequence[NodeView], coordinator_ids: Sequence[int]) -> l
             "written_offset": one.written_offset,
             "digest": one.digest.hex(),
             "live_partitions": one.live_partitions,
+            "live_files": one.live_files,
+            "live_file_bytes": one.live_file_bytes,
+            "producers": one.producers,
+            "state_bytes": one.state_bytes,
+            "commits": one.commits,
             "directory_id": directory_text(homes[one.node.node_id, coordinator_id]),
             "directory_state": recorded.get((one.node.node_id, coordinator_id), (b"", None))[1],
         }
@@ -292,6 +337,9 @@ def node_rows(views: Sequence[NodeView]) -> list[Row]:
                 "reachable": not view.error,
                 "leads": leads,
                 "follows": len(own) - len(leads),
+                "live_partitions": sum(one.live_partitions for one in own if one.is_leader),
+                "state_bytes": sum(max(0, one.state_bytes) for one in own),
+                "drains": drain_text(view.node.drain),
                 "error": view.error,
             }
         )

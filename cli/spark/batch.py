@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from spark_jobs.batch_read import LogPlace
     from spark_jobs.monitor.topic import TopicWatch
     from spark_jobs.session import SparkStartError
+    from spark_jobs.store.engine import StorePlace
 
 TRIES_MAX = 3
 """Attempts to read a log whose beginning is deleted meanwhile: that happens once for each snapshot, after 20 MiB of entries or more."""
@@ -129,18 +130,17 @@ def topic_errors() -> Iterator[None]:
         raise Failed(f"Kafka client: {error}", Exit.USAGE) from error
 
 
-def note_result(folder: Path, name: str, text: str) -> None:
-    """Keep the outcome of a job in a monitor's folder, where the dashboard looks. Raises `Failed`."""
-    import sqlite3
-
+def note_result(place: StorePlace, name: str, text: str) -> None:
+    """Keep the outcome of a job in a monitor's database, where the dashboard looks. Raises `Failed`."""
     from spark_jobs.monitor.facts import record_job
     from spark_jobs.monitor.report import NoMonitorError, open_report
+    from spark_jobs.store.engine import STORE_ERRORS
 
     try:
-        with open_report(folder):
+        with open_report(place):
             pass
-        record_job(folder, **{name: text})
+        record_job(place, **{name: text})
     except NoMonitorError as error:
         raise Failed(str(error), Exit.NOT_FOUND) from error
-    except sqlite3.Error as error:
-        raise Failed(f"the monitor's database in {folder}: {error}") from error
+    except STORE_ERRORS as error:
+        raise Failed(f"the monitor's database in {place}: {error}") from error

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from cli.options import bundle
 from cli.outcome import Exit, Failed
 from cli.output import say
 from cli.progress import doing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from spark_jobs.session import Engine
@@ -27,27 +28,67 @@ MASTER = "spark.master"
 """The property is as good as the option: the chart of Kubernetes passes properties."""
 ARCHIVES = "spark"
 
-folder_option = click.option(
-    "--dir",
-    "folder",
-    type=click.Path(path_type=Path, file_okay=False),
-    envvar="DISKLESS_MONITOR_DIR",
-    show_envvar=True,
-    required=True,
-    help="Folder of the monitor: its database is there.",
-)
 
-
-def outcome_folder_option(what: str) -> Callable[[F], F]:
-    """Return the option of commands that keep what they found, `what`, in a monitor's folder, if one is named."""
+def _folder_option(text: str, *, is_required: bool = False) -> Callable[[F], F]:
     return click.option(
         "--dir",
         "folder",
         type=click.Path(path_type=Path, file_okay=False),
         envvar="DISKLESS_MONITOR_DIR",
         show_envvar=True,
-        help=f"Folder of a monitor: {what} is kept there, for the dashboard.",
+        required=is_required,
+        help=text,
     )
+
+
+folder_option: Callable[[Any], Any] = _folder_option("Folder of the monitor: its database is there.", is_required=True)
+database_folder_option: Callable[[Any], Any] = _folder_option("Folder of the monitor with its database; not needed with --store.")
+"""The option of commands that read nothing but the database."""
+
+
+STORE_VARIABLE = "DISKLESS_MONITOR_STORE"
+PASSWORD_BYTES_MAX = 4096
+
+
+def store_place(folder: Callable[[Any], Any] = folder_option, *, is_needed: bool = True) -> Callable[[F], F]:
+    """Return the options of commands that use the database of a monitor, which get its `StorePlace` as `place`.
+
+    `folder` is the option of the monitor's folder, where the database is unless it is named. Commands that do not need one get None
+    without both.
+    """
+
+    def find(given: Mapping[str, Any]) -> object:
+        from cli.spark.places import find_place
+
+        place = find_place(given["folder"], given["database_url"], given["database_password_file"])
+        if place is None and is_needed:
+            raise Failed("the monitor's database is not named: pass its folder as --dir, or --store", Exit.USAGE)
+        return place
+
+    return bundle(
+        "place",
+        find,
+        folder,
+        click.option(
+            "--store",
+            "database_url",
+            metavar="URL",
+            envvar=STORE_VARIABLE,
+            show_envvar=True,
+            help="The monitor's database in PostgreSQL: postgresql://[USER@]HOST[:PORT]/DATABASE. [default: a file in --dir]",
+        ),
+        click.option(
+            "--store-password-file",
+            "database_password_file",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="File with the password for --store. [default: as PostgreSQL's programs find it: PGPASSFILE, PGPASSWORD]",
+        ),
+    )
+
+
+def outcome_folder_option(what: str) -> Callable[[F], F]:
+    """Return the option of commands that keep what they found, `what`, in a monitor's folder, if one is named."""
+    return _folder_option(f"Folder of a monitor: {what} is kept there, for the dashboard.")
 
 
 def spark_options(function: F) -> F:

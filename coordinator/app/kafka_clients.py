@@ -13,7 +13,6 @@ from coordinator.adapters.kafka.producing.producer import KafkaTermProducers
 from coordinator.adapters.kafka.reading.reader import KafkaLogReader
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.config.settings import Settings
-from coordinator.core.assignor.member import AssignorRules
 from coordinator.runtime.ports import LogListener, LogReader, TermProducers, group_client_id
 
 LOG = logging.getLogger("coordinator.app")
@@ -59,7 +58,6 @@ class KafkaClients:
             group_id=settings.group_id,
             session_timeout_ms=settings.session_timeout_ms,
             heartbeat_interval_ms=settings.heartbeat_interval_ms,
-            rules=AssignorRules(standbys=settings.standby_replicas),
             **self._arguments,
         )
         self._opened: list[KafkaLogReader | KafkaTermProducers] = []

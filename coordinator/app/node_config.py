@@ -8,6 +8,8 @@ from pathlib import Path
 from coordinator.app.file_rules import file_rules, scan_rules
 from coordinator.app.snapshot_store import snapshot_peers, snapshot_rules
 from coordinator.config.settings import Settings
+from coordinator.config.values import numbers_in
+from coordinator.core.assignor.member import AssignorRules
 from coordinator.core.limits import Limits
 from coordinator.core.topic_rules import TopicExpectations
 from coordinator.kafka.topic_configs import Retention
@@ -66,6 +68,9 @@ def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
         pauses=Pauses(are_ticks_aligned=True),
         clock_skew_max_ms=settings.clock_skew_max_ms,
         log_dir_failure_timeout_ms=settings.log_dir_failure_timeout_ms,
+        spare_percent_max=settings.state_spare_max_percent,
+        rules=AssignorRules(standbys=settings.standby_replicas, leader_racks=settings.leader_racks),
+        only=numbers_in(settings.node_coordinators) if settings.node_coordinators else None,
         snapshots=snapshot_rules(settings),
         retention=RetentionRules(
             default=Retention(settings.log_retention_ms, settings.log_retention_bytes),

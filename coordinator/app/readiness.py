@@ -10,8 +10,10 @@ from coordinator.runtime.node.node import Node
 
 
 def readiness(node: Node) -> tuple[bool, Mapping[str, object]]:
-    """Ready: a member of the group, every assigned partition leads, every replica is loaded, none has failed, nothing is withheld.
+    """Ready: a member of the group, every assigned partition leads, none has failed, nothing is withheld.
 
+    And everything that it stands by for was warm once since it started, so that a rollout waits until it could take over. What it is told
+    to follow later may load while it serves.
     A node whose object store is not that of the service is not ready either, which stops a rollout of a wrong URL.
     """
     waiting = [p for p in sorted(node.assignment) if (shard := node.replicas.shard(p)) is None or shard.phase is not State.LEADING]
@@ -29,7 +31,8 @@ def readiness(node: Node) -> tuple[bool, Mapping[str, object]]:
         "failed": failed,
         "offline_directories": {one.path: one.offline_reason for one in node.keeper.directories.directories() if one.offline_reason},
         "withheld": node.withheld_reason,
+        "draining": node.standing.is_draining,
         "object_store": node.workers.marking.problem or None,
     }
     is_held = node.withheld_reason is not None or bool(node.workers.marking.problem)
-    return node.is_joined and not waiting and not loading and not failed and not is_held, detail
+    return node.is_joined and node.keeper.following.has_warmed_up and not waiting and not failed and not is_held, detail

@@ -125,9 +125,16 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
     yield Sample("pending_bytes_limit", (), config.limits.queue_bytes_max)
     for state, count in states.items():
         yield Sample("partitions", (state,), count)
+    warm = sum(one.is_warm for one in node.replicas.followed())
+    yield Sample("partitions_followed", ("yes",), warm)
+    yield Sample("partitions_followed", ("no",), len(node.replicas.followed()) - warm)
+    spares = node.keeper.directories.spares()
+    yield Sample("partitions_spare", (), len(spares))
+    yield Sample("partitions_spare_bytes", (), sum(spares.values()))
     withheld = node.standing.refusals.kinds()
     for kind in KINDS:
         yield Sample("leadership_withheld", (kind,), kind in withheld)
+    yield Sample("draining", (), node.standing.is_draining)
     for comparison in node.clocks.comparisons():
         yield Sample("clock_ahead_seconds", (comparison.clock,), comparison.ahead_ms / 1000)
     yield Sample("clock_skew_limit_seconds", (), config.clock_skew_max_ms / 1000)
@@ -159,7 +166,10 @@ def _snapshot_samples(node: Node) -> Iterable[Sample]:
 
 
 def _retention_samples(node: Node) -> Iterable[Sample]:
-    """Batches that retention deleted, the time that its looks take, and what timestamps keep from it, where this node leads."""
+    """What is kept by default; where this node leads, what retention deleted, how long it looks, and what timestamps keep from it."""
+    kept = node.config.retention.default
+    yield Sample("retention_default_seconds", (), kept.ms / 1000 if kept.ms >= 0 else -1)
+    yield Sample("retention_default_bytes", (), kept.size_bytes)
     for partition in (one.partition for one in node.replicas.followed()):
         yield Sample("retention_deleted_batches_total", (partition,), node.workers.retention.deleted_batches[partition])
         if partition in node.workers.retention.last_run_s:

@@ -41,6 +41,7 @@ from coordinator.client.routing.node import NodeClient
 from coordinator.client.routing.retry import Deadline, server_timeout_ms
 from coordinator.client.routing.routed_call import RoutedCall
 from coordinator.client.service import ServiceUser
+from coordinator.core.drains import Drain
 from coordinator.core.limits import FILES_PER_REQUEST_MAX
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.maintenance import NO_RESTORE, ScanAction
@@ -97,6 +98,13 @@ class DisklessAdmin(ServiceUser):
         Raises InvalidRequest while a node that is not named as gone does not support it, and other `ServiceError`s.
         """
         return await self._served(directory.update_schema_level(level, gone_node_ids), timeout_ms)
+
+    async def drain_node(self, node_id: int, drain: Drain, *, timeout_ms: int | None = None) -> None:
+        """Have a node give up what it leads to nodes that are warm, or lead again; returns when it is logged.
+
+        Raises NotFound for a node that is not registered, InvalidRequest for the last one that leads, and other `ServiceError`s.
+        """
+        await self._served(directory.drain_node(node_id, drain), timeout_ms)
 
     async def restore(self, *, timeout_ms: int | None = None) -> RestoreDescription:
         """The restore that the service's log begins with. Raises `ServiceError`."""

@@ -87,6 +87,7 @@ _CLASSES: dict[ErrorCode, type[ServiceError]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: NotFound,
     ErrorCode.UNKNOWN_TOPIC_ID: NotFound,
     ErrorCode.RESOURCE_NOT_FOUND: NotFound,
+    ErrorCode.BROKER_ID_NOT_REGISTERED: NotFound,
     ErrorCode.TOPIC_ALREADY_EXISTS: AlreadyExists,
     ErrorCode.DUPLICATE_RESOURCE: AlreadyExists,
     ErrorCode.INVALID_TOPIC_EXCEPTION: InvalidRequest,

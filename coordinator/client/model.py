@@ -59,13 +59,14 @@ class RecordedDirectory(NamedTuple):
 
 
 class ServiceNode(NamedTuple):
-    """A process of the service; `directories` only where nodes were asked to describe themselves."""
+    """A process of the service; `directories` and `drain` only where nodes were asked to describe themselves."""
 
     node_id: int
     host: str
     port: int
     rack: str | None = None
     directories: tuple[RecordedDirectory, ...] = ()
+    drain: int = 0
 
     @property
     def address(self) -> tuple[str, int]:

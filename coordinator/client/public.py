@@ -70,6 +70,7 @@ from coordinator.client.routing.connection import RequestTimedOut as RequestTime
 from coordinator.client.routing.node import NodeClient as NodeClient
 from coordinator.client.routing.retry import RetryPolicy as RetryPolicy
 from coordinator.client.service import Service as Service
+from coordinator.core.drains import Drain as Drain
 from coordinator.kafka.errors import ErrorCode as ErrorCode
 from coordinator.kafka.timestamps import EARLIEST as EARLIEST
 from coordinator.kafka.timestamps import EARLIEST_LOCAL as EARLIEST_LOCAL

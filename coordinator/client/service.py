@@ -156,6 +156,7 @@ class Service:
                     one.port,
                     one.rack,
                     tuple(RecordedDirectory(each.directory_id, each.is_online, each.coordinator_ids) for each in one.directories),
+                    one.drain,
                 )
                 for one in response.nodes
             ),

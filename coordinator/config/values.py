@@ -6,6 +6,7 @@ Parsing is pure; each `parse` raises `OutOfBounds`, whose text is the rule that 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self, TypeVar
@@ -46,6 +47,21 @@ class SemicolonList(tuple[T, ...]):
     """A list that is written with semicolons, because its entries may have commas."""
 
     __slots__ = ()
+
+
+_RANGE: Final = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
+
+
+def is_number_range(value: str) -> bool:
+    """Whether a text is a number, or a range from one to another that is not below it, both of five digits at most."""
+    found = _RANGE.fullmatch(value)
+    return found is not None and int(found[1]) <= int(found[2] or found[1])
+
+
+def numbers_in(ranges: Iterable[str]) -> frozenset[int]:
+    """Return the numbers of ranges for which `is_number_range` holds."""
+    found = [one.partition("-") for one in ranges]
+    return frozenset(number for first, _, last in found for number in range(int(first), int(last or first) + 1))
 
 
 def principal_name(value: str) -> str:

@@ -627,6 +627,15 @@ class RegisterNode(_WithOneOutcome):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DrainNode(_WithOneOutcome):
+    """Directory: a node is to give up what it leads, or to lead again (`core.directory.draining`). `members` are the nodes of the group."""
+
+    node_id: int
+    drain: int
+    members: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AssignReplicasToDirs(_WithOneOutcome):
     """Directory: a node says in which of its data directories replicas are; `node_epoch` is that of its process."""
 
@@ -669,7 +678,7 @@ SnapshotWrite: TypeAlias = MarkSnapshot | CommitSnapshot
 MoveWrite: TypeAlias = ReleasePartition | AdoptPartition
 PartitionWrite: TypeAlias = PlacePartitions | RemoveTopics | DeleteRecords | MigratePartitions | MoveWrite | SnapshotWrite | FinishRestore
 FileWrite: TypeAlias = FenceFiles | RemoveFiles | HandOverFiles
-NodeWrite: TypeAlias = RegisterNode | AssignReplicasToDirs
+NodeWrite: TypeAlias = RegisterNode | DrainNode | AssignReplicasToDirs
 MoveOrder: TypeAlias = OrderMoves | EndMove | SettleMoves
 TopicWrite: TypeAlias = CreateTopics | DeleteTopics | AlterTopicConfigs | ConfirmPlaced | ConfirmDeleted | MoveOrder
 DirectoryWrite: TypeAlias = TopicWrite | NodeWrite | RaiseSchemaLevel

@@ -176,7 +176,7 @@ def _check_count(partitions: Sequence[ReplicaSets]) -> list[Finding]:
             key="number of partitions",
             value=str(len(partitions)),
             severity=Severity.REFUSE,
-            reason=f"a service has at most {COORDINATORS_MAX} coordinators: every node follows all, and ids of batches would be equal",
+            reason=f"a service has at most {COORDINATORS_MAX} coordinators: beyond them ids of batches would be equal",
             remedy="Kafka takes no partitions away: use a topic with fewer (metadata.topic, `diskless init`)",
         )
     ]

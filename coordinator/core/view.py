@@ -213,6 +213,11 @@ class ShardView:
         """How many user partitions there are here."""
         return len(self._shard.committed.state.hot.partitions)
 
+    @property
+    def remembered_producers(self) -> int:
+        """How many idempotent producers are remembered, for each user partition that they wrote to."""
+        return len(self._shard.committed.state.hot.producers)
+
     def migration_counts(self) -> MigrationCounts:
         """How many user partitions are to be migrated, and how many were."""
         return self._shard.committed.state.hot.partitions.migration_counts()

@@ -20,12 +20,16 @@ from coordinator.operations.declaration import (
 )
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import (
+    BalanceLeadersRequest,
+    BalanceLeadersResponse,
     DescribeCoordinatorsRequest,
     DescribeCoordinatorsResponse,
     DescribeGatewaysRequest,
     DescribeGatewaysResponse,
     DescribeNodeRequest,
     DescribeNodeResponse,
+    DrainNodeRequest,
+    DrainNodeResponse,
     RegisterNodeRequest,
     RegisterNodeResponse,
     ReportContradictionRequest,
@@ -94,6 +98,24 @@ DESCRIBE_NODE: Final[Operation] = declare(
     lane=Lane.UNORDERED,
     is_internal=True,
     refuse=refuse_whole(DescribeNodeResponse),
+)
+
+DRAIN_NODE: Final[Operation] = declare(
+    DrainNodeRequest,
+    DrainNodeResponse,
+    answered_by=AnsweredBy.DIRECTORY,
+    acl=ALTER,
+    lane=Lane.ALONE,
+    refuse=refuse_whole(DrainNodeResponse),
+)
+
+BALANCE_LEADERS: Final[Operation] = declare(
+    BalanceLeadersRequest,
+    BalanceLeadersResponse,
+    answered_by=AnsweredBy.ANY_NODE,
+    acl=ALTER,
+    lane=Lane.ALONE,
+    refuse=refuse_whole(BalanceLeadersResponse),
 )
 
 REPORT_CONTRADICTION: Final[Operation] = declare(

@@ -93,6 +93,32 @@ class AdoptPartitionResponse(ResponsePart):
 
 
 @message
+class BalanceLeadersRequest(RequestPart):
+    """BalanceLeaders: the request."""
+
+    __type__: ClassVar[EntityType] = EntityType.request
+    __api_key__: ClassVar[i16] = i16(10224)
+    timeout_ms: int = field(metadata=INT32, default=60000)
+    """How long to wait in milliseconds before timing out the request."""
+
+
+@message
+class BalanceLeadersResponse(ResponsePart):
+    """BalanceLeaders: the response."""
+
+    __type__: ClassVar[EntityType] = EntityType.response
+    __api_key__: ClassVar[i16] = i16(10224)
+    throttle_time_ms: int = field(metadata=INT32, default=0)
+    """The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request did not
+    violate any quota.
+    """
+    error_code: int = field(metadata=INT16)
+    """The error code, or 0 if there was no error."""
+    error_message: str | None = field(metadata=STRING, default=None)
+    """The error message, or null if there was no error."""
+
+
+@message
 class CommitBatch(RequestPart):
     """CommitFile: a part of the request."""
 
@@ -414,6 +440,16 @@ class DescribeCoordinatorsCoordinator(ResponsePart):
     """The end offset of the metadata partition, or -1 if unknown."""
     live_partitions: int = field(metadata=INT32, default=0)
     """The number of live user partitions."""
+    live_files: int = field(metadata=INT64, default=0)
+    """The number of files with live batches."""
+    live_file_bytes: int = field(metadata=INT64, default=0)
+    """The size of the objects of these files; other coordinators may own parts of them, too."""
+    producers: int = field(metadata=INT32, default=0)
+    """The number of idempotent producers that are remembered, for each partition that they wrote to."""
+    state_bytes: int = field(metadata=INT64, default=-1)
+    """The size of the state database of the answering node, or -1 if unknown."""
+    commits: int = field(metadata=INT64, default=0)
+    """How many files the answering node has committed as the leader since its process started."""
     digest: bytes = field(metadata=BYTES)
     """The digest of the state at the applied offset, or empty if not computed."""
     is_local: bool = field(metadata=BOOL)
@@ -494,6 +530,8 @@ class DescribeCoordinatorsNode(ResponsePart):
     """Where the node listens."""
     incarnation_id: bytes = field(metadata=UUID)
     """The process that is registered as this node."""
+    drain: int = field(metadata=INT8, default=0)
+    """Whether the node gives up what it leads: 0 it does not, 1 until its process ends, 2 until it is asked to lead again."""
     directories: tuple[DescribeCoordinatorsRecordedDirectory, ...]
     """Each data directory of the node, as metadata partition 0 has recorded it."""
 
@@ -528,6 +566,10 @@ class DescribeCoordinatorsResponse(ResponsePart):
     """The wall clock of the node that answers."""
     withheld_reason: str | None = field(metadata=STRING, default=None)
     """Why the node that answers stays out of leadership, or null if it does not."""
+    placement_rules: str = field(metadata=STRING)
+    """The settings by which the node that answers places leaders and standbys, as text. The process that started last counts."""
+    reserved_ids: tuple[int, ...] = field(metadata=INT32)
+    """The coordinators that the node that answers is reserved for, or empty if it takes any."""
     coordinators: tuple[DescribeCoordinatorsCoordinator, ...]
     """Each coordinator described."""
     directories: tuple[DescribeCoordinatorsDirectory, ...]
@@ -1019,6 +1061,36 @@ class DescribeTopicsResponse(ResponsePart):
 
 
 @message
+class DrainNodeRequest(RequestPart):
+    """DrainNode: the request."""
+
+    __type__: ClassVar[EntityType] = EntityType.request
+    __api_key__: ClassVar[i16] = i16(10223)
+    node_id: int = field(metadata=INT32)
+    """The node."""
+    drain: int = field(metadata=INT8)
+    """0 to have the node lead again, 1 to drain it until its process ends, 2 to drain it until it is asked to lead again."""
+    timeout_ms: int = field(metadata=INT32, default=60000)
+    """How long to wait in milliseconds before timing out the request."""
+
+
+@message
+class DrainNodeResponse(ResponsePart):
+    """DrainNode: the response."""
+
+    __type__: ClassVar[EntityType] = EntityType.response
+    __api_key__: ClassVar[i16] = i16(10223)
+    throttle_time_ms: int = field(metadata=INT32, default=0)
+    """The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request did not
+    violate any quota.
+    """
+    error_code: int = field(metadata=INT16)
+    """The error code, or 0 if there was no error."""
+    error_message: str | None = field(metadata=STRING, default=None)
+    """The error message, or null if there was no error."""
+
+
+@message
 class EnforceRetentionRequest(RequestPart):
     """EnforceRetention: the request."""
 
@@ -1284,6 +1356,8 @@ class FinishRestoreRequest(RequestPart):
     """The restore to call finished, or all zero to change nothing and only ask."""
     timeout_ms: int = field(metadata=INT32, default=60000)
     """How long to wait in milliseconds before timing out the request."""
+    only_here: bool = field(metadata=BOOL, default=False)
+    """Whether to tell of the coordinators that the node follows only, instead of asking other nodes for the rest."""
 
 
 @message

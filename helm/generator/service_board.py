@@ -180,8 +180,11 @@ LEADERSHIP: Final = Section(
         ),
         Panel(
             title="Out of leadership by reason",
-            help="Processes that know that they should not lead; /ready says why. Zero is normal.",
-            queries=(Query(expr=f"sum by (reason) ({metric('leadership_withheld')})", legend="{{reason}}"),),
+            help="Processes that know that they should not lead (/ready says why), and those that an operator drains. Zero is normal.",
+            queries=(
+                Query(expr=f"sum by (reason) ({metric('leadership_withheld')})", legend="{{reason}}"),
+                Query(expr=f"sum({metric('draining')})", legend="drained"),
+            ),
         ),
         Panel(
             title="Clocks",
@@ -369,6 +372,18 @@ RETENTION: Final = Section(
             title="Partitions that a time in the future keeps",
             help="The first batch of them has a timestamp in the future, so nothing goes by time. `diskless retention enforce` names them.",
             queries=(Query(expr=metric("retention_held_partitions", per_partition=True), legend="{{partition}} on {{instance}}"),),
+        ),
+        Panel(
+            title="Kept by time unless the topic says otherwise",
+            help="log.retention.ms of each node; -1: without limit. Nodes must agree, as whichever leads deletes.",
+            queries=(Query(expr=metric("retention_default_seconds"), legend=INSTANCE),),
+            unit=Unit.SECONDS,
+        ),
+        Panel(
+            title="Kept by size unless the topic says otherwise",
+            help="log.retention.bytes of each node, for one partition; -1: without limit. Nodes must agree, as whichever leads deletes.",
+            queries=(Query(expr=metric("retention_default_bytes"), legend=INSTANCE),),
+            unit=Unit.BYTES,
         ),
     ),
 )

@@ -9,7 +9,7 @@ Workers run with the Python that is given; nothing of this process' environment 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -121,11 +121,15 @@ class SparkCluster:
     def _events(self) -> Path:
         return self.folder / "events"
 
+    def command(self, program: str, words: Sequence[str]) -> Sequence[str]:
+        """Return the command line of a process."""
+        where = ["-cp", f"{self._spark}/jars/*", program, "--host", "127.0.0.1", "--webui-port", "0"]
+        return [str(self._java), *JVM_OPTIONS, *where, *words]
+
     def _start(self, name: str, program: str, *words: str, says: str) -> None:
         log = self.folder / f"{name}.log"
-        where = ["-cp", f"{self._spark}/jars/*", program, "--host", "127.0.0.1", "--webui-port", "0"]
         environment = {**self.environment, **(self._workers_have if program == WORKER else {})}
-        child = start_child([str(self._java), *JVM_OPTIONS, *where, *words], marker=program, log=log, environment=environment)
+        child = start_child(self.command(program, words), marker=program, log=log, environment=environment)
         self._running.append(child)
 
         def has_said() -> bool:

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Mapping
 
 from coordinator.core.assignor.group import NOT_ASSIGNED, GroupAssignment, assign
-from coordinator.core.assignor.member import AssignorRules, GroupMember
+from coordinator.core.assignor.member import GroupMember
 from coordinator.runtime.ports import MembershipListener, Proof
 from simulation.fakes.kafka_log import Faults
 
@@ -21,7 +21,6 @@ class FakeGroup:
     """The group coordinator: who is a member, in which generation, and who owns which partition."""
 
     def __init__(self, *, loop: asyncio.AbstractEventLoop, rng: random.Random, faults: Faults, partitions: int) -> None:
-        self.rules = AssignorRules()
         self.loop = loop
         self.rng = rng
         self.faults = faults
@@ -31,6 +30,7 @@ class FakeGroup:
         self.generation = 0
         self._members: dict[str, FakeMembership] = {}
         self._owners: dict[int, str] = {}
+        self._followed: dict[str, frozenset[int]] = {}
         self._pending: asyncio.TimerHandle | None = None
 
     # ---- for tests
@@ -38,6 +38,10 @@ class FakeGroup:
     def owner(self, partition: int) -> str | None:
         """Return who owns a partition, if anybody."""
         return self._owners.get(partition)
+
+    def told(self, node: str) -> frozenset[int]:
+        """Return what a member is to lead or to follow."""
+        return self._followed.get(node, frozenset()) | {partition for partition, owner in self._owners.items() if owner == node}
 
     def members(self) -> tuple[str, ...]:
         """Return the members in the order they joined."""
@@ -47,13 +51,18 @@ class FakeGroup:
         """Return what the members call themselves; a process that was started again does as it did before."""
         return frozenset(member.client_id for member in self._members.values())
 
-    def assign(self, owners: Mapping[int, str]) -> None:
-        """Set the whole assignment by hand and switch automatic balance off; every owner must be a member."""
-        strangers = sorted(set(owners.values()) - set(self._members))
+    def assign(self, owners: Mapping[int, str], followed: Mapping[str, frozenset[int]] | None = None) -> None:
+        """Set the whole assignment by hand and switch automatic balance off; every node that is named must be a member.
+
+        `followed` has what each member follows besides what it owns: everything where it is left out.
+        """
+        strangers = sorted({*owners.values(), *(followed or ())} - set(self._members))
         if strangers:
             raise ValueError(f"{', '.join(strangers)} are not members of the group")
         self.is_automatic = False
         self._owners = dict(owners)
+        everything = dict.fromkeys(self._members, frozenset(range(self.partition_count)))
+        self._followed = everything if followed is None else dict(followed)
         self._new_generation()
 
     def lose_all(self) -> None:
@@ -123,18 +132,18 @@ class FakeGroup:
             self._schedule()
             return
         told = {node: member.told for node, member in self._members.items()}
-        assigned = assign(told, self.partition_count, self.rules)
+        assigned = assign(told, self.partition_count)
         self._owners = {partition: node for node, one in assigned.items() for partition in one.leads}
-        self._new_generation(assigned)
+        self._followed = {node: one.follows for node, one in assigned.items()}
+        self._new_generation()
 
-    def _new_generation(self, assigned: Mapping[str, GroupAssignment] | None = None) -> None:
+    def _new_generation(self) -> None:
         self.generation += 1
         nodes = {node: member.told.node_id for node, member in self._members.items()}
         leaders = {partition: nodes[owner] for partition, owner in self._owners.items() if owner in nodes}
         for node, member in self._members.items():
             led = frozenset(partition for partition, owner in self._owners.items() if owner == node)
-            follows = frozenset(range(self.partition_count)) - led if assigned is None else assigned[node].follows
-            member.hear(GroupAssignment(led, follows, leaders))
+            member.hear(GroupAssignment(led, self._followed.get(node, frozenset()) - led, leaders))
 
 
 class FakeMembership:

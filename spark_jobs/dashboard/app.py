@@ -27,11 +27,13 @@ from spark_jobs.dashboard.attempts import Attempts
 from spark_jobs.dashboard.cache import AnswerCache
 from spark_jobs.dashboard.catalogue import PANELS, PagePanel, catalogue, catalogue_page
 from spark_jobs.dashboard.database import Database, StoreUnreadableError
+from spark_jobs.dashboard.entries import LogEntries
 from spark_jobs.dashboard.events import Events
 from spark_jobs.dashboard.exports import AskedExports
 from spark_jobs.dashboard.guard import Guard
 from spark_jobs.dashboard.login import LOGIN_PATH, Login, LookRules
 from spark_jobs.dashboard.nodes import AskedNodes
+from spark_jobs.dashboard.panels.look import add_entry, entry_place
 from spark_jobs.dashboard.panels.overview import facts, overview
 from spark_jobs.dashboard.panels.query import BadQueryError, parse_query
 from spark_jobs.dashboard.panels.rows import Json
@@ -41,6 +43,7 @@ from spark_jobs.dashboard.verdict import Level, PageProblem, PageVerdict, judge,
 from spark_jobs.dashboard.writes import PATHS as WRITES
 from spark_jobs.dashboard.writes import Writes
 from spark_jobs.monitor.life import read_life
+from spark_jobs.store.engine import StoreConnection, StorePlace
 
 STATIC = Path(str(files("spark_jobs.dashboard").joinpath("static")))
 VERSION_HEADER = "X-Store-Version"
@@ -50,14 +53,15 @@ PANEL_SECONDS_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 
 
 class Dashboard:
-    """One store, and the coordinators and exports that were named. `clock_ms` gives the time; with a `token` findings can be acknowledged.
+    """The store at `place`, and the coordinators and exports that were named.
 
-    `scraping` is how the coordinators are asked, `looking` who may look at the page, `attempts` what wrong tokens cost.
+    `clock_ms` gives the time; with a `token` findings can be acknowledged. `scraping` is how the coordinators are asked, `exports_scraping`
+    how the exports, `looking` who may look at the page, `attempts` what wrong tokens cost.
     """
 
     def __init__(
         self,
-        folder: Path,
+        place: StorePlace,
         coordinators: Sequence[str] = (),
         clock_ms: Callable[[], int] | None = None,
         token: str | None = None,
@@ -65,14 +69,17 @@ class Dashboard:
         looking: LookRules = EVERYBODY_LOOKS,
         attempts: Attempts | None = None,
         exports: Sequence[str] = (),
+        exports_scraping: Scraping = PLAIN_SCRAPING,
+        entries: LogEntries | None = None,
     ) -> None:
-        self.folder = folder
+        self.place = place
+        self._entries = entries
         self.clock_ms = clock_ms or (lambda: time.time_ns() // 1_000_000)
-        self.database = Database(folder)
+        self.database = Database(place)
         self._attempts = Attempts() if attempts is None else attempts
-        self.writes = Writes(folder, token, self.clock_ms, self._attempts, looking.proxies)
+        self.writes = Writes(place, token, self.clock_ms, self._attempts, looking.proxies)
         self.nodes = AskedNodes(coordinators, self.clock_ms, scraping)
-        self.exports = AskedExports(exports)
+        self.exports = AskedExports(exports, exports_scraping)
         self._looking = looking
         self.cache = AnswerCache()
         self.events = Events(f"{time.time_ns():x}", self.database.version, self.overview)
@@ -128,12 +135,12 @@ class Dashboard:
     async def overview(self) -> Json:
         """The verdict and the numbers of the page's head. Never fails: a store that cannot be read is a verdict too."""
         now_ms = self.clock_ms()
-        common: Json = {"now_ms": now_ms, "folder": str(self.folder), "can_acknowledge": self.writes.is_on}
-        if not self.database.exists():
-            return {**common, "state": "empty", "verdict": _verdict_json(self._waiting(now_ms)), "numbers": None}
+        common: Json = {"now_ms": now_ms, "folder": str(self.place), "can_acknowledge": self.writes.is_on}
+        sight = self._sight()
         try:
-            sight = await self._sight()
-            known, numbers = await self.database.read(lambda db: (facts(db, sight), overview(db, sight)))
+            if not self.database.exists():
+                return {**common, "state": "empty", "verdict": _verdict_json(await self._waiting(now_ms)), "numbers": None}
+            known, numbers = await self.database.read(lambda db: (facts(db, seen := sight(db)), overview(db, seen)))
         except StoreUnreadableError as error:
             problem = PageProblem(level=Level.BAD, text=f"The store cannot be read: {error}", panel="monitor")
             verdict = PageVerdict(level=Level.BAD, sentence=problem.text, problems=(problem, *self.nodes.problems({})))
@@ -148,16 +155,19 @@ class Dashboard:
         }
         return {**common, "state": "known", "verdict": _verdict_json(verdict), "numbers": {**numbers, "lag": lag}}
 
-    async def _sight(self) -> Sight:
-        life = await asyncio.to_thread(read_life, self.folder)
-        return Sight(now_ms=self.clock_ms(), life=life, silent_ms=self.nodes.silent_ms())
+    def _sight(self) -> Callable[[StoreConnection], Sight]:
+        now_ms, nodes = self.clock_ms(), self.nodes
+        silent_ms, store_failures, retention = nodes.silent_ms(), nodes.store_failures(), nodes.retention()
+        return lambda db: Sight(
+            now_ms=now_ms, life=read_life(self.place, db), silent_ms=silent_ms, store_failures=store_failures, retention=retention
+        )
 
-    def _waiting(self, now_ms: int) -> PageVerdict:
-        """Return the verdict without a store; the life file of a monitor may have the reason."""
-        life = read_life(self.folder)
+    async def _waiting(self, now_ms: int) -> PageVerdict:
+        """Return the verdict without a store; the sign of life of a monitor may have the reason."""
+        life = await self.database.read(lambda db: read_life(self.place, db))
         own = None if life is None else watch_problem(watch(life), now_ms)
         problems = worst_first([*([] if own is None else [own]), *self.nodes.problems({})])
-        sentence = f"Waiting for the monitor: nothing in {self.folder} yet" if own is None else own.text
+        sentence = f"Waiting for the monitor: nothing in {self.place} yet" if own is None else own.text
         return PageVerdict(level=max([Level.UNKNOWN, *(problem.level for problem in problems)]), sentence=sentence, problems=problems)
 
     async def _overview(self, _request: Request) -> Response:
@@ -185,9 +195,12 @@ class Dashboard:
             return JSONResponse({"error": str(error)}, 400)
 
         async def make() -> Json:
-            sight = await self._sight()
+            sight = self._sight()
             with self.seconds.labels(panel.name).time():
-                return await self.database.read(lambda db: panel.answer(db, query, sight))
+                made, place = await self.database.read(lambda db: (panel.answer(db, query, sight(db)), entry_place(db, query)))
+            if place is not None and self._entries is not None and not made.get("missing", panel.name):
+                add_entry(made, await self._entries.read(*place))
+            return made
 
         try:
             answer = await self.cache.get((panel.name, query), await self.database.version(), make)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -28,8 +27,9 @@ from spark_jobs.dashboard.panels import (
 from spark_jobs.dashboard.panels.query import RANGES_S, SORTS, SPLITS, PanelQuery
 from spark_jobs.dashboard.panels.rows import Json
 from spark_jobs.dashboard.panels.sight import Sight
+from spark_jobs.store.engine import StoreConnection
 
-PanelFunction = Callable[[sqlite3.Connection, PanelQuery, Sight], Json]
+PanelFunction = Callable[[StoreConnection, PanelQuery, Sight], Json]
 
 _RANGE = ("range", "from", "to")
 _PAGE = ("offset", "limit")

@@ -1,6 +1,6 @@
 """Reading the store while the job writes it: one read-only connection on one thread, every answer from one transaction.
 
-The file may be missing (the job never ran), may appear, and may be another file later; the reader notices each. While it is
+The database may be missing (the job never ran), may appear, and may be another one later; the reader notices each. While it is
 missing, or its tables are still to be made, the panels see an empty database with the same tables, so that "nothing yet"
 needs no special case anywhere.
 A query that takes too long is ended: a page must not hold a thread, and an open read keeps SQLite's log from shrinking.
@@ -9,20 +9,27 @@ A query that takes too long is ended: a page must not hold a thread, and an open
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from importlib.resources import files
-from pathlib import Path
 from typing import TypeVar
-from urllib.parse import quote
+
+from spark_jobs.store.engine import (
+    STORE_ERRORS,
+    OpenStore,
+    StoreConnection,
+    StorePlace,
+    exists,
+    identity,
+    is_ended,
+    is_other_version,
+    named,
+    open_empty,
+    open_reader,
+)
 
 T = TypeVar("T")
 
-DATABASE_FILE = "monitor.db"
 QUERY_SECONDS_MAX = 5.0
-STEPS_BETWEEN_LOOKS = 100_000
 BUSY_TIMEOUT_S = 2.0
 
 
@@ -31,25 +38,24 @@ class StoreUnreadableError(Exception):
 
 
 class Database:
-    """The store of a monitor's folder."""
+    """The store of a monitor."""
 
-    def __init__(self, folder: Path, *, query_seconds_max: float = QUERY_SECONDS_MAX) -> None:
-        """Look for the store in `folder`; it need not exist yet."""
+    def __init__(self, place: StorePlace, *, query_seconds_max: float = QUERY_SECONDS_MAX) -> None:
+        """Look for the store at `place`; it need not exist yet."""
         self._query_seconds_max = query_seconds_max
-        self.path = folder / DATABASE_FILE
+        self._place = place
         self._thread = ThreadPoolExecutor(1, "store-reader")
-        self._connection: sqlite3.Connection | None = None
+        self._connection: OpenStore | None = None
         self._identity: tuple[int, int] | None = None
         self._opened = 0
-        self._deadline_s = 0.0
 
-    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def read(self, work: Callable[[StoreConnection], T]) -> T:
         """Run `work` in one read transaction on the reader's thread. Raises `StoreUnreadableError`."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._read, work)
 
     async def version(self) -> str:
         """A text that changes with every commit of the job, and when the file becomes another. Raises `StoreUnreadableError`."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._version)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._read, lambda db: f"{self._opened}.{db.version()}")
 
     async def close(self) -> None:
         """Close the connection and end the thread."""
@@ -57,89 +63,46 @@ class Database:
         self._thread.shutdown()
 
     def exists(self) -> bool:
-        """Whether there is a store."""
-        return self.path.exists()
+        """Whether there may be a store."""
+        return exists(self._place)
 
-    def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _read(self, work: Callable[[OpenStore], T]) -> T:
         try:
             connection = self._current()
-            self._deadline_s = time.monotonic() + self._query_seconds_max
-            connection.execute("begin")
-            try:
+            with connection.reading(self._query_seconds_max):
                 return work(connection)
-            finally:
-                connection.execute("rollback")
-        except sqlite3.Error as error:
+        except STORE_ERRORS as error:
             self._forget()
             raise StoreUnreadableError(self._explain(error)) from error
 
-    def _version(self) -> str:
-        try:
-            (number,) = self._current().execute("pragma data_version").fetchone()
-        except sqlite3.Error as error:
-            self._forget()
-            raise StoreUnreadableError(self._explain(error)) from error
-        return f"{self._opened}.{number}"
+    def _explain(self, error: Exception) -> str:
+        name = named(self._place)
+        if is_ended(error):
+            return f"a query of {name} took more than {self._query_seconds_max:g} s and was ended; ask for less"
+        if is_other_version(error):
+            return f"{name} was written by another version of the monitor ({error}): use the dashboard of that version"
+        return f"{name} cannot be read: {error}"
 
-    def _explain(self, error: sqlite3.Error) -> str:
-        if _primary_code(error) == sqlite3.SQLITE_INTERRUPT:
-            return f"a query of {self.path} took more than {self._query_seconds_max:g} s and was ended; ask for less"
-        if "no such" in str(error):
-            return f"{self.path} was written by another version of the monitor ({error}): use the dashboard of that version"
-        return f"{self.path} cannot be read: {error}"
-
-    def _current(self) -> sqlite3.Connection:
-        try:
-            status = self.path.stat()
-            identity: tuple[int, int] | None = (status.st_dev, status.st_ino)
-        except FileNotFoundError:
-            identity = None
-        if self._connection is None or identity != self._identity:
-            found = None if identity is None else _open(self.path)
+    def _current(self) -> OpenStore:
+        present = identity(self._place)
+        if self._connection is None or present != self._identity:
+            found = None if present is None else self._open()
             if self._connection is None or found is not None or self._identity is not None:
-                self._take(found or _empty(), identity if found is not None else None)
-        self._deadline_s = time.monotonic() + self._query_seconds_max
+                self._forget()
+                self._connection, self._identity = found or open_empty(), present if found is not None else None
+                self._opened += 1
         assert self._connection is not None
         return self._connection
 
-    def _take(self, connection: sqlite3.Connection, identity: tuple[int, int] | None) -> None:
-        self._forget()
-        self._connection, self._identity = connection, identity
-        self._opened += 1
-        connection.row_factory = sqlite3.Row
-        connection.set_progress_handler(lambda: time.monotonic() > self._deadline_s, STEPS_BETWEEN_LOOKS)
+    def _open(self) -> OpenStore | None:
+        """Connect, unless the job has made the database and not yet the tables, which all come at once."""
+        connection = open_reader(self._place, BUSY_TIMEOUT_S)
+        if connection.is_made():
+            return connection
+        connection.close()
+        return None
 
     def _forget(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-def _open(path: Path) -> sqlite3.Connection | None:
-    """Connect, unless the job has made the file and not yet the tables, which all come at once."""
-    name = f"file:{quote(str(path))}"
-    connection = sqlite3.connect(f"{name}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)
-    try:
-        is_made = connection.execute("select name from sqlite_master limit 1").fetchone() is not None
-    except sqlite3.OperationalError as error:
-        connection.close()
-        # A folder that cannot be written has no place for the files that readers and a writer share; then no process writes either.
-        if _primary_code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
-            raise
-        return sqlite3.connect(f"{name}?mode=ro&immutable=1", uri=True, isolation_level=None)
-    if not is_made:
-        connection.close()
-        return None
-    return connection
-
-
-def _empty() -> sqlite3.Connection:
-    connection = sqlite3.connect(":memory:", isolation_level=None)
-    connection.executescript(files("spark_jobs.store").joinpath("schema.sql").read_text(encoding="utf-8"))
-    return connection
-
-
-def _primary_code(error: sqlite3.Error) -> int | None:
-    """Return SQLite's code without its extension; None when the error is the module's own."""
-    code: int | None = getattr(error, "sqlite_errorcode", None)
-    return None if code is None else code & 0xFF

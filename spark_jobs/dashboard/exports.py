@@ -45,9 +45,9 @@ def exports_in(text: str) -> list[Json]:
 class AskedExports:
     """Asks exports in turn. An answer is kept until the next one: one that does not come is an error beside the address."""
 
-    def __init__(self, addresses: Sequence[str]) -> None:
+    def __init__(self, addresses: Sequence[str], scraping: Scraping) -> None:
         self._addresses = addresses
-        self._scraping = Scraping()
+        self._scraping = scraping
         self.rows: list[Json] = []
 
     async def run(self) -> None:

@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from spark_jobs.dashboard.latency import Buckets, CountedSpan, Latencies, buckets_in, grown
+from spark_jobs.dashboard.panels.retention import UNKNOWN_LIMITS, UNLIMITED, RetentionLimits
 from spark_jobs.dashboard.scraping import Scraping
 from spark_jobs.dashboard.verdict import Level, PageProblem, Urgency, counted, duration
 
@@ -32,6 +33,9 @@ STORE_FAILURES = {
 }
 """Counters of calls to the object store that failed, and what they are of."""
 
+RETENTION = (("diskless_coordinator_retention_default_seconds", 1000), ("diskless_coordinator_retention_default_bytes", 1))
+"""What a node keeps of topics that do not say so themselves, by time and by size; what its unit is multiplied with here."""
+
 EVERY_S = 3.0
 LEADERLESS_MS_MIN = 4_000
 """A coordinator that is moved has no leader for a moment; two looks must find none."""
@@ -45,6 +49,7 @@ class NodeAnswer(NamedTuple):
     name: str
     commits: float
     leading: frozenset[int]
+    retention: RetentionLimits
     store_failures: Mapping[str, float]
     latency: Mapping[str, Buckets]
 
@@ -60,9 +65,14 @@ def read_answer(text: str) -> NodeAnswer:
         name=next((f"{INFOS[one.name]} {one.labels['node_id']}" for one in samples if one.name in INFOS and "node_id" in one.labels), ""),
         commits=sum(float(sample.value) for sample in samples if sample.name == COMMITS),
         leading=frozenset(int(sample.labels["partition"]) for sample in samples if sample.name == LEADING and sample.value),
+        retention=RetentionLimits(*(_limit(samples, *one) for one in RETENTION)),
         store_failures=failures,
         latency=buckets_in(samples),
     )
+
+
+def _limit(samples: Iterable[Sample], name: str, scale: int) -> int | None:
+    return next((max(UNLIMITED, round(float(one.value) * scale)) for one in samples if one.name == name), None)
 
 
 @dataclass(slots=True)
@@ -96,6 +106,14 @@ class AskedNode:
     def look(self) -> str:
         """Its page; empty when it has none."""
         return "" if self.node_id is None else f"node/{self.node_id}"
+
+    def store_failures(self, now_ms: int) -> str:
+        """Return which calls of the object store failed lately, and how long ago; empty when none did."""
+        failed = {kind: count for kind, (at_ms, count) in self.store_failed.items() if now_ms - at_ms <= STORE_FAILURES_MS}
+        if not failed:
+            return ""
+        age = duration(now_ms - max(self.store_failed[kind][0] for kind in failed))
+        return f"{age} ago: {', '.join(f'{kind} ({count:.0f})' for kind, count in failed.items())}"
 
     def note(self, text: str, error: str, now_ms: int) -> None:
         """Take an answer, or the reason why there is none."""
@@ -174,9 +192,21 @@ class AskedNodes:
         known = [node.commits_per_s for node in self.all if node.commits_per_s is not None]
         return sum(known) if known else None
 
+    def retention(self) -> RetentionLimits:
+        """Return what the nodes keep of topics that do not say so themselves, as the newest answer has it; nodes are to agree."""
+        told = [node for node in self.all if node.answer is not None and node.answer.retention.ms is not None]
+        newest = max(told, key=lambda node: node.seen_ms, default=None)
+        return UNKNOWN_LIMITS if newest is None or newest.answer is None else newest.answer.retention
+
     def silent_ms(self) -> dict[int, int]:
         """Return the nodes that do not answer, by id, and when each answered last."""
         return {node.node_id: node.seen_ms for node in self.all if node.error and node.node_id is not None}
+
+    def store_failures(self) -> dict[int, str]:
+        """Return the nodes, by id, that the object store failed lately, and what of."""
+        now_ms = self._clock_ms()
+        told = {node.node_id: node.store_failures(now_ms) for node in self.all if node.node_id is not None}
+        return {node_id: text for node_id, text in told.items() if text}
 
     def problems(self, claims: Mapping[int, tuple[int, int]]) -> list[PageProblem]:
         """Return problems for the verdict. `claims` are the leaders by the log: node and time of the newest claim of each coordinator."""
@@ -211,9 +241,6 @@ class AskedNodes:
 
     def _store_failures(self, now_ms: int) -> Iterable[PageProblem]:
         for node in self.all:
-            failed = {kind: count for kind, (at_ms, count) in node.store_failed.items() if now_ms - at_ms <= STORE_FAILURES_MS}
-            if failed:
-                told = ", ".join(f"{kind} ({count:.0f})" for kind, count in failed.items())
-                age = duration(now_ms - max(node.store_failed[kind][0] for kind in failed))
-                text = f"The object store failed {node.name} {age} ago: {told}"
+            if told := node.store_failures(now_ms):
+                text = f"The object store failed {node.name} {told}"
                 yield PageProblem(level=Level.BAD, text=text, panel="files", urgency=Urgency.STORE, look=node.look)

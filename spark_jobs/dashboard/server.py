@@ -6,26 +6,27 @@ import signal
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import uvicorn
 
 from spark_jobs.dashboard.app import EVERYBODY_LOOKS, PLAIN_SCRAPING, Dashboard
+from spark_jobs.dashboard.entries import LogEntries
 from spark_jobs.dashboard.login import LookRules
 from spark_jobs.dashboard.scraping import Scraping
+from spark_jobs.store.engine import StorePlace
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """`folder` is the monitor's; `coordinators` are addresses of HTTP listeners, asked as `scraping` says. Port 0 takes any.
+    """`place` is that of the monitor's database; `coordinators` are addresses of HTTP listeners.
 
-    `exports` are addresses of exports of topics to tables. With a `token` those who have it may acknowledge findings; `looking` says
-    who may look.
+    They are asked as `scraping` says. Port 0 takes any. `exports` are addresses of exports of topics to tables, asked as `exports_scraping`
+    says. With a `token` those who have it may acknowledge findings; `looking` says who may look. `entries` are shown decoded.
     """
 
-    folder: Path
+    place: StorePlace
     coordinators: Sequence[str]
     host: str
     port: int
@@ -33,6 +34,8 @@ class ServeOptions:
     scraping: Scraping = PLAIN_SCRAPING
     looking: LookRules = EVERYBODY_LOOKS
     exports: Sequence[str] = ()
+    exports_scraping: Scraping = PLAIN_SCRAPING
+    entries: LogEntries | None = None
 
 
 class _Server(uvicorn.Server):
@@ -51,12 +54,14 @@ class _Server(uvicorn.Server):
 def serve(options: ServeOptions, ready: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM; `ready` is called with the page's address once it is listened on. Raises OSError."""
     dashboard = Dashboard(
-        options.folder,
+        options.place,
         options.coordinators,
         token=options.token,
         scraping=options.scraping,
         looking=options.looking,
         exports=options.exports,
+        exports_scraping=options.exports_scraping,
+        entries=options.entries,
     )
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     listener = socket.create_server((options.host, options.port), family=family, backlog=128)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 BEHIND_MS_MAX = 10_000
+"""A monitor that follows merges within a second or two: what is known ends sooner than this before now, or the monitor is behind."""
 SILENT_MS_MAX = 6_000
 """A monitor that follows the log gives a sign every second, and asks Kafka as often."""
 FRESH_MS_MAX = 3_000
@@ -92,20 +93,21 @@ class Watching:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundWrong:
-    """A finding: where it is in the log, and the partition it is about, `NAME-NUMBER`; empty when it is about none."""
+    """A finding: where it is in the log, and the partition it is about, `NAME-NUMBER`; empty when it is about none. Is it the newest?"""
 
     id: int
     coordinator: int
     offset: int
     rule: str
     topic: str
+    is_newest: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """The facts from the store and the monitor's signs of life; times are milliseconds since the epoch.
 
-    `findings` are those that are not acknowledged, `newest_finding` is one of them. `claims` has the node
+    `findings` are those that are not acknowledged, `named_finding` is that of them that says most. `claims` has the node
     and the time of the newest claim of each coordinator.
     """
 
@@ -119,7 +121,7 @@ class Facts:
     freshness_ms: int
     claims: Mapping[int, tuple[int, int]]
     findings: int
-    newest_finding: FoundWrong | None
+    named_finding: FoundWrong | None
     quarantined: int
     watch: Watching
     trigger_ms: int
@@ -187,7 +189,7 @@ def watch_problem(watch: Watching, now_ms: int, service_commits_per_s: float = 0
 def _problems(facts: Facts, now_ms: int, service_commits_per_s: float) -> list[PageProblem]:
     found: list[PageProblem] = []
     if facts.findings:
-        look = "" if facts.newest_finding is None else f"finding/{facts.newest_finding.id}"
+        look = "" if facts.named_finding is None else f"finding/{facts.named_finding.id}"
         found.append(PageProblem(level=Level.BAD, text=_findings_text(facts), panel="findings", is_found=True, look=look))
     if facts.disagreeing is not None:
         named = ", ".join(map(str, facts.disagreeing)) or "unknown"
@@ -203,7 +205,7 @@ def _problems(facts: Facts, now_ms: int, service_commits_per_s: float) -> list[P
     elif not facts.heads:
         text = "Waiting for the monitor: it has merged nothing of the log yet"
         found.append(PageProblem(level=Level.UNKNOWN, text=text, panel="monitor", urgency=Urgency.MONITOR))
-    elif facts.behind_entries and facts.behind_ms > BEHIND_MS_MAX:
+    elif facts.behind_ms > BEHIND_MS_MAX:
         text = f"The monitor is {duration(facts.behind_ms)} behind ({counted(facts.behind_entries, 'entry', 'entries')})"
         found.append(PageProblem(level=Level.WARNING, text=text, panel="monitor", urgency=Urgency.MONITOR))
     elif service_commits_per_s and unseen_ms > UNSEEN_MS_MAX + 2 * facts.trigger_ms:
@@ -226,11 +228,12 @@ def _problems(facts: Facts, now_ms: int, service_commits_per_s: float) -> list[P
 
 def _findings_text(facts: Facts) -> str:
     text = counted(facts.findings, "finding", "findings")
-    if facts.newest_finding is None:
+    if facts.named_finding is None:
         return text
-    newest = facts.newest_finding
-    where = f" in {newest.topic}" if newest.topic else ""
-    return f"{text}, the newest: {newest.rule.replace('-', ' ')}{where} (coordinator {newest.coordinator}, offset {grouped(newest.offset)})"
+    named = facts.named_finding
+    where = f" in {named.topic}" if named.topic else ""
+    place = f"(coordinator {named.coordinator}, offset {grouped(named.offset)})"
+    return f"{text}, {'the newest' if named.is_newest else 'above all'}: {named.rule.replace('-', ' ')}{where} {place}"
 
 
 def _healthy(facts: Facts, now_ms: int) -> str:

@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -19,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 from spark_jobs.dashboard.attempts import Attempts, Network, is_token, sender
 from spark_jobs.monitor.facts import acknowledge_findings, reopen_findings
 from spark_jobs.store.acknowledge import AcknowledgeError, Choice, UnknownFindingError
+from spark_jobs.store.engine import STORE_ERRORS, StorePlace
 
 LOG = logging.getLogger("dashboard.writes")
 
@@ -41,9 +40,9 @@ class Writes:
     """Answers the requests of `PATHS`. `token` None: there is nothing to change here."""
 
     def __init__(
-        self, folder: Path, token: str | None, clock_ms: Callable[[], int], attempts: Attempts, proxies: Sequence[Network] = ()
+        self, place: StorePlace, token: str | None, clock_ms: Callable[[], int], attempts: Attempts, proxies: Sequence[Network] = ()
     ) -> None:
-        self._folder = folder
+        self._place = place
         self._token = token
         self._clock_ms = clock_ms
         self._attempts = attempts
@@ -60,7 +59,7 @@ class Writes:
             await self._admit(request)
             choice, who, reason = _parse(await _body(request))
             action = PATHS[request.url.path]
-            changed = await asyncio.to_thread(action, self._folder, choice, who=who, reason=reason, now_ms=self._clock_ms())
+            changed = await asyncio.to_thread(action, self._place, choice, who=who, reason=reason, now_ms=self._clock_ms())
         except Refused as refused:
             headers = {"WWW-Authenticate": "Bearer"} if refused.status == 401 else None
             return JSONResponse({"error": str(refused)}, refused.status, headers)
@@ -68,7 +67,7 @@ class Writes:
             return JSONResponse({"error": str(error)}, 404)
         except AcknowledgeError as error:
             return JSONResponse({"error": str(error)}, 400)
-        except sqlite3.Error as error:
+        except STORE_ERRORS as error:
             return JSONResponse({"error": f"the store cannot be written now: {error}; try again"}, 503)
         LOG.info("%s by %s: %d findings", request.url.path, who, changed)
         return JSONResponse({"changed": changed})

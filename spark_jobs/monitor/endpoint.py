@@ -7,10 +7,8 @@ running job knows is kept here. Invariant: a scrape never waits for the job.
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import cast
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector, start_http_server
@@ -20,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from spark_jobs.monitor.metrics import BATCH_SECONDS_BUCKETS, METRICS, PREFIX
 from spark_jobs.monitor.report import Report, open_report
+from spark_jobs.store.engine import STORE_ERRORS, StorePlace
 
 TOTALS = {
     "entries_total": "entries",
@@ -55,7 +54,7 @@ class MetricsPortError(Exception):
 class JobMetrics:
     """The metrics of one job. `ends` tells where the log ended when last asked, `intervals_s` how often it runs which check."""
 
-    def __init__(self, folder: Path, ends: Callable[[], Mapping[int, int]], intervals_s: Mapping[str, float] | None = None) -> None:
+    def __init__(self, place: StorePlace, ends: Callable[[], Mapping[int, int]], intervals_s: Mapping[str, float] | None = None) -> None:
         self.registry = CollectorRegistry()
         self._up = _gauge(self.registry, "up")
         self._freshness = _gauge(self.registry, "freshness_seconds")
@@ -70,7 +69,7 @@ class JobMetrics:
         for check in CHECKS:
             intervals.labels(check).set((intervals_s or {}).get(check, 0))
             self._check_failures.labels(check)
-        self.registry.register(_FromDatabase(folder, ends))
+        self.registry.register(_FromDatabase(place, ends))
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
 
@@ -114,8 +113,8 @@ class JobMetrics:
 class _FromDatabase(Collector):
     """Reads the database at every scrape."""
 
-    def __init__(self, folder: Path, ends: Callable[[], Mapping[int, int]]) -> None:
-        self._folder = folder
+    def __init__(self, place: StorePlace, ends: Callable[[], Mapping[int, int]]) -> None:
+        self._place = place
         self._ends = ends
 
     def describe(self) -> Iterable[Family]:
@@ -129,10 +128,10 @@ class _FromDatabase(Collector):
 
     def collect(self) -> Iterator[Family]:
         """Every metric that comes from the database."""
-        with open_report(self._folder) as report:
+        with open_report(self._place) as report:
             try:
                 yield from self._read(report)
-            except sqlite3.OperationalError as error:
+            except STORE_ERRORS as error:
                 # Answered with a 500: better no sample than a wrong one.
                 raise RuntimeError(f"the monitor's database cannot be read: {error}") from error
 

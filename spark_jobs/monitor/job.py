@@ -24,14 +24,15 @@ from spark_jobs.monitor.checks import Check, Checks
 from spark_jobs.monitor.endpoint import JobMetrics
 from spark_jobs.monitor.facts import record_brokers, record_job
 from spark_jobs.monitor.life import Beats, signs_of_life
-from spark_jobs.monitor.lock import hold_folder
+from spark_jobs.monitor.lock import MonitorInUseError, hold_folder
 from spark_jobs.monitor.report import open_report
 from spark_jobs.monitor.topic import TopicBroker, TopicWatch, WatchedTopic
 from spark_jobs.monitor.watcher import LogReplacedError, Watcher, check_identity
 from spark_jobs.session import Engine, RunningSpark, open_spark
 from spark_jobs.settings import MAX_ENTRIES_PER_BATCH
 from spark_jobs.snapshots.content import read_start
-from spark_jobs.streaming import StopSignal, Stream, StreamRun
+from spark_jobs.store.engine import STORE_ERRORS, StorePlace, is_lost
+from spark_jobs.streaming import QueryFailedError, StopSignal, Stream, StreamRun
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,11 +43,14 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("monitor")
 
 STOP_WAIT_S = 6.0
+STORE_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorOptions:
-    """The arguments of the monitor. `properties` are librdkafka's. `metrics_port` None: no endpoint.
+    """The arguments of the monitor. `folder` has its lock and Spark's files, `place` is that of its database.
+
+    `properties` are librdkafka's. `metrics_port` None: no endpoint.
 
     `snapshots` None: a partition whose beginning is deleted is followed from where its log begins, without what was before.
     """
@@ -54,6 +58,7 @@ class MonitorOptions:
     bootstrap_servers: str
     topic: str
     folder: Path
+    place: StorePlace
     engine: Engine
     version: str
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -71,35 +76,45 @@ class MonitorOptions:
 def run_monitor(options: MonitorOptions, stopping: StopSignal, on_ready: Callable[[str], None]) -> None:
     """Follow the log until `stopping` is set, or with `once` until everything that was there is merged.
 
-    `on_ready` gets a line when the query runs. Raises `FolderInUseError`, `TopicMissingError`, `KafkaUnavailableError`,
-    `UntranslatableError`, `SparkStartError`, `MetricsPortError`, `LogReplacedError`, `QueryFailedError`.
+    `on_ready` gets a line when the query runs. Raises `MonitorInUseError`, `TopicMissingError`, `KafkaUnavailableError`,
+    `UntranslatableError`, `SparkStartError`, `MetricsPortError`, `LogReplacedError`, `QueryFailedError`, one of `STORE_ERRORS`.
     """
-    with hold_folder(options.folder), signs_of_life(options.folder, stopping, is_once=options.once) as beats:
+    with (
+        hold_folder(options.folder),
+        _held_store(options.place) as store,
+        signs_of_life(options.place, stopping, is_once=options.once) as beats,
+    ):
         # Wrong arguments are found before Spark is started, which takes seconds.
         kafka = kafka_options(LogPlace(bootstrap_servers=options.bootstrap_servers, topic=options.topic, properties=options.properties))
         watch = TopicWatch(options.bootstrap_servers, options.topic, options.properties)
         facts = watch.facts()
-        with _open_store(options, facts) as store:
-            _begin_with_snapshots(options, watch, facts, store)
-            _Job(options, watch, facts, store, kafka, beats).run(stopping, on_ready)
+        _adopt(options, facts, store)
+        _begin_with_snapshots(options, watch, facts, store)
+        _Job(options, watch, facts, store, kafka, beats).run(stopping, on_ready)
 
 
 @contextmanager
-def _open_store(options: MonitorOptions, facts: WatchedTopic) -> Iterator[Store]:
+def _held_store(place: StorePlace) -> Iterator[Store]:
     from spark_jobs.store.sink import Store
 
-    store = Store.open(options.folder)
-    try:
-        with open_report(options.folder) as report:
-            known = report.log()
-        if known is not None:
-            if known["topic"] != options.topic:
-                raise LogReplacedError(f"{options.folder} was built from topic {known['topic']}, not {options.topic}; use another --dir")
-            check_identity(options.topic, WatchedTopic(str(known["topic_id"]), int(str(known["partitions"]))), facts)
-        store.adopt_log(options.topic, facts.topic_id, facts.partitions)
+    with Store.open(place) as store:
+        _hold(store, place)
         yield store
-    finally:
-        store.close()
+
+
+def _hold(store: Store, place: StorePlace) -> None:
+    if not store.hold():
+        raise MonitorInUseError(f"another monitor writes {place}: stop it first, or give this one a schema of its own with --store")
+
+
+def _adopt(options: MonitorOptions, facts: WatchedTopic, store: Store) -> None:
+    with open_report(options.place) as report:
+        known = report.log()
+    if known is not None:
+        if known["topic"] != options.topic:
+            raise LogReplacedError(f"{options.place} was built from topic {known['topic']}, not {options.topic}; use another one")
+        check_identity(options.topic, WatchedTopic(str(known["topic_id"]), int(str(known["partitions"]))), facts)
+    store.adopt_log(options.topic, facts.topic_id, facts.partitions)
 
 
 def _begin_with_snapshots(options: MonitorOptions, watch: TopicWatch, facts: WatchedTopic, store: Store) -> None:
@@ -143,7 +158,7 @@ class _Job:
             on_brokers=self._on_brokers,
             on_error=lambda: self._metrics.on_kafka_error(),
         )
-        self._metrics = JobMetrics(options.folder, self._watcher.ends, {check.name: check.every_s for check in options.checks})
+        self._metrics = JobMetrics(options.place, self._watcher.ends, {check.name: check.every_s for check in options.checks})
         self._checks = Checks(options.checks, options.folder, self._metrics.on_check_failure)
 
     def run(self, stopping: StopSignal, on_ready: Callable[[str], None]) -> None:
@@ -154,16 +169,16 @@ class _Job:
         try:
             address = None if options.metrics_port is None else self._metrics.serve(options.metrics_host, options.metrics_port)
             record_job(
-                options.folder,
+                options.place,
                 started_ms=time.time_ns() // 1_000_000,
                 pid=os.getpid(),
                 trigger_s=options.trigger_interval_s,
                 version=options.version,
             )
-            with open_report(options.folder) as report:
+            with open_report(options.place) as report:
                 self._checks.start(report.job())
             with open_spark("diskless-monitor", options.engine) as spark:
-                self._run_query(spark, stopping, lambda: on_ready(self._ready_line(address)))
+                self._run_queries(spark, stopping, lambda: on_ready(self._ready_line(address)))
         finally:
             self._metrics.on_up(False)
             self._checks.stop()
@@ -173,13 +188,47 @@ class _Job:
         words = ["ready", f"topic={self._options.topic}", f"partitions={self._facts.partitions}", f"dir={self._options.folder}"]
         return " ".join(words + ([] if address is None else [f"metrics=http://{address[0]}:{address[1]}/metrics"]))
 
-    def _run_query(self, spark: RunningSpark, stopping: StopSignal, on_ready: Callable[[], None]) -> None:
+    def _run_queries(self, spark: RunningSpark, stopping: StopSignal, on_ready: Callable[[], None]) -> None:
+        """Run a query, and another one from the database's heads on when the database was lost and is there again."""
         from spark_jobs.monitor.listener import ProgressListener
+
+        spark.session.streams.addListener(ProgressListener(self._metrics))
+        is_first = True
 
         def on_started() -> None:
             self._metrics.on_up(True)
-            on_ready()
+            if is_first:
+                on_ready()
 
+        while not stopping.is_set():
+            try:
+                self._run_query(spark, stopping, on_started)
+                return
+            except QueryFailedError as error:
+                if self._options.once or not is_lost(error.cause):
+                    raise
+                LOG.warning("the database is waited for: %s", error.cause)
+            is_first = False
+            self._metrics.on_up(False)
+            self._wait_for_store(stopping)
+
+    def _wait_for_store(self, stopping: StopSignal) -> None:
+        """Connect to the database anew. Its last transactions may be lost: what it says is read from it again."""
+        while not stopping.is_set():
+            try:
+                self._store.reopen()
+                _hold(self._store, self._options.place)
+                _adopt(self._options, self._facts, self._store)
+                self._next = {partition: head.next_offset for partition, head in self._store.heads().items()}
+            except STORE_ERRORS as error:
+                if not is_lost(error):
+                    raise
+                time.sleep(STORE_EVERY_S)
+            else:
+                LOG.warning("the database is there again")
+                return
+
+    def _run_query(self, spark: RunningSpark, stopping: StopSignal, on_started: Callable[[], None]) -> None:
         options = self._options
         stream = Stream(
             name="monitor",
@@ -194,8 +243,8 @@ class _Job:
             stop_wait_s=STOP_WAIT_S,
         )
         # A topic that was deleted makes the query fail, and is the better explanation.
-        on_failed, listener = self._watcher.look_at_identity, ProgressListener(self._metrics)
-        StreamRun(stream, spark, take=self._merge, look=self._look, on_failed=on_failed, listener=listener).run(stopping, on_started)
+        on_failed = self._watcher.look_at_identity
+        StreamRun(stream, spark, take=self._merge, look=self._look, on_failed=on_failed).run(stopping, on_started)
 
     def _merge(self, frame: DataFrame, batch_id: int) -> None:
         """Scan and merge one micro-batch. Entries below the heads, which come again after a kill, are dropped by the scan."""
@@ -218,7 +267,7 @@ class _Job:
         LOG.debug("micro-batch %d: scan %.3f s, merge %.3f s", batch_id, scanned_s - start_s, merged_s - scanned_s)
 
     def _on_merged(self, seconds: float) -> None:
-        with open_report(self._options.folder) as report:
+        with open_report(self._options.place) as report:
             heads = report.heads()
         moved = [row for row in heads if row["next_offset"] != self._next.get(int(str(row["kpart"])))]
         self._next = {int(str(row["kpart"])): int(str(row["next_offset"])) for row in heads}
@@ -232,4 +281,4 @@ class _Job:
             raise self._watcher.replaced
 
     def _on_brokers(self, brokers: Sequence[TopicBroker]) -> None:
-        record_brokers(self._options.folder, brokers)
+        record_brokers(self._options.place, brokers)

@@ -11,13 +11,13 @@ from pathlib import Path
 LOCK_FILE = "monitor.lock"
 
 
-class MonitorFolderInUseError(Exception):
-    """Another monitor writes the folder; the text says which."""
+class MonitorInUseError(Exception):
+    """Another monitor writes the folder, or the database; the text says which."""
 
 
 @contextmanager
 def hold_folder(folder: Path) -> Iterator[None]:
-    """Hold the folder, which is created. Raises `MonitorFolderInUseError` at once when another process has it."""
+    """Hold the folder, which is created. Raises `MonitorInUseError` at once when another process has it."""
     folder.mkdir(parents=True, exist_ok=True)
     # The file stays: removing it would let two processes lock two files of one name.
     with (folder / LOCK_FILE).open("a+b") as file:
@@ -26,7 +26,7 @@ def hold_folder(folder: Path) -> Iterator[None]:
         except BlockingIOError as error:
             file.seek(0)
             pid = file.read().decode(errors="replace").strip() or "unknown"
-            raise MonitorFolderInUseError(
+            raise MonitorInUseError(
                 f"another monitor (pid {pid}) writes {folder}: stop it first, or give this one a folder of its own with --dir"
             ) from error
         file.truncate(0)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from spark_jobs.store.acknowledge import open_without_row
-
-DATABASE = "monitor.db"
-BUSY_TIMEOUT_S = 10.0
+from spark_jobs.store.engine import DATABASE, PostgresPlace, StoreConnection, StorePlace, exists, open_reader
 
 Row = dict[str, object]
 
@@ -24,34 +20,27 @@ class NoMonitorError(Exception):
 
 
 @contextmanager
-def open_report(folder: Path) -> Iterator[Report]:
+def open_report(place: StorePlace) -> Iterator[Report]:
     """Open the database of a folder for reading. Raises `NoMonitorError`, also while the tables are still to be made."""
-    file = folder / DATABASE
-    if not file.is_file():
-        raise NoMonitorError(f"{folder} has no {DATABASE}: no monitor has written it; `diskless monitor run --dir` does")
-    connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
-    try:
+    if not exists(place):
+        raise NoMonitorError(f"{place} has no {DATABASE}: no monitor has written it; `diskless monitor run --dir` does")
+    with closing(open_reader(place)) as connection:
         # The job makes the file first and then the tables, all at once.
-        if connection.execute("SELECT name FROM sqlite_master LIMIT 1").fetchone() is None:
-            raise NoMonitorError(f"{folder} has an empty {DATABASE}: the monitor that makes it has only just started; try again")
-        connection.row_factory = _as_mapping
+        if not connection.is_made():
+            if isinstance(place, PostgresPlace):
+                raise NoMonitorError(f"{place} has no tables of a monitor: none has written it; `diskless monitor run --store` does")
+            raise NoMonitorError(f"{place} has an empty {DATABASE}: the monitor that makes it has only just started; try again")
         yield Report(connection)
-    finally:
-        connection.close()
-
-
-def _as_mapping(cursor: sqlite3.Cursor, row: tuple[object, ...]) -> Row:
-    return {column[0]: value for column, value in zip(cursor.description, row, strict=True)}
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """Questions to one database."""
 
-    connection: sqlite3.Connection
+    connection: StoreConnection
 
     def _rows(self, query: str, parameters: Sequence[object] = ()) -> list[Row]:
-        return self.connection.execute(query, parameters).fetchall()
+        return [dict(row) for row in self.connection.execute(query, parameters).fetchall()]
 
     def log(self) -> Row | None:
         """The topic that is followed."""
@@ -89,11 +78,11 @@ class Report:
 
     def open_transactions(self) -> list[Row]:
         """The transactions of the log that are open, the oldest first."""
-        return self._rows("SELECT kpart AS partition, name, offset, append_ms FROM open_transaction ORDER BY append_ms")
+        return self._rows('SELECT kpart AS "partition", name, entry_offset AS "offset", append_ms FROM open_transaction ORDER BY append_ms')
 
     def quarantine(self, limit: int) -> list[Row]:
         """The newest entries that could not be read."""
-        return self._rows("SELECT * FROM quarantine ORDER BY seen_ms DESC, kpart, offset DESC LIMIT ?", [limit])
+        return self._rows("SELECT * FROM quarantine ORDER BY seen_ms DESC, kpart, entry_offset DESC LIMIT ?", [limit])
 
     def job(self) -> Mapping[str, str]:
         """Return the status that the job reports."""

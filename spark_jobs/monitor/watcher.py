@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from spark_jobs.monitor.topic import KafkaUnavailableError, TopicBroker, TopicMissingError, TopicWatch, WatchedTopic
+from spark_jobs.store.engine import STORE_ERRORS
 
 LOG = logging.getLogger("monitor.kafka")
 
@@ -50,33 +51,28 @@ def check_ends(topic: str, heads: Mapping[int, int], ends: Mapping[int, int]) ->
             )
 
 
-class Waiting:
-    """Since when entries wait for being merged, from where heads and ends were at each look.
+class ReadTimes:
+    """Until when the log is known to be merged whole, from where heads and ends were at each look.
 
     The age of a log's last entry does not show it: a log that was quiet for an hour is not an hour behind when an entry comes.
-    `read_until_ms` is, for each partition, the newest look of which is known that everything before it is merged.
+    `read_until_ms` is, for each partition, the newest look of which is known that everything that Kafka took before it is merged.
     """
 
     def __init__(self) -> None:
         self._marks: dict[int, tuple[int, int]] = {}
         self.read_until_ms: dict[int, int] = {}
 
-    def look(self, heads: Mapping[int, int], ends: Mapping[int, int], now_ms: int) -> None:
-        """Note a look; `heads` are next offsets."""
+    def look(self, heads: Mapping[int, int], ends: Mapping[int, int], asked_ms: int) -> None:
+        """Note a look; `heads` are next offsets, `ends` may lack entries that Kafka took after it was asked."""
         for partition, end in ends.items():
             head, mark = heads.get(partition, 0), self._marks.get(partition)
             if mark is not None and head >= mark[0]:
                 self.read_until_ms[partition] = mark[1]
             if head >= end:
-                self.read_until_ms[partition] = now_ms
+                self.read_until_ms[partition] = asked_ms
                 self._marks.pop(partition, None)
             elif mark is None or head >= mark[0]:
-                self._marks[partition] = (end, now_ms)
-
-    @property
-    def since_ms(self) -> int | None:
-        """When the entry that waits longest was seen first."""
-        return min((since_ms for _, since_ms in self._marks.values()), default=None)
+                self._marks[partition] = (end, asked_ms)
 
 
 class Watcher:
@@ -105,7 +101,7 @@ class Watcher:
         self._on_brokers = on_brokers
         self._on_error = on_error
         self._ends: dict[int, int] = {}
-        self._waiting = Waiting()
+        self._read = ReadTimes()
         self._brokers: list[TopicBroker] = []
         self._quiet_until_s = 0.0
         self._stop = threading.Event()
@@ -125,14 +121,9 @@ class Watcher:
         """Where each partition ended when last asked."""
         return self._ends
 
-    @property
-    def behind_since_ms(self) -> int | None:
-        """Since when an entry is known to wait for being merged; None when none does."""
-        return self._waiting.since_ms
-
     def read_until_ms(self) -> Mapping[int, int]:
         """Until when each partition is known to be merged whole."""
-        return self._waiting.read_until_ms
+        return self._read.read_until_ms
 
     def look_at_identity(self) -> None:
         """Ask now whether it is still the same log. Raises `LogReplacedError` if not; no answer is no news."""
@@ -158,7 +149,9 @@ class Watcher:
             except KafkaUnavailableError as error:
                 self.error = str(error)
                 self._on_error()
-                self._report(error)
+                self._report("Kafka does not answer", error)
+            except STORE_ERRORS as error:  # brokers are noted at the next look at them
+                self._report("brokers cannot be noted", error)
 
     def _look(self, *, with_identity: bool) -> None:
         if with_identity:
@@ -167,7 +160,7 @@ class Watcher:
             if brokers != self._brokers:
                 self._on_brokers(brokers)
                 self._brokers = brokers
-        heads = dict(self._heads())
+        heads, asked_ms = dict(self._heads()), time.time_ns() // 1_000_000
         ends = self._watch.ends(range(self._known.partitions))
         try:
             check_ends(self._watch.topic, heads, ends)
@@ -176,7 +169,7 @@ class Watcher:
             raise
         self._ends, self.error = ends, ""
         self.answered_ms = time.time_ns() // 1_000_000
-        self._waiting.look(heads, ends, self.answered_ms)
+        self._read.look(heads, ends, asked_ms)
 
     def _deleted(self) -> LogReplacedError:
         return LogReplacedError(
@@ -184,7 +177,7 @@ class Watcher:
             "for a new topic start with an empty one"
         )
 
-    def _report(self, error: KafkaUnavailableError) -> None:
+    def _report(self, what: str, error: Exception) -> None:
         if time.monotonic() >= self._quiet_until_s:
             self._quiet_until_s = time.monotonic() + QUIET_S
-            LOG.warning("Kafka does not answer: %s", error)
+            LOG.warning("%s: %s", what, error)

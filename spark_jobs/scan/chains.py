@@ -25,10 +25,12 @@ from records.committed_files.lines import (
     PRODUCER_EPOCH,
     PRODUCER_ID,
     RECORD_COUNT,
+    TIMESTAMP,
+    TIMESTAMP_TYPE,
     TOPIC_HIGH,
     TOPIC_LOW,
 )
-from spark_jobs.scan.blocks import INDEX_BITS, pack
+from spark_jobs.scan.blocks import INDEX_BITS, pack, retention_times
 from spark_jobs.scan.columns import Int64s, Mask, ScannedFiles
 from spark_jobs.scan.summary import LinkRow, MinuteRow, ProducerLinkRow
 
@@ -39,6 +41,10 @@ PartitionName = tuple[bytes, int]
 
 Cut = tuple[int, PartitionName]
 """A step at which something happened to the offsets of a user partition: the link before it does not go on after it."""
+
+
+Columns = tuple[Int64s, Int64s, Int64s, Int64s]
+"""Of batches in the order of their offsets: records less one, sizes, files, times; as `pack` takes them."""
 
 
 @dataclass(slots=True)
@@ -55,7 +61,7 @@ class _Link:
     first_append_ms: int
     append_ms: int
     last_at: int
-    pieces: list[tuple[Int64s, Int64s, Int64s, int, int]] = field(default_factory=list)
+    pieces: list[tuple[Columns, int, int]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -169,13 +175,11 @@ class Chains:
         if link is None:
             return
         if len(link.pieces) == 1:
-            counts, sizes, files, start, stop = link.pieces[0]
-            frame = pack(link.base_offset, counts[start:stop], sizes[start:stop], files[start:stop])
+            columns, start, stop = link.pieces[0]
+            frame = pack(link.base_offset, *(column[start:stop] for column in columns))
         else:
-            counts = np.concatenate([piece[0][piece[3] : piece[4]] for piece in link.pieces])
-            sizes = np.concatenate([piece[1][piece[3] : piece[4]] for piece in link.pieces])
-            files = np.concatenate([piece[2][piece[3] : piece[4]] for piece in link.pieces])
-            frame = pack(link.base_offset, counts, sizes, files)
+            parts = [[column[start:stop] for column in columns] for columns, start, stop in link.pieces]
+            frame = pack(link.base_offset, *map(np.concatenate, zip(*parts, strict=True)))
         self.links.append(
             LinkRow(
                 self._kpart, link.at, link.offset, *name, link.base_offset, link.first_end, link.next_offset, link.log_start,
@@ -247,7 +251,8 @@ class Chains:
             np.add.reduceat(count, starts).tolist(), np.add.reduceat(sizes, starts).tolist(),
             files.append_ms[file[starts]].tolist(), files.append_ms[file[lasts]].tolist(), stops.tolist(), strict=True,
         )  # fmt: skip
-        counts = count - 1
+        times = retention_times(lines[:, TIMESTAMP], lines[:, TIMESTAMP_TYPE], files.append_time_ms, lines[:, FILE])
+        columns = (count - 1, sizes, names_of_files, times[order])
         is_open, activity = self._open, self._activity
         for code, cut, at, last_at, offset, first, first_end, next_offset, start, batches, records, size, first_ms, append_ms, stop in rows:
             name = names[code]
@@ -263,7 +268,7 @@ class Chains:
                 link.batches += batches
                 link.records += records
                 link.size_bytes += size
-            link.pieces.append((counts, sizes, names_of_files, stop - batches, stop))
+            link.pieces.append((columns, stop - batches, stop))
             numbers = activity.get((minute, name))
             if numbers is None:
                 activity[(minute, name)] = [batches, records, size]

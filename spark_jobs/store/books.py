@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Collection, Iterable
 from typing import Any
 
 from spark_jobs.migration import PENDING
 from spark_jobs.store.chain_rules import UNSEEN, PartitionState, ProducerState
+from spark_jobs.store.engine import StoreConnection
+from spark_jobs.store.statements import upsert
 
 PartitionName = tuple[bytes, int]
 ProducerName = tuple[bytes, int, int]
@@ -21,29 +22,31 @@ create temp table if not exists touched_producer
 _PARTITION = """p.topic_id, p.partition, p.start_offset, p.next_offset, p.since_offset, p.batches, p.records, p.bytes, p.last_append_ms,
     p.diskless_base, p.prefix_start, p.leader_epoch, p.chained, p.block_offset, p.block_bytes"""
 _READ_PARTITIONS = f"""select {_PARTITION} from touched_partition t cross join partition p
-    on p.kpart = ? and p.topic_id = t.topic_id and p.partition = t.partition"""
+    where p.kpart = ? and p.topic_id = t.topic_id and p.partition = t.partition"""
 _READ_TOPIC = f"select {_PARTITION} from partition p where kpart = ? and topic_id = ?"
 _READ_PRODUCERS = """select p.topic_id, p.partition, p.producer_id, p.epoch, p.next_sequence, p.last_append_ms
     from touched_producer t cross join producer p
-    on p.kpart = ? and p.topic_id = t.topic_id and p.partition = t.partition and p.producer_id = t.producer_id"""
-_WRITE_PARTITION = """insert or replace into partition (kpart, topic_id, partition, start_offset, next_offset, since_offset, batches,
-    records, bytes, last_append_ms, diskless_base, prefix_start, leader_epoch, chained, block_offset, block_bytes)
-    values (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"""
+    where p.kpart = ? and p.topic_id = t.topic_id and p.partition = t.partition and p.producer_id = t.producer_id"""
+_WRITE_PARTITION = upsert(
+    "partition", "kpart,topic_id,partition",
+    "kpart", "topic_id", "partition", "start_offset", "next_offset", "since_offset", "batches", "records", "bytes", "last_append_ms",
+    "diskless_base", "prefix_start", "leader_epoch", "chained", "block_offset", "block_bytes",
+)  # fmt: skip
 _UNCHAIN = "update partition set chained = 0, leader_epoch = ?, diskless_base = nullif(diskless_base, ?) where kpart = ?"
-_WRITE_PRODUCER = """insert or replace into producer (kpart, topic_id, partition, producer_id, epoch, next_sequence, last_append_ms)
-    values (?,?,?,?,?,?,?)"""
+_PRODUCER_KEY = ("kpart", "topic_id", "partition", "producer_id")
+_WRITE_PRODUCER = upsert("producer", ",".join(_PRODUCER_KEY), *_PRODUCER_KEY, "epoch", "next_sequence", "last_append_ms")
 
 
 class PartitionBook:
     """User partitions of one partition of the metadata topic; `states` are those read or made so far."""
 
-    def __init__(self, db: sqlite3.Connection, kpart: int, names: Collection[PartitionName]) -> None:
+    def __init__(self, db: StoreConnection, kpart: int, names: Collection[PartitionName]) -> None:
         self._db = db
         self._kpart = kpart
         self.states: dict[PartitionName, PartitionState] = {}
         if names:
             db.execute("delete from touched_partition")
-            db.executemany("insert or ignore into touched_partition values (?, ?)", sorted(names))
+            db.executemany("insert into touched_partition (topic_id, partition) values (?, ?)", sorted(names))
             self._take(db.execute(_READ_PARTITIONS, (kpart,)).fetchall())
 
     def _take(self, rows: Iterable[tuple[Any, ...]]) -> None:
@@ -80,7 +83,7 @@ class PartitionBook:
         rows = [
             (
                 kpart, *name, state.start, state.next, state.since, state.batches, state.records, state.size_bytes, state.append_ms,
-                state.base, state.prefix, state.leader_epoch, state.chained, state.block_offset, state.block_bytes,
+                state.base, state.prefix, state.leader_epoch, int(state.chained), state.block_offset, state.block_bytes,
             )
             for name, state in self.states.items()
             if state.is_changed
@@ -92,13 +95,13 @@ class PartitionBook:
 class ProducerBook:
     """Producers of one partition of the metadata topic."""
 
-    def __init__(self, db: sqlite3.Connection, kpart: int, names: Collection[ProducerName]) -> None:
+    def __init__(self, db: StoreConnection, kpart: int, names: Collection[ProducerName]) -> None:
         self._db = db
         self._kpart = kpart
         self.states: dict[ProducerName, ProducerState] = {}
         if names:
             db.execute("delete from touched_producer")
-            db.executemany("insert or ignore into touched_producer values (?, ?, ?)", sorted(names))
+            db.executemany("insert into touched_producer (topic_id, partition, producer_id) values (?, ?, ?)", sorted(names))
             for topic_id, partition, producer_id, epoch, following, append_time_ms in db.execute(_READ_PRODUCERS, (kpart,)).fetchall():
                 self.states[(topic_id, partition, producer_id)] = ProducerState(epoch, following, append_time_ms, is_changed=False)
 

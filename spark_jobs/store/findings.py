@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Iterable
 
 from spark_jobs.scan.audit import ROWS_MAX
 from spark_jobs.scan.summary import FindingRow, NoteRow, QuarantineRow
+from spark_jobs.store.engine import StoreConnection
+from spark_jobs.store.statements import insert_new, insert_numbered
 
-_INSERT_FINDING = """insert into finding
-    (kpart, offset, rule, message, topic_id, partition, producer_id, object_key, expected, found, seen_ms) values (?,?,?,?,?,?,?,?,?,?,?)"""
-_INSERT_QUARANTINE = "insert or ignore into quarantine (kpart, offset, error, size_bytes, first_bytes, seen_ms) values (?,?,?,?,?,?)"
-_INSERT_NOTE = "insert into note (kpart, offset, text, seen_ms) values (?,?,?,?)"
+_FINDING_COLUMNS = ("kpart", "entry_offset", "rule", "message", "topic_id", "partition", "producer_id", "object_key", "expected", "found")
+_INSERT_FINDING = insert_numbered("finding", *_FINDING_COLUMNS, "seen_ms")
+_INSERT_QUARANTINE = insert_new("quarantine", "kpart", "entry_offset", "error", "size_bytes", "first_bytes", "seen_ms")
+_INSERT_NOTE = insert_numbered("note", "kpart", "entry_offset", "text", "seen_ms")
 
 
 class ContradictedError(Exception):
@@ -44,7 +45,7 @@ class Findings:
         if len(rows) < 2 * ROWS_MAX:
             rows.append(row)
 
-    def write(self, db: sqlite3.Connection, now_ms: int) -> None:
+    def write(self, db: StoreConnection, now_ms: int) -> None:
         """Insert the rows, by offset."""
         for rows in self._rows.values():
             rows.sort(key=lambda row: (row.offset, row.rule, row.topic_id or b"", row.partition or 0, row.producer_id or 0))
@@ -57,21 +58,21 @@ def _plain(row: FindingRow) -> tuple[object, ...]:
     return (*row[:7], key.decode() if isinstance(key, bytes) else key, *row[8:])
 
 
-def write_quarantine(db: sqlite3.Connection, rows: Iterable[QuarantineRow], now_ms: int) -> None:
+def write_quarantine(db: StoreConnection, rows: Iterable[QuarantineRow], now_ms: int) -> None:
     """Insert what cannot be read."""
     db.executemany(_INSERT_QUARANTINE, [(*row, now_ms) for row in rows])
 
 
-def write_notes(db: sqlite3.Connection, rows: Iterable[NoteRow], now_ms: int) -> None:
+def write_notes(db: StoreConnection, rows: Iterable[NoteRow], now_ms: int) -> None:
     """Insert what is worth knowing."""
     db.executemany(_INSERT_NOTE, [(*row, now_ms) for row in rows])
 
 
-def forget_old(db: sqlite3.Connection) -> None:
+def forget_old(db: StoreConnection) -> None:
     """Keep the newest rows only."""
     for table in ("finding", "note"):
         db.execute(f"delete from {table} where id <= (select max(id) from {table}) - ?", (KEPT_MAX,))
     (count,) = db.execute("select count(*) from quarantine").fetchone()
     if count > KEPT_MAX:
-        oldest = "select kpart, offset from quarantine order by seen_ms, kpart, offset limit ?"
-        db.execute(f"delete from quarantine where (kpart, offset) in ({oldest})", (count - KEPT_MAX,))
+        oldest = "select kpart, entry_offset from quarantine order by seen_ms, kpart, entry_offset limit ?"
+        db.execute(f"delete from quarantine where (kpart, entry_offset) in ({oldest})", (count - KEPT_MAX,))

@@ -7,7 +7,6 @@ and the expiry of producers look at all rows of the partition.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -33,12 +32,16 @@ from spark_jobs.scan.summary import EventRow, FindingRow, LinkRow, ProducerLinkR
 from spark_jobs.store import chain_rules
 from spark_jobs.store.books import PartitionBook, PartitionName, ProducerBook
 from spark_jobs.store.chain_rules import UNSEEN, PartitionState, ProducerState
+from spark_jobs.store.engine import StoreConnection
 from spark_jobs.store.findings import ContradictedError, Findings
 from spark_jobs.store.merge_facts import merge_fact, note_happening
 from spark_jobs.store.merge_files import FileMerge
 from spark_jobs.store.merge_migrations import note_step
 from spark_jobs.store.merge_orders import forget_placement, note_creation, note_placement
 from spark_jobs.store.run_blocks import OFFSET_MAX, RunBlocks
+from spark_jobs.store.statements import upsert
+
+_DELETED_TOPIC = upsert("deleted_topic", "kpart,topic_id", "kpart", "topic_id", "entry_offset", "append_ms")
 
 PARTITIONS_PER_RECORD_MAX = 200_000
 """Partitions of one record that are followed from it on; further ones are followed from their first commit on, since one entry would
@@ -61,7 +64,7 @@ class ChainRows:
 class ChainMerge:
     """See the module's text. `is_complete`: all entries of the log were seen, so every partition was seen being created."""
 
-    def __init__(self, db: sqlite3.Connection, kpart: int, rows: ChainRows, findings: Findings, *, is_complete: bool) -> None:
+    def __init__(self, db: StoreConnection, kpart: int, rows: ChainRows, findings: Findings, *, is_complete: bool) -> None:
         self._db = db
         self._kpart = kpart
         self._findings = findings
@@ -124,7 +127,7 @@ class ChainMerge:
 
     def _missing(self, topic_id: bytes, partition: int, offset: int) -> FindingRow | None:
         """Why a partition does not exist; None when that is not known."""
-        query = "select offset from deleted_topic where kpart = ? and topic_id = ?"
+        query = "select entry_offset from deleted_topic where kpart = ? and topic_id = ?"
         deleted = self._db.execute(query, (self._kpart, topic_id)).fetchone()
         if deleted is not None:
             message = f"the topic was deleted at offset {deleted[0]}"
@@ -224,8 +227,7 @@ class ChainMerge:
             self._die(name, self._partitions.states[name], OFFSET_MAX, row.append_ms)
         self._partitions.drop_topic(topic_id)
         self._producers.drop_topic(topic_id)
-        insert = "insert or replace into deleted_topic (kpart, topic_id, offset, append_ms) values (?,?,?,?)"
-        self._db.execute(insert, (self._kpart, topic_id, row.offset, row.append_ms))
+        self._db.execute(_DELETED_TOPIC, (self._kpart, topic_id, row.offset, row.append_ms))
 
     def _delete_records(self, row: EventRow, record: RecordsDeleted) -> None:
         name = (record.topic_id, record.partition)

@@ -10,30 +10,35 @@ keys may not be committed again.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterable, Sequence
 
 from records.model import FilesFenced, FilesHandedOver, FilesRemoved, TombstonesExpired
 from spark_jobs.contradiction import live_conflict
 from spark_jobs.scan.blocks import file_number
 from spark_jobs.scan.summary import EventRow, FindingRow, ScannedFileRow
+from spark_jobs.store.engine import StoreConnection
 from spark_jobs.store.findings import ContradictedError, Findings
 from spark_jobs.store.run_blocks import Loss
+from spark_jobs.store.statements import insert_new, marks
 
 LIVE, WAITING, DELETABLE, REMOVED, FENCED = "live", "waiting", "deletable", "removed", "fenced"
 
 NEVER_CREATED_MS = -1
 """Stands for the time of creation of a key whose file was never seen."""
 
-_INSERT = """insert or ignore into file (file_number, kpart, object_key, offset, append_ms, uploader, file_bytes, batches, live_batches,
-    live_bytes, owners, state, state_since_ms, created_ms) values (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"""
-_BY_KEY = "select file_number, offset, owners, next_owner, state, live_batches from file where kpart = ? and object_key = ?"
+FILE_COLUMNS = (
+    "file_number", "kpart", "object_key", "entry_offset", "append_ms", "uploader", "file_bytes", "batches", "live_batches", "live_bytes",
+    "owners", "state", "state_since_ms", "created_ms",
+)  # fmt: skip
+_INSERT = insert_new("file", *FILE_COLUMNS)
+_BY_KEY = "select file_number, entry_offset, owners, next_owner, state, live_batches from file where kpart = ? and object_key = ?"
 _LOSE = "update file set live_batches = live_batches - ?, live_bytes = live_bytes - ? where file_number = ?"
 _SET_STATE = "update file set state = ?, state_since_ms = ? where file_number = ?"
 _SET_CREATED = "update file set created_ms = ? where file_number = ?"
-_FENCE = """insert or ignore into file (file_number, kpart, object_key, offset, append_ms, file_bytes, batches, live_batches, live_bytes,
-    owners, state, state_since_ms, created_ms)
-    values ((select min(coalesce(min(file_number), 0), 0) - 1 from file), ?,?,?,?,0,0,0,0,'[]',?,?,?)"""
+# Keys that were never committed here have numbers below zero.
+INSERT_TOMBSTONE = """insert into file (file_number, kpart, object_key, entry_offset, append_ms, file_bytes, batches, live_batches,
+    live_bytes, owners, state, state_since_ms, created_ms)
+    values ((select coalesce(min(file_number), 0) - 1 from file where file_number < 0), ?,?,?,?,0,0,0,0,'[]',?,?,?)"""
 _EXPIRE = """delete from file where kpart = ? and created_ms >= 0 and created_ms < ?
     and (state in ('removed', 'fenced') or state = 'waiting' and next_owner is not null)"""
 
@@ -43,7 +48,7 @@ FileEvent = FilesFenced | FilesHandedOver | FilesRemoved | TombstonesExpired
 class FileMerge:
     """The files of one partition of the metadata topic while a micro-batch is merged."""
 
-    def __init__(self, db: sqlite3.Connection, kpart: int, rows: Sequence[ScannedFileRow], findings: Findings) -> None:
+    def __init__(self, db: StoreConnection, kpart: int, rows: Sequence[ScannedFileRow], findings: Findings) -> None:
         self._db = db
         self._kpart = kpart
         self._rows = rows
@@ -153,7 +158,7 @@ class FileMerge:
     def _fence(self, key: str, created_ms: int, row: EventRow) -> None:
         known = self._db.execute(_BY_KEY, (self._kpart, key)).fetchone()
         if known is None:
-            self._db.execute(_FENCE, (self._kpart, key, row.offset, row.append_ms, FENCED, row.append_ms, created_ms))
+            self._db.execute(INSERT_TOMBSTONE, (self._kpart, key, row.offset, row.append_ms, FENCED, row.append_ms, created_ms))
             return
         if known[5] > 0 and known[4] == LIVE:
             self._find(row.offset, "live-file-fenced", f"file {key} has {known[5]} live batches", key, 0, known[5])
@@ -176,7 +181,7 @@ class FileMerge:
 
     def _bury(self, key: str, row: EventRow) -> None:
         """A key that was never committed is also known as gone, for good: it has no time of creation."""
-        self._db.execute(_FENCE, (self._kpart, key, row.offset, row.append_ms, REMOVED, row.append_ms, NEVER_CREATED_MS))
+        self._db.execute(INSERT_TOMBSTONE, (self._kpart, key, row.offset, row.append_ms, REMOVED, row.append_ms, NEVER_CREATED_MS))
 
     def _bury_again(self, number: int, state: str) -> None:
         """The tombstone of a key that was gone already says nothing of its creation."""
@@ -209,12 +214,11 @@ def _values(row: ScannedFileRow) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _empty(db: sqlite3.Connection, numbers: Sequence[int]) -> list[int]:
+def _empty(db: StoreConnection, numbers: Sequence[int]) -> list[int]:
     """Return the files among `numbers` that have no live batches and are not marked as empty yet."""
     found: list[int] = []
     for start in range(0, len(numbers), 500):
         some = numbers[start : start + 500]
-        places = ",".join("?" * len(some))
-        query = f"select file_number from file where file_number in ({places}) and live_batches <= 0 and state = 'live'"
+        query = f"select file_number from file where file_number in ({marks(some)}) and live_batches <= 0 and state = 'live'"
         found += [number for (number,) in db.execute(query, some)]
     return found

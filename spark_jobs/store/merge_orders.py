@@ -7,24 +7,31 @@ Nothing is said where the log of partition 0 was not seen from its beginning, or
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Collection, Iterable
 
 from records.model import PartitionCreated, PlacedRange, TopicDeleting, TopicPlaced
 from spark_jobs.scan.levels import DIRECTORY
 from spark_jobs.scan.summary import EventRow, FindingRow, LevelRow
+from spark_jobs.store.engine import StoreConnection
 from spark_jobs.store.findings import Findings
 from spark_jobs.store.reader import knows_all
+from spark_jobs.store.statements import insert_new, upsert
+
+_PLACED_RANGE = upsert("placed_range", "topic_id,first_partition", "topic_id", "first_partition", "num_partitions", "coordinator_id")
+_CREATED_RANGE = upsert(
+    "created_range", "kpart,entry_offset,topic_id,first_partition",
+    "kpart", "entry_offset", "topic_id", "first_partition", "num_partitions", "order_offset",
+)  # fmt: skip
+_LEVEL_USE = insert_new("level_use", "kpart", "entry_offset", "level", "seen_ms")
 
 SETTLED_MS = 60_000
 """After this time partition 0 has been read up to whatever an entry elsewhere was based on, if it was read to its end."""
 
 
-def note_placement(db: sqlite3.Connection, row: EventRow, record: TopicPlaced, findings: Findings) -> None:
+def note_placement(db: StoreConnection, row: EventRow, record: TopicPlaced, findings: Findings) -> None:
     """Take over where a topic lives; what was placed has no holes and nothing twice."""
     db.execute("delete from placed_range where topic_id = ?", (record.topic_id,))
-    insert = "insert or replace into placed_range (topic_id, first_partition, num_partitions, coordinator_id) values (?,?,?,?)"
-    db.executemany(insert, [(record.topic_id, one.first_partition, one.num_partitions, one.coordinator_id) for one in record.ranges])
+    db.executemany(_PLACED_RANGE, [(record.topic_id, one.first_partition, one.num_partitions, one.coordinator_id) for one in record.ranges])
     wrong = _break_of(record.ranges)
     if wrong is not None:
         expected, found = wrong
@@ -42,12 +49,12 @@ def _break_of(ranges: Iterable[PlacedRange]) -> tuple[int, int] | None:
     return None
 
 
-def forget_placement(db: sqlite3.Connection, record: TopicDeleting) -> None:
+def forget_placement(db: StoreConnection, record: TopicDeleting) -> None:
     """A topic goes: nothing of it is placed any more."""
     db.execute("delete from placed_range where topic_id = ?", (record.topic_id,))
 
 
-def note_creation(db: sqlite3.Connection, row: EventRow, record: PartitionCreated, known: Collection[int], findings: Findings) -> None:
+def note_creation(db: StoreConnection, row: EventRow, record: PartitionCreated, known: Collection[int], findings: Findings) -> None:
     """Compare partitions that were created with the order for them, now in partition 0, elsewhere when that was read.
 
     `known` are the partitions that the topic has here already.
@@ -64,19 +71,16 @@ def note_creation(db: sqlite3.Connection, row: EventRow, record: PartitionCreate
                 finding = FindingRow(row.kpart, row.offset, "partition-hole", message, record.topic_id, expected=hole, found=first)
                 findings.add(finding)
         return
-    insert = """insert or replace into created_range
-        (kpart, offset, topic_id, first_partition, num_partitions, order_offset) values (?,?,?,?,?,?)"""
     what = (record.topic_id, record.first_partition, record.num_partitions, record.order_offset)
-    db.execute(insert, (row.kpart, row.offset, *what))
+    db.execute(_CREATED_RANGE, (row.kpart, row.offset, *what))
 
 
-def note_levels(db: sqlite3.Connection, rows: Iterable[LevelRow], now_ms: int) -> None:
+def note_levels(db: StoreConnection, rows: Iterable[LevelRow], now_ms: int) -> None:
     """Remember levels that are used, until partition 0 was read."""
-    insert = "insert or ignore into level_use (kpart, offset, level, seen_ms) values (?,?,?,?)"
-    db.executemany(insert, [(*row, now_ms) for row in rows])
+    db.executemany(_LEVEL_USE, [(*row, now_ms) for row in rows])
 
 
-def compare_orders(db: sqlite3.Connection, findings: Findings, now_ms: int) -> None:
+def compare_orders(db: StoreConnection, findings: Findings, now_ms: int) -> None:
     """Compare the waiting orders with the present state of partition 0."""
     head = db.execute("select next_offset, log_end from head where kpart = ?", (DIRECTORY,)).fetchone()
     if head is None:
@@ -91,15 +95,15 @@ def compare_orders(db: sqlite3.Connection, findings: Findings, now_ms: int) -> N
         _compare_levels(db, findings, now_ms)
 
 
-def _compare_creations(db: sqlite3.Connection, findings: Findings, next_offset: int) -> None:
-    query = """select kpart, offset, topic_id, first_partition, num_partitions from created_range
-        where order_offset < ? order by kpart, offset, first_partition"""
+def _compare_creations(db: StoreConnection, findings: Findings, next_offset: int) -> None:
+    query = """select kpart, entry_offset, topic_id, first_partition, num_partitions from created_range
+        where order_offset < ? order by kpart, entry_offset, first_partition"""
     due = db.execute(query, (next_offset,)).fetchall()
     for kpart, offset, topic_id, first, count in due:
         missing = _not_placed(db, topic_id, kpart, first, first + count)
         if missing is not None:
             findings.add(_misplaced(kpart, offset, topic_id, missing))
-        db.execute("delete from created_range where kpart = ? and offset = ? and topic_id = ? and first_partition = ?",
+        db.execute("delete from created_range where kpart = ? and entry_offset = ? and topic_id = ? and first_partition = ?",
                    (kpart, offset, topic_id, first))  # fmt: skip
 
 
@@ -108,11 +112,11 @@ def _misplaced(kpart: int, offset: int, topic_id: bytes, partition: int) -> Find
     return FindingRow(kpart, offset, "partition-not-placed", message, topic_id, partition)
 
 
-def _is_placed(db: sqlite3.Connection, topic_id: bytes) -> bool:
+def _is_placed(db: StoreConnection, topic_id: bytes) -> bool:
     return db.execute("select 1 from placed_range where topic_id = ?", (topic_id,)).fetchone() is not None
 
 
-def _not_placed(db: sqlite3.Connection, topic_id: bytes, kpart: int, first: int, end: int) -> int | None:
+def _not_placed(db: StoreConnection, topic_id: bytes, kpart: int, first: int, end: int) -> int | None:
     """The first partition of a range that is not placed at a coordinator; None also when the topic is placed no longer."""
     query = """select first_partition, first_partition + num_partitions, coordinator_id from placed_range where topic_id = ?
         order by first_partition"""
@@ -126,12 +130,12 @@ def _not_placed(db: sqlite3.Connection, topic_id: bytes, kpart: int, first: int,
     return at if at < end else None
 
 
-def _compare_levels(db: sqlite3.Connection, findings: Findings, now_ms: int) -> None:
+def _compare_levels(db: StoreConnection, findings: Findings, now_ms: int) -> None:
     found = db.execute("select level from feature where name = 'schema'").fetchone()
     in_force = 1 if found is None else int(found[0])
     db.execute("delete from level_use where level <= ?", (in_force,))
-    query = "select kpart, offset, level from level_use where seen_ms <= ? order by kpart, offset"
+    query = "select kpart, entry_offset, level from level_use where seen_ms <= ? order by kpart, entry_offset"
     for kpart, offset, level in db.execute(query, (now_ms - SETTLED_MS,)).fetchall():
         message = f"an entry is written at schema level {level}, level {in_force} is in force"
         findings.add(FindingRow(kpart, offset, "level-not-in-force", message, expected=in_force, found=level))
-        db.execute("delete from level_use where kpart = ? and offset = ? and level = ?", (kpart, offset, level))
+        db.execute("delete from level_use where kpart = ? and entry_offset = ? and level = ?", (kpart, offset, level))

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 
 import pyarrow as pa
 
 from spark_jobs.scan.summary import BucketRow, CountRow, MinuteRow, SecondRow, UploaderRow, rows_of
+from spark_jobs.store.engine import StoreConnection
+from spark_jobs.store.statements import insert_adding
 
-_SECONDS = """insert into activity_second
-    (kpart, second, files, batches, records, bytes, file_bytes, multi_owner_files, void_entries, entries) values (?,?,?,?,?,?,?,?,?,?)
-    on conflict do update set files = files + excluded.files, batches = batches + excluded.batches, records = records + excluded.records,
-    bytes = bytes + excluded.bytes, file_bytes = file_bytes + excluded.file_bytes,
-    multi_owner_files = multi_owner_files + excluded.multi_owner_files, void_entries = void_entries + excluded.void_entries,
-    entries = entries + excluded.entries"""
-_ADD_BATCHES = (
-    "on conflict do update set batches = batches + excluded.batches, records = records + excluded.records, bytes = bytes + excluded.bytes"
-)
-_TOPICS = f"insert into activity_topic (minute, topic_id, batches, records, bytes) values (?,?,?,?,?) {_ADD_BATCHES}"
-_PARTITIONS = f"insert into activity_partition (minute, topic_id, partition, batches, records, bytes) values (?,?,?,?,?,?) {_ADD_BATCHES}"
-_UPLOADERS = """insert into activity_uploader (minute, uploader, files, batches, bytes, file_bytes) values (?,?,?,?,?,?)
-    on conflict do update set files = files + excluded.files, batches = batches + excluded.batches, bytes = bytes + excluded.bytes,
-    file_bytes = file_bytes + excluded.file_bytes"""
-_BUCKETS = "insert into histogram (name, minute, upper, count) values (?,?,?,?) on conflict do update set count = count + excluded.count"
-_TOTALS = "insert into total (name, kpart, value) values (?,?,?) on conflict do update set value = value + excluded.value"
+_SECONDS = insert_adding(
+    "activity_second", "second,kpart",
+    "kpart", "second", "files", "batches", "records", "bytes", "file_bytes", "multi_owner_files", "void_entries", "entries",
+)  # fmt: skip
+_SIZES = ("batches", "records", "bytes")
+_TOPICS = insert_adding("activity_topic", "minute,topic_id", "minute", "topic_id", *_SIZES)
+_PARTITIONS = insert_adding("activity_partition", "minute,topic_id,partition", "minute", "topic_id", "partition", *_SIZES)
+_UPLOADERS = insert_adding("activity_uploader", "minute,uploader", "minute", "uploader", "files", "batches", "bytes", "file_bytes")
+_BUCKETS = insert_adding("histogram", "name,minute,upper", "name", "minute", "upper", "count")
+_TOTALS = insert_adding("total", "name,kpart", "name", "kpart", "value")
 
 SECOND_MS = 1000
 MINUTE_MS = 60_000
@@ -35,14 +30,14 @@ PARTITION_MINUTES_KEPT = 60
 HISTOGRAMS = ("batches_per_file", "partitions_per_file", "file_bytes", "fill_percent", "freshness_ms")
 
 
-def add_totals(db: sqlite3.Connection, summary: pa.Table, findings: Counter[int]) -> None:
+def add_totals(db: StoreConnection, summary: pa.Table, findings: Counter[int]) -> None:
     """Add the counters of a summary, and the findings of the merge."""
     rows = [(row.name, row.kpart, row.value) for row in rows_of(summary, CountRow)]
     rows += [("findings", kpart, count) for kpart, count in findings.items()]
     db.executemany(_TOTALS, rows)
 
 
-def add_activity(db: sqlite3.Connection, summary: pa.Table, now_ms: int) -> None:
+def add_activity(db: StoreConnection, summary: pa.Table, now_ms: int) -> None:
     """Add what happened; what is too old to be kept is left out at once."""
     oldest_second = now_ms // SECOND_MS - SECONDS_KEPT
     oldest_minute = now_ms // MINUTE_MS - MINUTES_KEPT
@@ -52,7 +47,7 @@ def add_activity(db: sqlite3.Connection, summary: pa.Table, now_ms: int) -> None
     db.executemany(_BUCKETS, [row[1:] for row in rows_of(summary, BucketRow) if row.minute >= oldest_minute])
 
 
-def _add_minutes(db: sqlite3.Connection, rows: list[MinuteRow], now_ms: int) -> None:
+def _add_minutes(db: StoreConnection, rows: list[MinuteRow], now_ms: int) -> None:
     topics: dict[tuple[int, bytes], list[int]] = {}
     for row in rows:
         have = topics.setdefault((row.minute, row.topic_id), [0, 0, 0])
@@ -64,14 +59,14 @@ def _add_minutes(db: sqlite3.Connection, rows: list[MinuteRow], now_ms: int) -> 
     db.executemany(_PARTITIONS, sorted(row[1:] for row in rows if row.minute >= oldest))
 
 
-def add_freshness(db: sqlite3.Connection, age_ms: int, now_ms: int) -> None:
+def add_freshness(db: StoreConnection, age_ms: int, now_ms: int) -> None:
     """Count how old the oldest entry of a micro-batch was when it was merged."""
     age_ms = min(max(age_ms, 1), AGE_MAX_MS)
     upper = 1 << (age_ms - 1).bit_length()
     db.execute(_BUCKETS, ("freshness_ms", now_ms // MINUTE_MS, upper, 1))
 
 
-def forget_old(db: sqlite3.Connection, now_ms: int) -> None:
+def forget_old(db: StoreConnection, now_ms: int) -> None:
     """Delete activity that is past its time."""
     minute = now_ms // MINUTE_MS
     db.execute("delete from activity_second where second < ?", (now_ms // SECOND_MS - SECONDS_KEPT,))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,9 +10,10 @@ from records.entry_key import EntryKey
 from records.levels import LEVEL_LATEST
 from records.log import OpenTransaction
 from spark_jobs.scan.head import NOT_SAID, Head, HeldEntry, HeldTransaction
+from spark_jobs.store.engine import StoreConnection
 
 _HEADS = "select kpart, next_offset, epoch, term, seq, state from head"
-_HELD = "select kpart, offset, append_ms, value from held_entry order by kpart, offset"
+_HELD = "select kpart, entry_offset, append_ms, value from held_entry order by kpart, entry_offset"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ def read_state(text: str, held: Sequence[HeldEntry] = ()) -> HeadState:
     )
 
 
-def read_heads(db: sqlite3.Connection) -> dict[int, Head]:
+def read_heads(db: StoreConnection) -> dict[int, Head]:
     """Return the position of the scan in each partition of the metadata topic."""
     held: dict[int, list[HeldEntry]] = {}
     for kpart, offset, append_ms, value in db.execute(_HELD):
@@ -74,7 +74,7 @@ def read_heads(db: sqlite3.Connection) -> dict[int, Head]:
     return heads
 
 
-def knows_all(db: sqlite3.Connection, kpart: int) -> bool | None:
+def knows_all(db: StoreConnection, kpart: int) -> bool | None:
     """Whether all that exists in a partition of the metadata topic is known: by its entries, or by a snapshot and those after it.
 
     None: it was never read.

@@ -7,20 +7,21 @@ to the newest block of a partition while it is small. `first_offset` of a block 
 
 from __future__ import annotations
 
-import sqlite3
 from typing import NamedTuple
 
 import numpy as np
 
 from spark_jobs.scan.blocks import Batches, file_numbers, pack_batches, unpack
 from spark_jobs.store.chain_rules import PartitionState
+from spark_jobs.store.engine import StoreConnection
 
 BLOCK_BYTES_MAX = 4096
 """A block of this size is not added to any more; frames larger than that are blocks of their own."""
 
 _NEW = """insert into run_block (kpart, topic_id, partition, first_offset, end_offset, runs) values (?,?,?,?,?,?)
-    on conflict do update set runs = cast(runs || excluded.runs as blob), end_offset = max(end_offset, excluded.end_offset)"""
-_MORE = """update run_block set runs = cast(runs || ? as blob), end_offset = max(end_offset, ?)
+    on conflict (kpart, topic_id, partition, first_offset) do update set runs = cast(run_block.runs || excluded.runs as blob),
+    end_offset = case when run_block.end_offset > excluded.end_offset then run_block.end_offset else excluded.end_offset end"""
+_MORE = """update run_block set runs = cast(runs || ? as blob), end_offset = case when end_offset > ? then end_offset else ? end
     where kpart = ? and topic_id = ? and partition = ? and first_offset = ?"""
 _BEGINNING = "select first_offset, runs from run_block where kpart = ? and topic_id = ? and partition = ? and first_offset < ?"
 _DELETE = "delete from run_block where kpart = ? and topic_id = ? and partition = ? and first_offset = ?"
@@ -42,7 +43,7 @@ class Loss(NamedTuple):
 class RunBlocks:
     """The blocks of one partition of the metadata topic while a micro-batch is merged; `losses` are in log order."""
 
-    def __init__(self, db: sqlite3.Connection, kpart: int) -> None:
+    def __init__(self, db: StoreConnection, kpart: int) -> None:
         self._db = db
         self._kpart = kpart
         self.losses: list[Loss] = []
@@ -55,7 +56,7 @@ class RunBlocks:
         joined = b"".join([row.frame for row in frames])
         first, end = min(row.base_offset for row in frames), max(row.next_offset for row in frames)
         if state.block_offset is not None and state.block_bytes + len(joined) <= BLOCK_BYTES_MAX and first >= state.block_offset:
-            self._more.append((joined, end, self._kpart, topic_id, partition, state.block_offset))
+            self._more.append((joined, end, end, self._kpart, topic_id, partition, state.block_offset))
             state.block_bytes += len(joined)
         else:
             self._new.append((self._kpart, topic_id, partition, first, end, joined))

@@ -1,7 +1,8 @@
 -- What the monitor knows of `__diskless_metadata`. One writer, the Spark driver: one transaction per micro-batch moves the
 -- heads together with every number derived from the entries below them, so a replay changes nothing. Readers (dashboard,
--- commands) open the file read-only. Times are milliseconds since the epoch unless named `second` or `minute` (since the
--- epoch, of the entry's append time). Topic ids are 16 raw bytes. `kpart` is the partition of the metadata topic.
+-- commands) open it read-only. Times are milliseconds since the epoch unless named `second` or `minute` (since the
+-- epoch, of the entry's append time). Topic ids are 16 raw bytes. `kpart` is the partition of the metadata topic, `entry_offset` the
+-- offset of an entry in it. Names and types are such that SQLite and PostgreSQL both take the tables.
 
 create table if not exists log (            -- the topic that is followed; another id is another topic
     topic text primary key, topic_id text not null, partitions integer not null, schema_version integer not null
@@ -24,10 +25,10 @@ create table if not exists unread_span (    -- times of which entries were lost 
     kpart integer, from_ms integer, to_ms integer, primary key (kpart, from_ms)
 ) without rowid;
 create table if not exists held_entry (     -- entries of the open transaction
-    kpart integer, offset integer, append_ms integer, value blob, primary key (kpart, offset)
+    kpart integer, entry_offset integer, append_ms integer, value blob, primary key (kpart, entry_offset)
 ) without rowid;
 create table if not exists note (           -- worth knowing, and not wrong
-    id integer primary key, kpart integer not null, offset integer not null, text text not null, seen_ms integer not null
+    id integer primary key, kpart integer not null, entry_offset integer not null, text text not null, seen_ms integer not null
 );
 
 -- activity. Kept: seconds 2 hours, minutes 24 hours, minute_partition 1 hour. A file of several owners is one object: `files`,
@@ -51,12 +52,13 @@ create table if not exists histogram (      -- name: batches_per_file, partition
     name text, minute integer, upper integer, count integer, primary key (name, minute, upper)  -- bucket of values <= upper
 ) without rowid;
 create table if not exists total (          -- exact since from_offset: files, batches, records, bytes, file_bytes, entries,
-    name text, kpart integer, value integer, primary key (name, kpart)     -- void.<reason>, quarantined, findings, replayed, record.<type>,
+    name text, kpart integer, value numeric, primary key (name, kpart)     -- void.<reason>, quarantined, findings, replayed, record.<type>,
 ) without rowid;                            -- other.<verdict> (batches refused, or duplicates)
 
 -- what the log says exists
 create table if not exists topic (
-    topic_id blob primary key, name text, partitions integer, deleted_ms integer
+    topic_id blob primary key, name text, partitions integer, deleted_ms integer,
+    settings text                           -- those that it has of its own, as JSON
 ) without rowid;
 create table if not exists partition (      -- a chain per user partition
     kpart integer, topic_id blob, partition integer,
@@ -70,47 +72,47 @@ create table if not exists partition (      -- a chain per user partition
 ) without rowid;
 create index if not exists partition_migrated on partition (topic_id, diskless_base) where diskless_base is not null;
 create table if not exists migration_step ( -- the newest resets and repairs of migrated partitions, by operators
-    kpart integer, offset integer, topic_id blob, partition integer, step text not null,
+    kpart integer, entry_offset integer, topic_id blob, partition integer, step text not null,
     base_before integer, base_after integer not null,   -- B0; -1: not set, null: not known
-    leader_epoch integer not null, append_ms integer not null, primary key (kpart, offset, topic_id, partition)
+    leader_epoch integer not null, append_ms integer not null, primary key (kpart, entry_offset, topic_id, partition)
 ) without rowid;
 create table if not exists producer (
     kpart integer, topic_id blob, partition integer, producer_id integer, epoch integer, next_sequence integer, last_append_ms integer,
     primary key (kpart, topic_id, partition, producer_id)
 ) without rowid;
 create table if not exists deleted_topic (  -- ids that do not come back to this partition of the metadata topic
-    kpart integer, topic_id blob, offset integer, append_ms integer, primary key (kpart, topic_id)
+    kpart integer, topic_id blob, entry_offset integer, append_ms integer, primary key (kpart, topic_id)
 ) without rowid;
 create table if not exists claim (          -- leadership changes, those in force
-    kpart integer, epoch integer, term integer, node_id integer, offset integer, append_ms integer, primary key (kpart, offset)
+    kpart integer, epoch integer, term integer, node_id integer, entry_offset integer, append_ms integer, primary key (kpart, entry_offset)
 ) without rowid;
-create table if not exists node (node_id integer primary key, rack text, endpoints text, schema_level_max integer, incarnation blob) without rowid;
+create table if not exists node (node_id integer primary key, rack text, endpoints text, schema_level_max integer, incarnation blob, drain integer) without rowid;
 create table if not exists happening (      -- kind: start (of a node), deployment (a start with another schema_level_max), level (in force)
-    kpart integer, offset integer, append_ms integer, kind text, node_id integer, level integer, primary key (kpart, offset, kind)
+    kpart integer, entry_offset integer, append_ms integer, kind text, node_id integer, level integer, primary key (kpart, entry_offset, kind)
 ) without rowid;
 create table if not exists node_directory (node_id integer, directory_id blob, primary key (node_id, directory_id)) without rowid;
 create table if not exists replica_directory (node_id integer, kpart integer, directory_id blob, primary key (node_id, kpart)) without rowid;
 create table if not exists level_use (      -- entries at a level that partition 0 is not known to have put in force, until it has been read
-    kpart integer, offset integer, level integer, seen_ms integer, primary key (kpart, offset, level)
+    kpart integer, entry_offset integer, level integer, seen_ms integer, primary key (kpart, entry_offset, level)
 ) without rowid;
 create table if not exists placed_range (   -- where partitions were placed by the newest order for their topic
     topic_id blob, first_partition integer, num_partitions integer, coordinator_id integer, primary key (topic_id, first_partition)
 ) without rowid;
 create table if not exists created_range (  -- partitions whose creation was not compared with the order for it yet
-    kpart integer, offset integer, topic_id blob, first_partition integer, num_partitions integer, order_offset integer,
-    primary key (kpart, offset, topic_id, first_partition)
+    kpart integer, entry_offset integer, topic_id blob, first_partition integer, num_partitions integer, order_offset integer,
+    primary key (kpart, entry_offset, topic_id, first_partition)
 ) without rowid;
 create table if not exists feature (name text primary key, level integer) without rowid;
 create table if not exists broker (broker_id integer primary key, rack text, host text) without rowid; -- from Kafka, not the log
 create table if not exists snapshot (
-    kpart integer, offset integer, mark_offset integer, end_offset integer, epoch integer, size_bytes integer, location text, digest blob,
-    append_ms integer, primary key (kpart, offset)
+    kpart integer, entry_offset integer, mark_offset integer, end_offset integer, epoch integer, size_bytes integer, location text, digest blob,
+    append_ms integer, primary key (kpart, entry_offset)
 ) without rowid;
-create table if not exists open_transaction (kpart integer primary key, name text, offset integer, append_ms integer) without rowid;
+create table if not exists open_transaction (kpart integer primary key, name text, entry_offset integer, append_ms integer) without rowid;
 
 -- life of the WAL files. state: live, waiting (for another owner), deletable, removed, fenced
 create table if not exists file (
-    file_number integer primary key, kpart integer not null, object_key text not null, offset integer not null, append_ms integer not null,
+    file_number integer primary key, kpart integer not null, object_key text not null, entry_offset integer not null, append_ms integer not null,
     uploader integer, file_bytes integer, batches integer, live_batches integer, live_bytes integer,
     owners text, next_owner integer,        -- JSON list of metadata partitions; whom it was handed to
     state text not null, state_since_ms integer not null, created_ms integer not null default -1
@@ -124,7 +126,7 @@ create table if not exists run_block (      -- which files hold the batches of a
 
 -- what is wrong
 create table if not exists finding (
-    id integer primary key, kpart integer not null, offset integer not null, rule text not null, message text not null,
+    id integer primary key, kpart integer not null, entry_offset integer not null, rule text not null, message text not null,
     topic_id blob, partition integer, producer_id integer, object_key text, expected integer, found integer, seen_ms integer not null,
     acknowledgement integer                 -- the one in force; null: the finding is open
 );
@@ -136,7 +138,7 @@ create table if not exists acknowledgement (    -- what people said of findings;
     without_row integer                     -- when said of all: how many findings that got no row are acknowledged from then on
 );
 create table if not exists quarantine (
-    kpart integer, offset integer, error text, size_bytes integer, first_bytes blob, seen_ms integer, primary key (kpart, offset)
+    kpart integer, entry_offset integer, error text, size_bytes integer, first_bytes blob, seen_ms integer, primary key (kpart, entry_offset)
 ) without rowid;
 
 create table if not exists micro_batch (    -- the last 1000: for the page's own health panel

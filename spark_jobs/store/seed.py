@@ -9,22 +9,23 @@ a file was handed over.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator
 
 import numpy as np
 
-from records.model import FeatureLevelSet, TopicDeleting, TopicPlaced
+from records.model import FeatureLevelSet, TopicConfigured, TopicDeleting, TopicPlaced
 from records.state_digest import PRODUCER_RING
 from spark_jobs.contradiction import SEQUENCE_MASK
-from spark_jobs.scan.blocks import INDEX_BITS, Batches, Int64s, file_numbers, pack_batches
+from spark_jobs.scan.blocks import INDEX_BITS, Batches, Int64s, file_numbers, pack_batches, retention_times
 from spark_jobs.scan.levels import DIRECTORY
 from spark_jobs.scan.summary import EventRow, NoteRow
 from spark_jobs.snapshots.content import SnapshotContent
+from spark_jobs.store.engine import StoreConnection
 from spark_jobs.store.findings import Findings, write_notes
-from spark_jobs.store.merge_facts import merge_fact
-from spark_jobs.store.merge_files import FENCED, LIVE, REMOVED, FileMerge
+from spark_jobs.store.merge_facts import CLAIM, MORE_PARTITIONS, merge_fact
+from spark_jobs.store.merge_files import FENCED, FILE_COLUMNS, INSERT_TOMBSTONE, LIVE, REMOVED, FileMerge
 from spark_jobs.store.merge_orders import note_placement
+from spark_jobs.store.statements import insert
 from spark_jobs.verify.directory import directory_from
 
 _OF_STATE = ("partition", "producer", "deleted_topic", "file", "run_block", "held_entry", "open_transaction", "created_range", "level_use")
@@ -35,29 +36,25 @@ BATCHES_A_BLOCK = 256
 
 _HEAD = """insert into head (kpart, next_offset, epoch, term, seq, from_offset, from_ms, log_end, append_ms, merged_ms, state,
     snapshot_offset)
-    values (?,?,?,?,?,?,?,?,?,?,?,?) on conflict do update set next_offset = excluded.next_offset, epoch = excluded.epoch,
-    term = excluded.term, seq = excluded.seq, log_end = max(log_end, excluded.log_end), append_ms = excluded.append_ms,
-    merged_ms = excluded.merged_ms, state = excluded.state, restarted_at = null, snapshot_offset = excluded.snapshot_offset"""
+    values (?,?,?,?,?,?,?,?,?,?,?,?) on conflict (kpart) do update set next_offset = excluded.next_offset, epoch = excluded.epoch,
+    term = excluded.term, seq = excluded.seq, append_ms = excluded.append_ms, merged_ms = excluded.merged_ms, state = excluded.state,
+    log_end = case when head.log_end > excluded.log_end then head.log_end else excluded.log_end end,
+    restarted_at = null, snapshot_offset = excluded.snapshot_offset"""
 _PARTITION = """insert into partition (kpart, topic_id, partition, start_offset, next_offset, since_offset, batches, records, bytes,
     last_append_ms, diskless_base, prefix_start, leader_epoch) values (?,?,?,?,?,?,0,0,0,0,?,?,?)"""
 _LIVE = """update partition set batches = batches + ?, records = records + ?, bytes = bytes + ?
     where kpart = ? and topic_id = ? and partition = ?"""
-_PRODUCER = (
-    """insert into producer (kpart, topic_id, partition, producer_id, epoch, next_sequence, last_append_ms) values (?,?,?,?,?,?,?)"""
-)
-_TOPIC = """insert into topic (topic_id, name, partitions, deleted_ms) values (?,?,?,null)
-    on conflict do update set partitions = max(coalesce(partitions, 0), excluded.partitions)"""
-_DELETED_TOPIC = "insert into deleted_topic (kpart, topic_id, offset, append_ms) values (?,?,?,?)"
-_CLAIM = "insert or replace into claim (kpart, epoch, term, node_id, offset, append_ms) values (?,?,?,?,?,?)"
-_FILE = """insert into file (file_number, kpart, object_key, offset, append_ms, uploader, file_bytes, batches, live_batches, live_bytes,
-    owners, state, state_since_ms, created_ms) values (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"""
-_TOMBSTONE = """insert into file (file_number, kpart, object_key, offset, append_ms, file_bytes, batches, live_batches, live_bytes, owners,
-    state, state_since_ms, created_ms) values ((select min(coalesce(min(file_number), 0), 0) - 1 from file), ?,?,?,?,0,0,0,0,'[]',?,?,?)
+_PRODUCER = insert("producer", "kpart", "topic_id", "partition", "producer_id", "epoch", "next_sequence", "last_append_ms")
+_TOPIC = f"""insert into topic (topic_id, name, partitions, deleted_ms) values (?,?,?,null)
+    on conflict (topic_id) do update set partitions = {MORE_PARTITIONS}"""
+_DELETED_TOPIC = insert("deleted_topic", "kpart", "topic_id", "entry_offset", "append_ms")
+_FILE = insert("file", *FILE_COLUMNS)
+_TOMBSTONE = f"""{INSERT_TOMBSTONE}
     on conflict (kpart, object_key) do update set state = excluded.state, created_ms = excluded.created_ms"""
-_BLOCK = "insert into run_block (kpart, topic_id, partition, first_offset, end_offset, runs) values (?,?,?,?,?,?)"
+_BLOCK = insert("run_block", "kpart", "topic_id", "partition", "first_offset", "end_offset", "runs")
 
 
-def seed(db: sqlite3.Connection, content: SnapshotContent, now_ms: int) -> None:
+def seed(db: StoreConnection, content: SnapshotContent, now_ms: int) -> None:
     """Write what a snapshot says in the place of what was known, in the transaction that is open. Raises `BadSnapshot`, OSError."""
     head = content.head
     kpart, end, time_ms = head.metadata_partition, head.end_offset, head.log_time_ms
@@ -68,7 +65,7 @@ def seed(db: sqlite3.Connection, content: SnapshotContent, now_ms: int) -> None:
     db.execute(_HEAD, (kpart, end, head.epoch, head.term, head.seq, end, time_ms, end, time_ms, now_ms, state, end))
     node_id = head.header.get("leader_node_id", -1)
     if isinstance(node_id, int) and node_id >= 0:
-        db.execute(_CLAIM, (kpart, head.epoch, head.term, node_id, end, time_ms))
+        db.execute(CLAIM, (kpart, head.epoch, head.term, node_id, end, time_ms))
     what = f"entries before offset {end} are deleted" if end else "the log goes on from a snapshot of another one"
     text = f"{what}: a snapshot says what was left before it, those that were not read are in no total"
     write_notes(db, [NoteRow(kpart, end, text)], now_ms)
@@ -77,7 +74,7 @@ def seed(db: sqlite3.Connection, content: SnapshotContent, now_ms: int) -> None:
     _seed_files(db, kpart, content)
 
 
-def _seed_chains(db: sqlite3.Connection, kpart: int, content: SnapshotContent) -> None:
+def _seed_chains(db: StoreConnection, kpart: int, content: SnapshotContent) -> None:
     end = content.head.end_offset
     live = {one.row: one for one in content.partitions if not one.is_dead}
     rows = [
@@ -105,7 +102,7 @@ def _seed_chains(db: sqlite3.Connection, kpart: int, content: SnapshotContent) -
     db.executemany(_PRODUCER, producers)
 
 
-def _seed_directory(db: sqlite3.Connection, kpart: int, content: SnapshotContent) -> None:
+def _seed_directory(db: StoreConnection, kpart: int, content: SnapshotContent) -> None:
     """Take over the directory as if its newest records were at the end of the snapshot."""
     if content.directory is None:
         return
@@ -118,6 +115,8 @@ def _seed_directory(db: sqlite3.Connection, kpart: int, content: SnapshotContent
             record = TopicPlaced(topic_id=topic_id, name=placed.name, ranges=list(placed.ranges), confirmed=placed.confirmed)
             merge_fact(db, row, record)
             note_placement(db, row, record, Findings(()))
+        for topic_id, settings in directory.settings.items():
+            merge_fact(db, row, TopicConfigured(topic_id=topic_id, names=list(settings), values=list(settings.values())))
         for topic_id, gone in directory.deleted.items():
             merge_fact(
                 db, row._replace(append_ms=gone.time_ms or row.append_ms), TopicDeleting(topic_id=topic_id, confirmed=gone.confirmed)
@@ -128,21 +127,23 @@ def _seed_directory(db: sqlite3.Connection, kpart: int, content: SnapshotContent
         merge_fact(db, row._replace(offset=one.end_offset), one)
 
 
-def _seed_files(db: sqlite3.Connection, kpart: int, content: SnapshotContent) -> None:
+def _seed_files(db: StoreConnection, kpart: int, content: SnapshotContent) -> None:
     """Write files, and which of them hold the live batches of each partition."""
     offsets = np.array([one.file_id for one in content.files], np.int64) - content.file_id_base
+    append_times = np.array([one.append_time_ms for one in content.files], np.int64)
     live, live_bytes = np.zeros(len(offsets), np.int64), np.zeros(len(offsets), np.int64)
     for chunk in content.batches():
         at = chunk.live.nonzero()[0]
-        sizes = chunk.columns["size"][at]
-        np.add.at(live, chunk.file[at], 1)
-        np.add.at(live_bytes, chunk.file[at], sizes)
-        batches = Batches(chunk.columns["base"][at], chunk.columns["count"][at], sizes, offsets[chunk.file[at]] << INDEX_BITS)
-        present, places = np.unique(chunk.partition[at], return_inverse=True)
+        sizes, places = chunk.columns["size"][at], chunk.file[at]
+        np.add.at(live, places, 1)
+        np.add.at(live_bytes, places, sizes)
+        times_ms = retention_times(chunk.columns["timestamp"][at], chunk.columns["type"][at], append_times, places)
+        batches = Batches(chunk.columns["base"][at], chunk.columns["count"][at], sizes, offsets[places] << INDEX_BITS, times_ms)
+        present, owner = np.unique(chunk.partition[at], return_inverse=True)
         names = [(content.partitions[place].topic_id, content.partitions[place].partition) for place in present.tolist()]
-        sums = [np.bincount(places, of, len(names)).astype(np.int64).tolist() for of in (None, batches.records, sizes)]
+        sums = [np.bincount(owner, of, len(names)).astype(np.int64).tolist() for of in (None, batches.records, sizes)]
         db.executemany(_LIVE, [(*counts, kpart, *name) for *counts, name in zip(*sums, names, strict=True)])
-        db.executemany(_BLOCK, _blocks(kpart, names, places, batches))
+        db.executemany(_BLOCK, _blocks(kpart, names, owner, batches))
     numbers = file_numbers(kpart, offsets << INDEX_BITS).tolist()
     rows = []
     for number, offset, file, batches_left, bytes_left in zip(
@@ -170,6 +171,6 @@ def _blocks(kpart: int, names: list[tuple[bytes, int]], places: Int64s, batches:
     for place, name in enumerate(names):
         for start in range(bounds[place], bounds[place + 1], BATCHES_A_BLOCK):
             at = order[start : min(start + BATCHES_A_BLOCK, bounds[place + 1])]
-            part = Batches(batches.base_offset[at], batches.records[at], batches.size_bytes[at], batches.file[at])
+            part = batches.keep(at)
             last = int(part.base_offset[-1] + part.records[-1])
             yield (kpart, *name, int(part.base_offset[0]), last, pack_batches(part))

@@ -2,16 +2,13 @@
 
 `merge` takes over the summary of a micro-batch in one transaction, which moves the heads together with everything that was
 derived from the entries below them. So a micro-batch that comes again after a crash changes nothing, and a second
-monitor on the same folder is noticed: its heads are not those of the database.
+monitor on the same database is noticed: its heads are not those of the database.
 """
 
 from __future__ import annotations
 
-import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from importlib.resources import files
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -38,35 +35,28 @@ from spark_jobs.scan.summary import (
 from spark_jobs.snapshots.content import SnapshotContent
 from spark_jobs.store import findings, merge_migrations, merge_orders, merge_sums
 from spark_jobs.store.books import TEMPORARY
+from spark_jobs.store.engine import OpenStore, StorePlace, open_writer, tables
 from spark_jobs.store.findings import Findings, write_notes, write_quarantine
 from spark_jobs.store.merge_chains import ChainMerge, group_rows
 from spark_jobs.store.reader import knows_all, read_heads, read_state
 from spark_jobs.store.seed import seed
+from spark_jobs.store.statements import insert, insert_numbered, upsert
 
-DATABASE = "monitor.db"
 SCHEMA_VERSION = 1
-BUSY_TIMEOUT_S = 30.0
 MICRO_BATCHES_KEPT = 1000
 
 _HEAD = """insert into head (kpart, next_offset, epoch, term, seq, from_offset, from_ms, log_end, append_ms, merged_ms, state, restarted_at)
-    values (?,?,?,?,?,?,?,?,?,?,?,?) on conflict do update set next_offset = excluded.next_offset, epoch = excluded.epoch,
+    values (?,?,?,?,?,?,?,?,?,?,?,?) on conflict (kpart) do update set next_offset = excluded.next_offset, epoch = excluded.epoch,
     term = excluded.term, seq = excluded.seq, log_end = excluded.log_end, append_ms = excluded.append_ms,
     merged_ms = excluded.merged_ms, state = excluded.state,
-    restarted_at = coalesce(excluded.restarted_at, restarted_at)"""
-_UNREAD = """insert or replace into unread_span (kpart, from_ms, to_ms) select kpart, append_ms, max(append_ms, ?) from head
-    where kpart = ?"""
-_MICRO_BATCH = "insert into micro_batch (merged_ms, entries, batches, scan_ms, merge_ms, lag_entries) values (?,?,?,?,?,?)"
-
-
-_ADDED = ("prefix_start", "leader_epoch")
-"""Columns of partitions that a database of an earlier version lacks; then no partition was migrated."""
-
-
-def _add_columns(db: sqlite3.Connection) -> None:
-    known = {name for (name,) in db.execute("select name from pragma_table_info('partition')")}
-    for column in _ADDED:
-        if column not in known:
-            db.execute(f"alter table partition add column {column} integer not null default -1")
+    restarted_at = coalesce(excluded.restarted_at, head.restarted_at)"""
+_UNREAD = """insert into unread_span (kpart, from_ms, to_ms)
+    select kpart, append_ms, case when append_ms > ? then append_ms else ? end from head where kpart = ?
+    on conflict (kpart, from_ms) do update set to_ms = excluded.to_ms"""
+_MICRO_BATCH = insert_numbered("micro_batch", "merged_ms", "entries", "batches", "scan_ms", "merge_ms", "lag_entries")
+_OPEN_TRANSACTION = insert("open_transaction", "kpart", "name", "entry_offset", "append_ms")
+_HELD = insert("held_entry", "kpart", "entry_offset", "append_ms", "value")
+_LOG_END = "update head set log_end = case when next_offset > ? then next_offset else ? end where kpart = ?"
 
 
 class StaleHeadsError(Exception):
@@ -80,23 +70,26 @@ class LogMismatchError(Exception):
 class Store:
     """See the module's text. Used by one thread at a time."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
+    def __init__(self, place: StorePlace) -> None:
+        self._place = place
+        self._db = _opened(place)
         self._pruned_minute = -1
 
     @staticmethod
-    def open(folder: Path | str) -> Store:
-        """Open the database of a folder, made if need be."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        db = sqlite3.connect(folder / DATABASE, isolation_level=None, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
-        # WAL: readers never wait. A power cut may lose the last micro-batches whole, which are then read again.
-        db.executescript("pragma journal_mode = wal; pragma synchronous = normal; pragma temp_store = memory; pragma cache_size = -32768;")
-        schema = files("spark_jobs.store").joinpath("schema.sql").read_text()
-        db.executescript(f"begin immediate; {schema}; commit;")
-        _add_columns(db)
-        db.executescript(TEMPORARY)
-        return Store(db)
+    def open(place: StorePlace) -> Store:
+        """Open a database, made if need be."""
+        if isinstance(place, Path):
+            place.mkdir(parents=True, exist_ok=True)
+        return Store(place)
+
+    def reopen(self) -> None:
+        """Connect anew, because the connection is lost."""
+        self._db.close()
+        self._db = _opened(self._place)
+
+    def hold(self) -> bool:
+        """Keep other monitors out of this database until it is closed; False when one is in."""
+        return self._db.hold()
 
     def close(self) -> None:
         """Close the database."""
@@ -119,11 +112,11 @@ class Store:
         known = self._db.execute("select topic, topic_id from log").fetchone()
         if known is not None and tuple(known) != (topic, topic_id):
             raise LogMismatchError(
-                f"the database holds topic {known[0]} with id {known[1]}, not {topic} with id {topic_id}; use an empty folder"
+                f"the database holds topic {known[0]} with id {known[1]}, not {topic} with id {topic_id}; use an empty database"
             )
-        insert = """insert into log (topic, topic_id, partitions, schema_version) values (?,?,?,?)
-            on conflict do update set partitions = excluded.partitions"""
-        self._db.execute(insert, (topic, topic_id, partitions, SCHEMA_VERSION))
+        adopt = upsert("log", "topic", "topic", "topic_id", "partitions", "schema_version", keep="topic_id,schema_version")
+        with self._db.writing():
+            self._db.execute(adopt, (topic, topic_id, partitions, SCHEMA_VERSION))
 
     def start_from(self, content: SnapshotContent, now_ms: int) -> None:
         """Begin a partition of the metadata topic with a snapshot that ends after the entries read of it.
@@ -132,7 +125,7 @@ class Store:
         """
         kpart, end = content.head.metadata_partition, content.head.end_offset
         found = Findings(())
-        with self._transaction():
+        with self._db.writing():
             known = read_heads(self._db).get(kpart)
             if known is not None:
                 if known.next_offset >= end:
@@ -143,20 +136,10 @@ class Store:
                     f"entries {known.next_offset} to {end - 1} were lost or pruned before they were read; a snapshot says what they left"
                 )
                 found.add(FindingRow(kpart, end, "log-lost", message, expected=known.next_offset, found=end))
-                self._db.execute(_UNREAD, (content.head.log_time_ms, kpart))
+                self._db.execute(_UNREAD, (content.head.log_time_ms, content.head.log_time_ms, kpart))
             seed(self._db, content, now_ms)
             found.write(self._db, now_ms)
             merge_sums.add_totals(self._db, SUMMARY_SCHEMA.empty_table(), found.found)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._db.execute("begin immediate")
-        try:
-            yield
-            self._db.execute("commit")
-        except BaseException:
-            self._db.execute("rollback")
-            raise
 
     # ---- merging
 
@@ -165,10 +148,10 @@ class Store:
     ) -> None:
         """Take over a summary that was scanned from `heads`. Raises StaleHeadsError and ContradictedError, then nothing has changed."""
         begin_s = time.perf_counter()
-        with self._transaction():
+        with self._db.writing():
             stored = read_heads(self._db)
             if stored != dict(heads):
-                raise StaleHeadsError("the heads moved since the scan began: does another monitor use this folder? stop one of them")
+                raise StaleHeadsError("the heads moved since the scan began: does another monitor use this database? stop one of them")
             with without_collection():
                 self._merge(summary, stored, log_ends, now_ms)
             merge_ms = round((time.perf_counter() - begin_s) * 1000)
@@ -186,11 +169,11 @@ class Store:
         lost = {row.kpart for row in rows_of(summary, RestartRow)}
         for row in rows:
             if row.kpart in lost:
-                db.execute(_UNREAD, (row.append_ms, row.kpart))
+                db.execute(_UNREAD, (row.append_ms, row.append_ms, row.kpart))
             self._move_head(row, log_ends.get(row.kpart, row.next_offset), now_ms, restarts.get(row.kpart))
             merge_sums.add_freshness(db, now_ms - row.oldest_ms, now_ms)
         self._merge_held(summary, rows)
-        db.executemany("update head set log_end = max(?, next_offset) where kpart = ?", [(end, kpart) for kpart, end in log_ends.items()])
+        db.executemany(_LOG_END, [(end, end, kpart) for kpart, end in log_ends.items()])
         merge_orders.compare_orders(db, found, now_ms)
         found.write(db, now_ms)
         merge_sums.add_totals(db, summary, found.found)
@@ -232,9 +215,8 @@ class Store:
             db.execute("delete from open_transaction where kpart = ?", (row.kpart,))
             if state.transaction is not None:
                 opened, append_ms = state.transaction.opened, state.transaction.append_ms
-                insert = "insert into open_transaction (kpart, name, offset, append_ms) values (?,?,?,?)"
-                db.execute(insert, (row.kpart, opened.name, opened.offset, append_ms))
-        db.executemany("insert into held_entry (kpart, offset, append_ms, value) values (?,?,?,?)", rows_of(summary, HeldRow))
+                db.execute(_OPEN_TRANSACTION, (row.kpart, opened.name, opened.offset, append_ms))
+        db.executemany(_HELD, rows_of(summary, HeldRow))
 
     def _note_micro_batch(self, summary: pa.Table, log_ends: Mapping[int, int], now_ms: int, scan_ms: int | None, merge_ms: int) -> None:
         db = self._db
@@ -255,3 +237,14 @@ class Store:
         merge_sums.forget_old(self._db, now_ms)
         findings.forget_old(self._db)
         merge_migrations.forget_old(self._db)
+
+
+def _opened(place: StorePlace) -> OpenStore:
+    db = open_writer(place)
+    try:
+        db.script(tables())
+        db.script(TEMPORARY)
+    except BaseException:
+        db.close()
+        raise
+    return db

@@ -27,7 +27,7 @@ from coordinator.adapters.kafka.member.consumer_protocol import (
 from coordinator.adapters.kafka.member.coordinator import GroupRefused, GroupTrouble
 from coordinator.adapters.kafka.member.role import NodeRole
 from coordinator.core.assignor.group import NOT_ASSIGNED, GroupAssignment
-from coordinator.core.assignor.member import AssignorRules, GroupMember
+from coordinator.core.assignor.member import GroupMember
 from coordinator.core.assignor.userdata import decode_duties, encode_member
 from coordinator.protocol.wire import MalformedMessage
 
@@ -155,17 +155,40 @@ async def test_an_assignment_holds_when_a_round_begins(code: ErrorCode) -> None:
 
 async def test_a_member_that_the_group_does_not_know_is_told_so_and_joins_as_a_new_one() -> None:
     coordinator = ScriptedCoordinator(
-        JoinGroup=[joined(), joined(ErrorCode.member_id_required, member="new"), joined(member="new")],
+        JoinGroup=[
+            joined(), joined(ErrorCode.unknown_member_id), joined(ErrorCode.member_id_required, member="new"), joined(member="new"),
+        ],
         SyncGroup=[synced(), synced()],
         Heartbeat=[beat(ErrorCode.unknown_member_id)],
+    )  # fmt: skip
+    role = Role()
+    one = member(coordinator, role)
+    await one.join()
+    with pytest.raises(GroupTrouble, match="does not know this member"):
+        await one.stay()
+    await one.join()
+    assert role.heard == [b"mine", "removed", b"mine"]
+    assert coordinator.asked[-1].member_id == "new"
+
+
+async def test_a_broker_that_was_frozen_and_has_forgotten_the_member_is_not_believed() -> None:
+    coordinator = ScriptedCoordinator(
+        JoinGroup=[joined(), joined(ErrorCode.unknown_member_id), joined(generation=8)],
+        SyncGroup=[synced(), synced(ErrorCode.not_coordinator), synced()],
     )
     role = Role()
     one = member(coordinator, role)
     await one.join()
-    await one.stay()
+    with pytest.raises(GroupTrouble, match="does not know this member"):
+        await one.join()
+    assert not one.is_in_generation
+    with pytest.raises(GroupTrouble, match="not_coordinator"):
+        await one.join()
+    coordinator._answers["JoinGroup"] = [joined(ErrorCode.unknown_member_id), joined(generation=9)]
+    with pytest.raises(GroupTrouble, match="does not know this member"):
+        await one.join()  # a broker knew it since: it is a new doubt
     await one.join()
-    assert role.heard == [b"mine", "removed", b"mine"]
-    assert coordinator.asked[-1].member_id == "new"
+    assert (role.heard, coordinator.asked[-1].member_id, one.generation) == ([b"mine", b"mine"], "me", 9)
 
 
 async def test_a_round_that_is_asked_for_ends_the_stay_and_says_why() -> None:
@@ -208,7 +231,7 @@ async def test_who_leaves_while_it_waits_for_others_leaves_over_a_new_connection
 
 
 def role_of(taken: list[GroupAssignment], node: GroupMember, partitions: int = 4) -> NodeRole:
-    return NodeRole(TOPIC, AssignorRules(standbys=1), told=lambda: (node, partitions), on_taken=taken.append, on_removed=lambda: None)
+    return NodeRole(TOPIC, told=lambda: (node, partitions), on_taken=taken.append, on_removed=lambda: None)
 
 
 def test_nodes_are_assigned_by_what_they_tell_and_strangers_get_nothing() -> None:

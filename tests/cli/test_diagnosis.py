@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 
 import pytest
 
@@ -24,13 +24,15 @@ from cli.doctor.dirs import CHECK as DIRS
 from cli.doctor.files import diagnose_files, diagnose_orphan_scan
 from cli.doctor.gateways import CHECK as GATEWAYS
 from cli.doctor.migrations import CHECK as MIGRATIONS
-from cli.doctor.nodes import diagnose_narrow_topics
+from cli.doctor.nodes import diagnose_narrow_topics, diagnose_placement
 from cli.doctor.retention import diagnose_retention
 from cli.doctor.security import CHECK as SECURITY
 from cli.doctor.shadows import CHECK as SHADOWS
 from cli.doctor.snapshots import CHECK as SNAPSHOTS
 from cli.doctor.snapshots import diagnose_snapshots
-from cli.looks.service import NodeView, node_rows, replica_rows, status_rows
+from cli.looks.leadership import led_by
+from cli.looks.service import NodeView, node_rows, replica_rows, status_rows, with_rates
+from cli.output import Row
 from coordinator.client.calls.orphans import OrphanScanState
 from coordinator.client.model import ServiceNode
 from coordinator.core.topic_rules import TOPIC_CONFIG, TopicExpectations
@@ -91,6 +93,7 @@ def test_a_healthy_service_has_no_trouble() -> None:
         *diagnose_topic(topic(), TopicExpectations()),
         *diagnose_nodes(HEALTHY, "c"),
         *diagnose_narrow_topics([("orders", 8, 8)], 8),
+        *diagnose_placement(HEALTHY, 2),
         *diagnose_versions({1: {3: (9, 12)}}, {3: 12}),
         *diagnose_coordinators(HEALTHY, 2, 100),
         *diagnose_clocks([LastEntry(partition=0, log_end=10, timestamp_ms=1000, now_ms=900)], 5000),
@@ -178,6 +181,25 @@ def test_folders_without_room(space: Space, health: Health) -> None:
     assert troubles(diagnose_space([space])) == [(health, "data dirs")]
 
 
+def test_commits_of_a_second_are_those_of_one_process() -> None:
+    def look(commits: int, *, epoch: int = 1, node_id: int = 1) -> list[Row]:
+        return status_rows([view(node_id, replace(replica(0, leads=True, epoch=epoch), commits=commits))])
+
+    assert [row["commits_s"] for row in with_rates(look(130), look(100), 4.0)] == [7.5]
+    for before in ([], look(100, epoch=2), look(100, node_id=2), look(200), status_rows([view(1, replica(0))])):
+        assert [row["commits_s"] for row in with_rates(look(130), before, 4.0)] == [None]
+
+
+def test_led_by_is_what_a_node_claimed_last_or_takes_itself_for_the_leader_of() -> None:
+    late = [
+        view(1, replica(0, leads=True), replica(1, leads=True)),
+        view(2, replace(replica(0, leads=True, epoch=2), leader_id=2), replica(1)),
+    ]
+    assert (led_by(late, 1), led_by(late, 2)) == ([0, 1], [0])
+    gone = [view(1, error="refused"), view(2, replica(1))]
+    assert led_by(gone, 1) == [1]
+
+
 def test_the_screens_show_leaders_standbys_and_silent_nodes() -> None:
     views = [view(1, replica(0, leads=True, end=12)), view(2, replica(0, end=10)), view(3, error="refused")]
     [status] = status_rows(views)
@@ -189,7 +211,7 @@ def test_the_screens_show_leaders_standbys_and_silent_nodes() -> None:
 
 
 def test_a_replica_that_failed_is_told_with_its_reason_and_the_file_it_left() -> None:
-    failed = dataclasses.replace(replica(0), failures=2, last_failure="page 7 is damaged", evidence="partition-0.db.failed-5")
+    failed = replace(replica(0), failures=2, last_failure="page 7 is damaged", evidence="partition-0.db.failed-5")
     found = diagnose_coordinators([view(1, replica(0, leads=True)), view(2, failed)], 1, 100)
     assert troubles(found) == [(Health.WARNING, "damage")]
     [told] = [one.finding for one in found if one.check == "damage"]
@@ -197,6 +219,6 @@ def test_a_replica_that_failed_is_told_with_its_reason_and_the_file_it_left() ->
         "coordinator 0 failed 2 times on node 2 since that started: page 7 is damaged;"
         " its database is kept as partition-0.db.failed-5 in the data directory"
     )
-    still = dataclasses.replace(failed, state="failed", evidence=None)
+    still = replace(failed, state="failed", evidence=None)
     found = diagnose_coordinators([view(1, replica(0, leads=True)), view(2, still)], 1, 100)
     assert (Health.ERROR, "leaders") in troubles(found)

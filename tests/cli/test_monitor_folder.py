@@ -61,7 +61,7 @@ def test_a_healthy_folder_is_status_0(store: StoreMaker) -> None:
         (job("last_verify", partitions=[{"kpart": 1, "agree": False}]), Exit.AUDIT, "Log and service disagree (coordinator 1)"),
         (job("last_objects", missing_files=1), Exit.AUDIT, "1 file with live batches is not in the object store"),
         (
-            lambda store: store.row("open_transaction", kpart=0, name="move", offset=9, append_ms=now_ms() - 600_000),
+            lambda store: store.row("open_transaction", kpart=0, name="move", entry_offset=9, append_ms=now_ms() - 600_000),
             Exit.AUDIT,
             "A transaction has been open for 10 min",
         ),
@@ -73,7 +73,7 @@ def test_a_healthy_folder_is_status_0(store: StoreMaker) -> None:
         (life(ended_ms=1, failure="disk full", is_once=True), Exit.UNAVAILABLE, "disk full"),
         (life(ended_ms=1, is_once=True), Exit.OK, "The monitor read the log once and ended"),
         (job("last_objects", missing_files=0), Exit.OK, "Healthy"),
-        (lambda store: store.row("open_transaction", kpart=0, name="move", offset=9, append_ms=now_ms()), Exit.OK, "Healthy"),
+        (lambda store: store.row("open_transaction", kpart=0, name="move", entry_offset=9, append_ms=now_ms()), Exit.OK, "Healthy"),
     ],
 )
 def test_the_status_says_whether_anybody_has_to_look(

@@ -6,8 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from cli.doctor.diagnosis import Diagnosis, Health
-from cli.doctor.nodes import diagnose_doubled_ids, diagnose_narrow_topics, diagnose_node_clocks, diagnose_stores, diagnose_withheld
+from cli.doctor.diagnosis import CHECK_ORDER, Diagnosis, Health
+from cli.doctor.nodes import (
+    diagnose_doubled_ids,
+    diagnose_drains,
+    diagnose_narrow_topics,
+    diagnose_node_clocks,
+    diagnose_placement,
+    diagnose_stores,
+    diagnose_withheld,
+)
 from cli.looks.service import NodeView
 from coordinator.client.model import ServiceNode
 
@@ -37,6 +45,25 @@ def errors(found: list[Diagnosis]) -> list[str]:
 def test_a_node_that_stays_out_is_named_with_its_reason() -> None:
     [finding] = errors(diagnose_withheld([view(1), view(2, withheld="its clock is off")]))
     assert finding == "node 2 stays out of leadership: its clock is off"
+
+
+def test_a_node_that_drains_is_named_with_what_ends_it() -> None:
+    drained = replace(view(2), node=ServiceNode(2, "h", 9194, None, (), 2))
+    [found] = diagnose_drains([view(1), drained])
+    assert (found.health, found.finding[:29]) == (Health.WARNING, "node 2 drains until undrained")
+    assert found.remedy.startswith("`diskless coordinator undrain 2`")
+
+
+def test_nodes_that_place_by_other_settings_are_named() -> None:
+    one, two = replace(view(1), placement_rules="leader.racks=a"), replace(view(2), placement_rules="leader.racks=b", reserved_ids=(1, 8))
+    silent = replace(view(3), error="no answer")
+    [fine] = diagnose_placement([one, replace(two, placement_rules="leader.racks=a", reserved_ids=(1,)), silent], 8)
+    assert fine.health is Health.OK
+    differ, missing = diagnose_placement([one, two, silent], 8)
+    assert differ.finding == "nodes differ: leader.racks=a at 1; leader.racks=b at 2"
+    assert missing.finding == "node 2 is reserved for coordinator 8; there are 8, from 0 on"
+    assert {differ.health, missing.health} == {Health.WARNING}
+    assert {fine.check, differ.check, missing.check} <= set(CHECK_ORDER)
 
 
 def test_a_node_with_another_store_is_named_with_its_reason() -> None:

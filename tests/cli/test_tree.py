@@ -77,6 +77,12 @@ def test_a_command_has_an_example_of_itself(path: tuple[str, ...]) -> None:
     assert "diskless " + " ".join(path) in (LEAVES[path].help or "").replace("\n", " ")
 
 
+@pytest.mark.parametrize("path", LEAVES, ids=" ".join)
+def test_no_two_options_of_a_command_hand_over_under_one_name(path: tuple[str, ...]) -> None:
+    names = [parameter.name for parameter in LEAVES[path].params]
+    assert len(names) == len(set(names)), sorted(names)
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_line_in_the_list_is_the_commands_own(name: str) -> None:
     assert first_line(TREE[(name,)]) == COMMANDS[name].help
@@ -149,6 +155,8 @@ print(*sorted(sys.modules))
 
 # They ask Kafka or an object store as well, know the log's schemas, or open tables of a lake.
 NOT_ONLY_NODES = {
+    ("coordinator", "grow"),
+    ("coordinator", "rebalance"),
     ("init",),
     ("log", "dump"),
     ("log", "explain"),

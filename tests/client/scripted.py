@@ -239,6 +239,8 @@ class ScriptedNode(Handler):
             node_id=self.node_id,
             incarnation_id=bytes(16),
             time_ms=0,
+            placement_rules="",
+            reserved_ids=(),
             coordinators=described,
             directories=(),
             nodes=tuple(

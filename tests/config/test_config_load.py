@@ -11,7 +11,7 @@ from coordinator.config import KEYS, ConfigError, Settings, advice, document_key
 from coordinator.config.keys import Key
 from coordinator.config.settings import NODE
 from coordinator.config.sources import SourceError, environment_name, parse_properties
-from coordinator.config.values import HttpAddress, Listener
+from coordinator.config.values import HttpAddress, Listener, numbers_in
 from coordinator.kafka.acls import TopicPattern
 from records.history import levels
 from records.levels import LEVEL_LATEST
@@ -63,7 +63,7 @@ def test_flag_beats_environment_beats_file_beats_default(tmp_path: Path) -> None
     )
     env = {"DISKLESS_GROUP_ID": "env", "DISKLESS_NODE_RACK": "env", "HOME": "/root"}
     settings = load_settings(file, env, {"group.id": "flag"})
-    assert (settings.group_id, settings.node_rack, settings.metadata_topic, settings.standby_replicas) == ("flag", "env", "file", 2)
+    assert (settings.group_id, settings.node_rack, settings.metadata_topic, settings.standby_replicas) == ("flag", "env", "file", 1)
     assert settings.sources["group.id"] == "--property"
     assert settings.sources["node.rack"] == "environment variable DISKLESS_NODE_RACK"
     assert settings.sources["metadata.topic"] == f"{file}:7"
@@ -329,7 +329,7 @@ def test_property_flags() -> None:
 
 @pytest.mark.parametrize("key", [key for key in KEYS.values() if key.bounds], ids=lambda key: key.name)
 def test_wrong_value_is_reported_with_its_bounds_whatever_the_rules_look_at(key: Key) -> None:
-    found = problems_of({key.name: {"group.id": "", "data.dirs": ","}.get(key.name, "!! !!")})
+    found = problems_of({key.name: {"group.id": "", "data.dirs": ",", "leader.racks": ","}.get(key.name, "!! !!")})
     assert "must be" in found[key.name]
     assert "correct it" in found[key.name]
 
@@ -404,3 +404,14 @@ def test_acls_are_written_as_they_are_given() -> None:
     assert [entry.principal for entry in settings.acls] == ["User:CN=a,O=b:c", "User:*", "User:a@b", "User:a", "User:a"]
     topics = [TopicPattern("orders"), TopicPattern("app-", is_prefix=True), TopicPattern("*")]
     assert [entry.topics for entry in settings.acls] == [None, None, *topics]
+
+
+@pytest.mark.parametrize("value", ["4-3", "-1", "1-", "a", "0,,1", "1,1", "100000", "1-2-3", "1 - 2", "٣"])
+def test_coordinators_of_a_node_are_numbers_and_ranges(value: str) -> None:
+    assert set(problems_of({"node.coordinators": value})) == {"node.coordinators"}
+
+
+def test_coordinators_of_a_node_are_read_as_numbers() -> None:
+    assert numbers_in(load(node__coordinators="0, 4-7,9-9").node_coordinators) == {0, 4, 5, 6, 7, 9}
+    assert load().node_coordinators == ()
+    assert load(leader__racks="a, b").leader_racks == ("a", "b")

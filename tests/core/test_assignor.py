@@ -2,72 +2,33 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from dataclasses import replace
 
 import pytest
 
-from coordinator.core.assignor.member import AssignorRules, GroupMember
+from coordinator.core.assignor.group import assign
+from coordinator.core.assignor.member import AssignorRules, GroupMember, rules_in_force
 from coordinator.core.assignor.plan import Because, GroupPlan, make_plan
-from tests.core.group_worlds import GroupWorld, able_nodes
-
-EVENTS = ("kill", "kill", "add", "restart", "refuse", "drain", "nothing", "nothing")
+from tests.core.group_worlds import GroupWorld, live, spread
 
 
-def check_settled(world: GroupWorld) -> None:
-    """What holds when nothing moves: a further round changes nothing, leaders and standbys are even, racks are as many as there can be."""
-    plan, _ = world.settle()
-    before = dict(world.nodes)
-    again = world.round()
-    assert (again.leaders, again.follows) == (plan.leaders, plan.follows)
-    assert world.nodes == before
-    is_plain = not any(member.refuses or member.drains or member.only is not None for member in world.nodes.values())
-    if is_plain:
-        assert spread(world, plan.leaders.values()) <= 1
-    for partition in world.partitions:
-        nodes = [plan.leaders[partition], *plan.standbys[partition]]
-        assert len(plan.standbys[partition]) == world.wanted == sum(partition in follows for follows in plan.follows.values())
-        able = {one for one in able_nodes(world.nodes, partition) if not world.nodes[one].drains}
-        racks = {world.nodes[one].rack for one in able}
-        if len(able) > world.wanted and not any(member.only for member in world.nodes.values()):
-            assert len({world.nodes[one].rack for one in nodes}) >= min(len(racks), len(nodes)), (partition, nodes, "racks")
-    if is_plain and len({member.rack for member in world.nodes.values()}) == 1:
-        assert spread(world, itertools.chain.from_iterable(plan.standbys.values())) <= 1
-
-
-def spread(world: GroupWorld, nodes: object) -> int:
-    count = Counter(dict.fromkeys(world.nodes, 0)) + Counter(nodes)  # type: ignore[call-overload]
-    numbers = [count[node_id] for node_id in world.nodes]
-    return max(numbers) - min(numbers)
-
-
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(100))
 def test_every_plan_of_a_troubled_group_holds_the_rules_and_it_settles(seed: int) -> None:
-    world = GroupWorld(seed)
-    draw = world.random
-    check_settled(world)
-    if world.wanted:
-        world.cold_terms = 0
-        del world.nodes[draw.choice(list(world.nodes))]
-        world.round()
-        assert world.cold_terms == 0, "after one death of a settled group a partition is led cold"
-    for _ in range(draw.randint(1, 12)):
-        event, node_id = draw.choice(EVENTS), draw.choice(list(world.nodes))
-        if event == "kill" and len(world.nodes) > 1:
-            del world.nodes[node_id]
-        elif event == "add":
-            world.add()
-        elif event == "restart":
-            world.restart(node_id)
-        elif event == "refuse":
-            refused = draw.sample(world.partitions, min(2, len(world.partitions))) if draw.random() < 0.5 else ()
-            world.change(node_id, refuses=frozenset(refused))
-        elif event == "drain":
-            world.change(node_id, drains=not world.nodes[node_id].drains)
-        world.round()
-        world.warm_up(fully=False)
-    check_settled(world)
+    live(GroupWorld(seed))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(4))
+def test_a_thousand_partitions_on_fifty_nodes_hold_the_rules(seed: int) -> None:
+    live(GroupWorld(seed, nodes=50, partitions=1000))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(0, 4_000, 500))
+def test_thousands_of_troubled_groups_hold_the_rules(first: int) -> None:
+    for seed in range(first + 100, first + 600):
+        live(GroupWorld(seed))
 
 
 def settled(nodes: int = 4, partitions: int = 12, standbys: int = 1) -> tuple[GroupWorld, GroupPlan]:
@@ -89,10 +50,59 @@ def test_a_node_that_comes_takes_over_only_what_it_has_warmed_up() -> None:
     assert {second.reasons[partition].because for partition in moved} == {Because.BALANCE}
 
 
+@pytest.mark.parametrize(("nodes", "partitions", "most"), [(4, 8, 2), (3, 9, 2), (4, 12, 3), (4, 24, 3)])
+@pytest.mark.parametrize("first_node", range(1, 40, 7))
+def test_while_nodes_restart_one_by_one_partitions_come_back(nodes: int, partitions: int, most: int, first_node: int) -> None:
+    world = GroupWorld(0, nodes=0, partitions=partitions, standbys=1)
+    for node_id in range(first_node, first_node + nodes):
+        world.nodes[node_id] = GroupMember(node_id=node_id)
+    plan, _ = world.settle()
+    leaders, moves = dict(plan.leaders), Counter[int]()
+
+    def settle() -> None:
+        for _ in range(200):
+            plan = world.round()
+            moves.update(partition for partition, node_id in plan.leaders.items() if leaders[partition] != node_id)
+            leaders.update(plan.leaders)
+            world.warm_up(fully=True)
+            if plan.is_settled:
+                return
+        raise AssertionError("the group does not settle")
+
+    for node_id in list(world.nodes):
+        stopped = world.nodes.pop(node_id)
+        settle()
+        on_disk = dict.fromkeys({*stopped.leads, *stopped.follows}, 0)
+        world.nodes[node_id] = replace(stopped, started_ms=stopped.started_ms + 1_000_000, leads={}, follows=on_disk, claims=frozenset())
+        settle()
+    assert max(moves.values()) <= most
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_standbys_that_nodes_take_over_do_not_move_twice(seed: int) -> None:
+    world = GroupWorld(seed, nodes=10, partitions=200, standbys=1)
+    before = world.settle()[0]
+    new = {world.add(rack=world.nodes[1].rack) for _ in range(2)}
+    after = world.settle()[0]
+    gained = [
+        standby
+        for partition in world.partitions
+        for standby in after.standbys[partition]
+        if standby not in (before.leaders[partition], *before.standbys[partition])
+    ]
+    assert sum(standby in new for standby in gained) >= 30
+    assert len(gained) <= 2 * 200 // 12 + len(world.nodes)
+
+
 def test_a_node_that_drains_gives_up_everything_once_others_are_warm_and_gets_it_back() -> None:
     world, before = settled()
     drained = before.leaders[0]
     world.change(drained, drains=True)
+    first = world.round()
+    given = [partition for partition, leader in before.leaders.items() if leader == drained and first.leaders[partition] != drained]
+    assert given
+    assert {first.reasons[partition].because for partition in given} == {Because.DRAINED}
+    assert all(first.leaders[partition] in before.standbys[partition] for partition in given), "a warm standby takes over"
     plan, _ = world.settle()
     assert drained not in plan.leaders.values()
     assert plan.follows[drained] == frozenset()
@@ -128,6 +138,31 @@ def test_leaders_are_in_the_racks_named_while_a_node_is_there() -> None:
     for node_id in [one for one, member in world.nodes.items() if member.rack == "b"]:
         del world.nodes[node_id]
     assert set(world.round().leaders.values()) <= set(world.nodes)
+
+
+def test_a_warm_up_has_its_reason() -> None:
+    members = [GroupMember(node_id=1, leads={0: 4, 1: 4}), GroupMember(node_id=2)]
+    plan = make_plan(members, range(2), AssignorRules())
+    assert sorted(reason[2:] for reason in plan.reasons.values() if reason.warming) == [(2, Because.BALANCE)]
+    drained = make_plan([replace(members[0], drains=True), members[1]], range(2), AssignorRules())
+    assert {reason[2:] for reason in drained.reasons.values()} == {(2, Because.DRAINED)}
+    reserved = make_plan([members[0], replace(members[1], only=frozenset({1}))], range(2), AssignorRules())
+    assert reserved.reasons[1][2:] == (2, Because.RESERVED)
+    assert reserved.reasons[0][2:] == (None, None)
+
+
+def test_a_draining_leader_keeps_what_no_other_node_may_have() -> None:
+    members = [GroupMember(node_id=1, leads={0: 4}, drains=True), GroupMember(node_id=2, follows={0: 0}, refuses=frozenset({0}))]
+    assert make_plan(members, [0], AssignorRules()).leaders == {0: 1}
+
+
+def test_the_rules_of_the_process_that_started_last_count_whoever_makes_the_plan() -> None:
+    old = GroupMember(node_id=1, rack="a", started_ms=5, leads={0: 1})
+    new = GroupMember(node_id=2, rack="b", started_ms=6, follows={0: 0}, rules=AssignorRules(standbys=0, leader_racks=("b",)))
+    for told in ({"x": old, "y": new}, {"y": old, "x": new}):
+        assigned = {one.node_id: assign(told, 1)[member_id] for member_id, one in told.items()}
+        assert (assigned[2].leads, assigned[1].follows) == ({0}, frozenset())
+    assert rules_in_force([]) == AssignorRules()
 
 
 def test_a_round_while_a_claim_is_under_way_does_not_take_the_partition_back() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.core.assignor.group import GroupAssignment
-from coordinator.core.assignor.member import GroupMember
+from coordinator.core.assignor.member import AssignorRules, GroupMember
 from coordinator.core.assignor.userdata import UnreadableUserdata, decode_duties, decode_member, encode_duties, encode_member
 
 NUMBERS = st.integers(0, 2**31 - 1)
@@ -26,6 +26,7 @@ MEMBERS = st.builds(
     refuses=SETS,
     only=st.none() | SETS,
     drains=st.booleans(),
+    rules=st.builds(AssignorRules, standbys=NUMBERS, leader_racks=st.lists(st.text(max_size=9), max_size=3).map(tuple)),
 )
 
 

@@ -106,7 +106,7 @@ def test_an_assignment_is_refused(
 def test_a_replica_is_offline_when_its_directory_is_not_among_those_its_node_has() -> None:
     hot = with_node(DIR_1)
     assigning(hot, (DIR_1, (0,)), (DIR_2, (1,)), (LOST, (2,)))
-    told = recorded_directories(hot.directory, hot.directory.nodes[4], range(4))
+    told = recorded_directories(hot.directory, hot.directory.nodes[4], range(5), followed={0, 3})
     assert told == [(DIR_1, True, [0]), (DIR_2, False, [1]), (LOST, False, [2]), (UNASSIGNED, True, [3])]
 
 

@@ -98,6 +98,15 @@ def test_what_says_where_a_secret_is_may_be_a_value() -> None:
     assert template(changed(values)).returncode == 0
 
 
+def test_monitor_and_page_get_the_database_and_its_password(tmp_path: Path) -> None:
+    store = {"url": "postgresql://monitor@db/monitor", "passwordSecret": "db", "passwordKey": "word"}
+    objects = render(changed({"monitor": {"enabled": True, "store": store}}))
+    programs = containers(objects, find(objects, "Deployment", f"{NAME}-monitor"), {"db": {"word": HUSH}}, tmp_path)
+    for name in ("monitor", "dashboard"):
+        environment = programs[name].environment
+        assert (environment["DISKLESS_MONITOR_STORE"], environment["PGPASSWORD"]) == (store["url"], HUSH)
+
+
 def test_settings_come_from_secrets_to_the_programs_that_need_them(tmp_path: Path) -> None:
     values = {
         "kafka": {"securityProtocol": "SSL"},

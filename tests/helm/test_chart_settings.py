@@ -169,6 +169,8 @@ def test_every_command_line_is_one_that_the_program_takes(values: Path, tmp_path
             continue
         for container in containers(objects, owner, AnySecret(), tmp_path).values():
             seen.add(container.name)
+            if container.name == "spark":  # Spark's own program, which integration tests run with these words
+                continue
             command, arguments = _command(container.arguments)
             with command.make_context(command.name, list(arguments), resilient_parsing=False):
                 pass

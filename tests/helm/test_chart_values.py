@@ -154,6 +154,7 @@ def test_the_example_of_the_readme_fits_it_and_renders() -> None:
         ({"secretSettings": {"log.retention.ms": {"secret": "s", "key": "k"}}}, "log.retention.ms"),
         ({"secretSettings": {"kafka.sasl.password": {"secret": "s"}}}, "'key' is a required property"),
         ({"objectStore": {"url": "s3://key:secret@bucket"}}, "does not match"),
+        ({"monitor": {"store": {"url": "postgresql://user:secret@host/db"}}}, "does not match"),
         ({"monitor": {"sparkProperties": {"sql.shuffle.partitions": 4}}}, "does not match"),
     ],
     ids=str,
@@ -195,6 +196,10 @@ def gateway(**values: Any) -> Mapping[str, Any]:
         ({"objectStore": {"url": "s3://b"}}, "kafka.bootstrapServers is empty: list the brokers"),
         ({"kafka": {"bootstrapServers": ["k:1"]}}, "objectStore.url is empty: give the store"),
         (changed({"kafka": {"securityProtocol": "SASL_SSL"}}), "needs kafka.sasl.username"),
+        (
+            changed({"monitor": {"enabled": True, "spark": {"enabled": True}}, "networkPolicy": {"enabled": False}}),
+            "monitor.spark.enabled needs networkPolicy.enabled",
+        ),
         (changed({"kafka": {"securityProtocol": "SASL_SSL", "sasl": {"username": "u"}}}), "needs kafka.sasl.existingSecret"),
         (changed({"listeners": [{"name": "IN", "port": 1}]}), "listener IN needs a protocol"),
         (changed({"listeners": [{"name": "SSL", "port": 1, "protocol": "PLAINTEXT"}]}), "listener SSL says by its name"),

@@ -49,7 +49,7 @@ def test_what_is_not_there_or_has_no_hash_is_refused() -> None:
         parse_lock("app-a==1.0\n    # via thing\n")
 
 
-@pytest.mark.parametrize("extras", [(), ("spark", "dashboard")], ids=["service", "monitor"])
+@pytest.mark.parametrize("extras", [(), ("spark", "postgres", "dashboard")], ids=["service", "monitor"])
 def test_the_part_of_an_image_is_complete_and_has_nothing_of_developers(extras: tuple[str, ...]) -> None:
     """Complete as the packages that are installed here say it themselves."""
     chosen = {entry.name for entry in select(parse_lock(LOCK), declared(PROJECT, extras))}

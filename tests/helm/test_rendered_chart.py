@@ -210,6 +210,50 @@ def test_no_secret_stands_in_an_object() -> None:
         assert not [one for one in render(values) if one["kind"] == "Secret"]
 
 
+def page(values: Mapping[str, Any]) -> dict[str, str]:
+    """The options of the monitor's page, which have a value each."""
+    (found,) = [one for one in find(render(values), "Deployment", f"{NAME}-monitor")["spec"]["template"]["spec"]["containers"]
+                if one["name"] == "dashboard"]  # fmt: skip
+    words = found["args"][1:]
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def test_the_page_asks_nodes_gateways_and_exports() -> None:
+    monitor = {"monitor": {"enabled": True}}
+    nodes = [f"{NAME}-{number}.{NAME}-nodes.kafka.svc.cluster.local:9193" for number in range(3)]
+    gateways = [f"{NAME}-gateway-{number}.{NAME}-gateway-http.kafka.svc.cluster.local:9291" for number in (1000, 1001)]
+    assert page(changed(monitor))["--coordinators"].split(",") == nodes
+    assert page(changed(monitor, {"gateway": {"enabled": True}}))["--coordinators"].split(",") == [*nodes, *gateways]
+    secured = changed(monitor, {"gateway": {"enabled": True}, "http": {"tls": {"secret": "t"}}})
+    assert page(secured)["--coordinators"].split(",") == [*(f"https://{node}" for node in nodes), *gateways]
+    exports = {"addresses": ["https://export:9295", "10.0.0.1:9295"], "caSecret": "a", "tokenSecret": "b"}
+    assert "--exports" not in page(changed(monitor))
+    assert page(changed({"monitor": {"enabled": True, "dashboard": {"exports": exports}}})).items() >= {
+        ("--exports", "https://export:9295,10.0.0.1:9295"),
+        ("--exports-ca-file", "/etc/diskless/exports-ca/ca.crt"),
+        ("--exports-token-file", "/etc/diskless/exports-token/token"),
+    }
+
+
+def test_the_monitor_is_the_driver_of_the_cluster_that_the_chart_runs() -> None:
+    spark = {"enabled": True, "workers": 3, "cores": 2, "executorMemory": "1g"}
+    objects = render(changed({"monitor": {"enabled": True, "spark": spark, "sparkProperties": {"spark.cores.max": 4}}}))
+    monitor, *_ = find(objects, "Deployment", f"{NAME}-monitor")["spec"]["template"]["spec"]["containers"]
+    given = [word for place, word in enumerate(monitor["args"]) if monitor["args"][place - 1] == "--spark-property"]
+    master = find(objects, "Service", f"{NAME}-spark-master")
+    assert {f"spark.master=spark://{master['metadata']['name']}:{master['spec']['ports'][0]['port']}", "spark.executor.memory=1g"} < set(
+        given
+    )
+    assert "spark.cores.max=4" in given, "what is given goes before what the chart says"
+    let_in = find(objects, "NetworkPolicy", f"{NAME}-monitor")["spec"]["ingress"][1]["ports"]
+    assert [(one["port"], one["endPort"]) for one in let_in] == [(7078, 7079)]
+    assert {"spark.driver.port=7078", "spark.driver.blockManager.port=7079"} < set(given)
+    workers = find(objects, "Deployment", f"{NAME}-spark-worker")["spec"]
+    assert workers["replicas"] == 3
+    words = workers["template"]["spec"]["containers"][0]["args"]
+    assert words[words.index("--cores") :][:4] == ["--cores", "2", "--memory", "1g"]
+
+
 # ---- the rules, the dashboards
 
 

@@ -18,15 +18,16 @@ from prometheus_client.parser import text_string_to_metric_families
 from spark_jobs.kafka_properties import PEM_BYTES_MAX, UntranslatableError, java_properties
 from spark_jobs.monitor.endpoint import JobMetrics, MetricsPortError
 from spark_jobs.monitor.facts import acknowledge_findings, record_brokers, record_job
-from spark_jobs.monitor.lock import MonitorFolderInUseError, hold_folder
+from spark_jobs.monitor.lock import MonitorInUseError, hold_folder
 from spark_jobs.monitor.metrics import METRICS, PREFIX
-from spark_jobs.monitor.report import DATABASE, NoMonitorError, open_report
+from spark_jobs.monitor.report import NoMonitorError, open_report
 from spark_jobs.monitor.topic import TopicBroker, WatchedTopic
 from spark_jobs.monitor.watcher import LogReplacedError, check_ends, check_identity
 from spark_jobs.session import find_spark
 from spark_jobs.settings import JVM_OPTIONS, KAFKA_SOURCE, LOCAL_MASTER
 from spark_jobs.store import sink
 from spark_jobs.store.acknowledge import Choice
+from spark_jobs.store.engine import DATABASE, STORE_ERRORS
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ with hold_folder(Path({str(folder)!r})):
     assert other.stdout is not None
     assert other.stdin is not None
     assert other.stdout.readline() == "held\n"
-    with pytest.raises(MonitorFolderInUseError, match=f"pid {other.pid}") as refused, hold_folder(folder):
+    with pytest.raises(MonitorInUseError, match=f"pid {other.pid}") as refused, hold_folder(folder):
         pass
     assert "--dir" in str(refused.value)
     other.kill()
@@ -80,10 +81,6 @@ def test_a_database_whose_tables_are_still_to_be_made_is_none_yet(tmp_path: Path
         assert report.totals() == {}
 
 
-def test_the_database_has_one_name() -> None:
-    assert DATABASE == sink.DATABASE
-
-
 def test_facts_are_written_beside_what_the_log_says(folder: Path) -> None:
     record_brokers(folder, [TopicBroker(1, "a", "one"), TopicBroker(2, "", "two")])
     record_brokers(folder, [TopicBroker(2, "b", "two")])
@@ -91,10 +88,16 @@ def test_facts_are_written_beside_what_the_log_says(folder: Path) -> None:
     record_job(folder, pid=8)
     with open_report(folder) as report:
         brokers = report.connection.execute("SELECT broker_id, rack, host FROM broker ORDER BY 1").fetchall()
-        assert [tuple(row.values()) for row in brokers] == [(1, "a", "one"), (2, "b", "two")]
+        assert [tuple(row) for row in brokers] == [(1, "a", "one"), (2, "b", "two")]
         assert report.job() == {"pid": "8", "trigger_s": "2.0"}
         assert report.log() is None
         assert report.heads() == []
+
+
+def test_no_folder_is_made_where_no_monitor_wrote(tmp_path: Path) -> None:
+    with pytest.raises(STORE_ERRORS):
+        record_job(tmp_path / "none", pid=7)
+    assert not (tmp_path / "none").exists()
 
 
 # ---- metrics
@@ -112,7 +115,7 @@ def scraped(metrics: JobMetrics) -> dict[str, dict[tuple[str, ...], float]]:
 @contextmanager
 def written(folder: Path) -> Iterator[sqlite3.Connection]:
     """The database of a store, for rows that no job of this test writes."""
-    with closing(sqlite3.connect(folder / sink.DATABASE)) as db, db:
+    with closing(sqlite3.connect(folder / DATABASE)) as db, db:
         yield db
 
 
@@ -123,7 +126,7 @@ def test_the_endpoint_shows_exactly_the_metrics_of_the_list(folder: Path) -> Non
         insert = "INSERT INTO total (name, kpart, value) VALUES (?, ?, ?)"
         rows = [("entries", 0, 5), ("entries", 1, 7), ("void.stale", 0, 2), ("void.gap", 1, 3), ("batches", 0, 100), ("quarantined", 0, 1)]
         db.executemany(insert, rows)
-        finding = "INSERT INTO finding (kpart, offset, rule, message, seen_ms) VALUES (0, ?, ?, 'm', 1)"
+        finding = "INSERT INTO finding (kpart, entry_offset, rule, message, seen_ms) VALUES (0, ?, ?, 'm', 1)"
         db.executemany(finding, [(1, "offset-gap"), (2, "offset-gap"), (3, "log-lost")])
         db.execute("INSERT INTO head VALUES (0, 40, 1, 1, 1, 0, 1, 40, 1, 1, '{}', NULL, NULL)")
     metrics = JobMetrics(folder, lambda: {0: 50, 1: 6}, {"verify": 3600})

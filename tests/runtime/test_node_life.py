@@ -176,7 +176,7 @@ async def test_a_failed_replica_makes_the_node_not_ready_and_says_why() -> None:
     stores = FailingStores(MemoryStateStores())
     async with running(in_memory(), stores, pauses=Pauses(revive_s=(3600.0, 3600.0))) as started:
         await started.leads()
-        assert readiness(started.node)[0]
+        await started.until(lambda: readiness(started.node)[0], "readiness")
         stores.failing.add(1)
         await started.ask(1, place(count=1))
         await started.until(lambda: started.node.replicas[1].failure is not None, "the failure")

@@ -19,9 +19,10 @@ HERE, ELSEWHERE, NOWHERE = 0, 1, 2
 
 
 async def with_one_elsewhere(started: Running) -> None:
-    """Have the node know of a second coordinator, of which it has no replica."""
+    """Have the node know of a second coordinator, of which it has no replica, and which the group has given to another node."""
     await started.leads()
     started.node.replicas.count = 2
+    started.node.view.group_leaders = {HERE: 1, ELSEWHERE: 2}
 
 
 async def test_each_set_contains_the_next() -> None:

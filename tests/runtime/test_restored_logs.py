@@ -263,9 +263,9 @@ async def test_a_partition_that_is_not_restored_yet_is_not_served_as_an_empty_on
     write(kafka, 0, whole)
     async with running(kafka, MemoryStateStores(), durable=FakeDurableSnapshots(objects), snapshots=ON_DEMAND) as started:
         await started.until(lambda: started.node.replicas.led() == [0, 2], "leadership of partition 0 and of one beyond the restore")
-        assert started.node.replicas[1].view is None
+        await started.until(lambda: "`diskless restore start` again" in caplog.text, "the reason")
         assert "partition=1" in caplog.text
-        assert "`diskless restore start` again" in caplog.text
+        assert started.node.replicas[1].view is None
         assert kafka.logs[1].end_offset == 0
         write(kafka, 1, replace(whole, metadata_partition=1, location="", size_bytes=0, file_id_base=1 << 33))
         await started.leads()
@@ -283,8 +283,9 @@ async def test_a_partition_of_another_restore_is_refused(caplog: pytest.LogCaptu
     write(kafka, 1, replace(whole, metadata_partition=1, location="", restore_id=bytes(16)))
     async with running(kafka, MemoryStateStores(), durable=FakeDurableSnapshots(objects), snapshots=ON_DEMAND) as started:
         await started.until(lambda: started.node.replicas.led() == [0], "leadership of what is there")
+        refusal = "does not begin with the restore that partition 0 begins with"
+        await started.until(lambda: refusal in caplog.text, "the refusal")
         assert started.node.replicas[1].view is None
-    assert "does not begin with the restore that partition 0 begins with" in caplog.text
 
 
 async def test_a_node_that_found_the_topic_empty_loads_the_restore_when_it_is_written() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping
-from importlib.resources import files
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
-from spark_jobs.dashboard.database import DATABASE_FILE
-from spark_jobs.monitor.life import Life, write_life
+from spark_jobs.monitor.life import Life, life_keeper
+from spark_jobs.store.engine import StorePlace, open_empty, open_writer, tables
+from spark_jobs.store.statements import insert_numbered, upsert
 
+_TABLES = "select name from sqlite_master where type = 'table'"
 NOW_MS = 1_800_000_000_000  # a whole minute
 NOW_S = NOW_MS // 1000
 ORDERS = bytes(range(16))
@@ -21,14 +23,19 @@ EVIL_NAME = '<img src=x onerror="document.title=1"></script><script>document.tit
 class StoreMaker:
     """An empty store in a folder, and words for filling it."""
 
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, folder: Path, place: StorePlace | None = None) -> None:
+        """`folder` has the database unless that is at a `place` of its own."""
         self.folder = folder
-        self.db = sqlite3.connect(folder / DATABASE_FILE, isolation_level=None)
-        self.db.execute("pragma journal_mode = wal")
-        self.db.execute("pragma synchronous = off")
-        schema = files("spark_jobs.store").joinpath("schema.sql").read_text(encoding="utf-8")
-        self.db.executescript(f"begin immediate; {schema}; commit;")
+        self.place = folder if place is None else place
+        for one in {folder, self.place if isinstance(self.place, Path) else folder}:
+            one.mkdir(parents=True, exist_ok=True)
+        self.db: Any = open_writer(self.place)
+        if isinstance(self.place, Path):
+            self.db.execute("pragma synchronous = off")
+        self.db.script(tables())
+        with closing(open_empty()) as empty:
+            sql = "select name from pragma_table_info(?) where pk > 0 order by pk"
+            self._keys = {table: [row[0] for row in empty.execute(sql, (table,))] for (table,) in empty.execute(_TABLES).fetchall()}
 
     def close(self) -> None:
         """Close the writer's connection."""
@@ -36,8 +43,10 @@ class StoreMaker:
 
     def row(self, table: str, **values: object) -> None:
         """Insert or replace one row."""
-        marks = ",".join("?" * len(values))
-        self.db.execute(f"insert or replace into {table} ({','.join(values)}) values ({marks})", list(values.values()))
+        key = self._keys[table]
+        statement = insert_numbered(table, *values) if key == ["id"] and "id" not in values else upsert(table, ",".join(key), *values)
+        with self.db.writing():
+            self.db.execute(statement, list(values.values()))
 
     def head(self, kpart: int, next_offset: int, *, now_ms: int = NOW_MS, lag: int = 0, age_ms: int = 800, epoch: int = 3) -> None:
         """Where the job is in one partition of the log; `epoch` 0: no entry told of a leader."""
@@ -57,7 +66,7 @@ class StoreMaker:
 
     def claim(self, kpart: int, epoch: int, node_id: int, offset: int, append_ms: int) -> None:
         """A claim that came into force."""
-        self.row("claim", kpart=kpart, epoch=epoch, term=epoch * 10, node_id=node_id, offset=offset, append_ms=append_ms)
+        self.row("claim", kpart=kpart, epoch=epoch, term=epoch * 10, node_id=node_id, entry_offset=offset, append_ms=append_ms)
 
     def second(self, second: int, kpart: int, files_count: int, batches: int) -> None:
         """Activity of a second: ten records of 100 bytes a batch."""
@@ -117,14 +126,15 @@ class StoreMaker:
             "found": 6,
             "seen_ms": NOW_MS,
         }
-        self.row("finding", **{**row, "kpart": kpart, "offset": offset, "rule": rule, **values})
+        self.row("finding", **{**row, "kpart": kpart, "entry_offset": offset, "rule": rule, **values})
 
     def life(self, alive_ms: int, **values: object) -> None:
         """The monitor's last sign of life; by default it follows the log and Kafka answers."""
         said: dict[str, object] = {"started_ms": alive_ms - 50_000, "alive_ms": alive_ms, "is_following": True, "kafka_ms": alive_ms}
         kafka_ms = int(str(values.get("kafka_ms", alive_ms)))
         said["read_until_ms"] = {kpart: kafka_ms for (kpart,) in self.db.execute("select kpart from head")}
-        write_life(self.folder, Life(**{**said, **values}))  # type: ignore[arg-type]
+        with life_keeper(self.place) as keeper:
+            keeper.write(Life(**{**said, **values}))  # type: ignore[arg-type]
 
     def healthy(self, now_ms: int = NOW_MS, *, watched_for_ms: int = 0) -> None:
         """Two coordinators with a little activity, all well; the monitor's sign of life is good for so long."""

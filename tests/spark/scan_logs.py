@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import random
-import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import groupby, pairwise
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -26,8 +24,9 @@ from records.log import RESTORED_KEY
 from simulation.fakes.shard_harness import START_MS, HarnessReplica, World
 from spark_jobs.scan import SUMMARY_SCHEMA, scan_function
 from spark_jobs.scan.head import Head
+from spark_jobs.store.engine import StorePlace, open_reader
 from spark_jobs.store.judging import merge_judged
-from spark_jobs.store.sink import DATABASE, Store
+from spark_jobs.store.sink import Store
 from tests.core.build import batch, commit, delete_records, place
 
 INPUT_SCHEMA = pa.schema(
@@ -354,15 +353,15 @@ def follow(
         merge_judged(store, summary, heads, read_again, {kpart: piece[-1].offset + 1}, seen_ms)
 
 
-def rows(folder: Path, query: str, *parameters: object) -> list[tuple[object, ...]]:
-    """Ask the database of a folder."""
-    with closing(sqlite3.connect(folder / DATABASE)) as db:
-        return db.execute(query, parameters).fetchall()
+def rows(place: StorePlace, query: str, *parameters: object) -> list[tuple[object, ...]]:
+    """Ask a store."""
+    with closing(open_reader(place)) as db:
+        return [tuple(row) for row in db.execute(query, parameters).fetchall()]
 
 
-def findings(folder: Path) -> list[tuple[object, ...]]:
+def findings(place: StorePlace) -> list[tuple[object, ...]]:
     """(offset, rule, expected, found) of all findings, by offset."""
-    return rows(folder, "select offset, rule, expected, found from finding order by offset, rule, expected, found")
+    return rows(place, "select entry_offset, rule, expected, found from finding order by entry_offset, rule, expected, found")
 
 
 _COMPARED = {
@@ -374,16 +373,15 @@ _COMPARED = {
     "producer": "*", "deleted_topic": "*", "claim": "*", "node": "*",
     "happening": "*", "node_directory": "*", "replica_directory": "*", "feature": "*",
     "snapshot": "*", "open_transaction": "*", "held_entry": "*",
-    "file": "kpart, object_key, offset, append_ms, uploader, file_bytes, batches, live_batches, live_bytes, owners, next_owner, state,"
-    " state_since_ms, created_ms",
-    "finding": "kpart, offset, rule, message, topic_id, partition, producer_id, object_key, expected, found",
-    "quarantine": "kpart, offset, error, size_bytes, first_bytes", "note": "kpart, offset, text",
+    "file": "kpart, object_key, entry_offset, append_ms, uploader, file_bytes, batches, live_batches, live_bytes, owners, next_owner,"
+    " state, state_since_ms, created_ms",
+    "finding": "kpart, entry_offset, rule, message, topic_id, partition, producer_id, object_key, expected, found",
+    "quarantine": "kpart, entry_offset, error, size_bytes, first_bytes", "note": "kpart, entry_offset, text",
 }  # fmt: skip
 
 
-def content(folder: Path) -> dict[str, list[tuple[object, ...]]]:
-    """Everything in the database that must not depend on how the log was cut; rows in an order of their own."""
+def content(place: StorePlace) -> dict[str, list[tuple[object, ...]]]:
+    """Everything in the store that must not depend on how the log was cut; rows in an order of their own."""
     queries = {table: f"select {columns} from {table}" for table, columns in _COMPARED.items()}
     queries["histogram"] = "select * from histogram where name != 'freshness_ms'"
-    with closing(sqlite3.connect(folder / DATABASE)) as db:
-        return {table: sorted(db.execute(query), key=repr) for table, query in queries.items()}
+    return {table: sorted(rows(place, query), key=repr) for table, query in queries.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,12 +17,13 @@ from spark_jobs.store.acknowledge import (
     open_without_row,
     reopen,
 )
+from spark_jobs.store.engine import StoreConnection, StorePlace
 from tests.spark.dashboard_store import NOW_MS, StoreMaker
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[StoreMaker]:
-    made = StoreMaker(tmp_path)
+def store(place: StorePlace, tmp_path: Path) -> Iterator[StoreMaker]:
+    made = StoreMaker(tmp_path, place)
     for offset, rule in ((5, "offset-gap"), (6, "offset-gap"), (9, "sequence-gap")):
         made.finding(0, offset, rule)
     made.totals(0, {"findings": 3})
@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Iterator[StoreMaker]:
     made.close()
 
 
-def open_ids(db: sqlite3.Connection) -> list[int]:
+def open_ids(db: StoreConnection) -> list[int]:
     return [row[0] for row in db.execute("select id from finding where acknowledgement is null order by id")]
 
 

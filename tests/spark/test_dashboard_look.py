@@ -15,7 +15,8 @@ from spark_jobs.dashboard.panels.look import look
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.search import search
 from spark_jobs.dashboard.panels.sight import Sight
-from spark_jobs.store.sink import DATABASE, Store
+from spark_jobs.store.engine import DATABASE
+from spark_jobs.store.sink import Store
 from tests.spark.scan_logs import LogWriter, follow
 
 GAP_AT = 8

@@ -54,7 +54,7 @@ def db(store: StoreMaker) -> sqlite3.Connection:
 def seen(db: sqlite3.Connection, now_ms: int, **more: object) -> Sight:
     """What is known at a time, with the sign of life beside the store."""
     (file,) = (row[2] for row in db.execute("pragma database_list") if row[1] == "main")
-    return Sight(now_ms=now_ms, life=read_life(Path(file).parent), **more)  # type: ignore[arg-type]
+    return Sight(now_ms=now_ms, life=read_life(Path(file).parent, db), **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel.name)
@@ -225,14 +225,28 @@ def test_nothing_is_said_of_now_that_was_seen_some_seconds_ago(store: StoreMaker
 
 def test_entries_that_wait_are_told_instead_of_quiet(store: StoreMaker, db: sqlite3.Connection) -> None:
     now_ms = NOW_MS + 30_000
-    store.life(now_ms, ends={0: 107, 1: 101}, behind_since_ms=now_ms - 2000)
+    store.life(now_ms, ends={0: 107, 1: 101}, read_until_ms={0: now_ms - 2000, 1: now_ms})
     assert verdict_of(db, now_ms)[1] == "Healthy: audit clean over 201 entries, 7 entries to read"
-    store.life(now_ms, ends={0: 107, 1: 101}, behind_since_ms=now_ms - 12_000)
+    store.life(now_ms, ends={0: 107, 1: 101}, read_until_ms={0: now_ms - 12_000, 1: now_ms})
     assert verdict_of(db, now_ms)[:2] == (Level.WARNING, "The monitor is 12 s behind (7 entries)")
 
 
+@pytest.mark.parametrize("behind_ms", [9_999, 10_000, 10_001, 11_000])
+def test_the_verdict_is_good_exactly_while_the_tiles_are_current(store: StoreMaker, db: sqlite3.Connection, behind_ms: int) -> None:
+    now_ms = NOW_MS + 30_000
+    store.life(now_ms, ends={0: 100, 1: 102}, read_until_ms={0: now_ms, 1: now_ms - behind_ms})
+    is_current = overview(db, seen(db, now_ms))["is_current"]
+    assert is_current == (behind_ms <= 10_000)
+    assert (verdict_of(db, now_ms)[0] is Level.GOOD) == is_current
+
+
+def test_a_partition_of_the_log_that_was_not_begun_is_behind_too(store: StoreMaker, db: sqlite3.Connection) -> None:
+    store.life(NOW_MS, ends={0: 100, 1: 101, 2: 7})
+    assert verdict_of(db)[:2] == (Level.WARNING, "The monitor is 100 s behind (7 entries)")
+
+
 def test_findings_come_first_and_name_the_newest(store: StoreMaker, db: sqlite3.Connection) -> None:
-    store.row("quarantine", kpart=1, offset=9, error="cut", size_bytes=1, first_bytes=b"x", seen_ms=NOW_MS)
+    store.row("quarantine", kpart=1, entry_offset=9, error="cut", size_bytes=1, first_bytes=b"x", seen_ms=NOW_MS)
     store.finding(1, 1234, "offset-gap")
     store.finding(0, 7, "sequence-gap")
     level, sentence, problems = verdict_of(db)
@@ -240,11 +254,18 @@ def test_findings_come_first_and_name_the_newest(store: StoreMaker, db: sqlite3.
     assert sentence == "2 findings, the newest: sequence gap in orders-7 (coordinator 0, offset 7), and 1 more to look at"
 
 
+def test_a_cause_is_named_before_the_entries_that_are_out_of_order_since(store: StoreMaker, db: sqlite3.Connection) -> None:
+    store.finding(1, 55, "sequence-gap")
+    for offset in (56, 57):
+        store.finding(1, offset, "void-carries-live-term", topic_id=None, partition=None)
+    assert verdict_of(db)[1] == "3 findings, above all: sequence gap in orders-7 (coordinator 1, offset 55)"
+
+
 def test_lag_open_transactions_disagreement_and_missing_leaders_are_told(store: StoreMaker, db: sqlite3.Connection) -> None:
-    store.head(1, 101, lag=5000)
-    store.life(NOW_MS, ends={0: 100, 1: 5101, 2: 50}, behind_since_ms=NOW_MS - 30_000)
+    store.head(1, 101, lag=5000, age_ms=30_000)
+    store.life(NOW_MS, ends={0: 100, 1: 5101, 2: 50}, read_until_ms={0: NOW_MS, 1: NOW_MS - 30_000})
     store.head(2, 50, epoch=0)
-    store.row("open_transaction", kpart=0, name="move", offset=9, append_ms=NOW_MS - 120_000)
+    store.row("open_transaction", kpart=0, name="move", entry_offset=9, append_ms=NOW_MS - 120_000)
     store.row("job", name="last_verify", value=json.dumps({"agree": False, "partitions": [{"kpart": 1, "agree": False}]}))
     level, sentence, problems = verdict_of(db)
     assert level is Level.BAD
@@ -373,8 +394,8 @@ def test_leadership_has_the_term_before_the_range_and_ends_it_at_the_next_claim(
 def test_marks_tell_what_happened_in_the_range_the_newest_first(store: StoreMaker, db: sqlite3.Connection) -> None:
     store.claim(0, 4, 2, 60, NOW_MS - 1000)
     for offset, kind in enumerate(("start", "deployment", "level")):
-        store.row("happening", kpart=0, offset=offset, append_ms=NOW_MS - 2000 - offset, kind=kind, node_id=2, level=3)
-    where = {"kpart": 1, "offset": 9, "mark_offset": 8, "end_offset": 7, "epoch": 1, "size_bytes": 1, "location": "x", "digest": b""}
+        store.row("happening", kpart=0, entry_offset=offset, append_ms=NOW_MS - 2000 - offset, kind=kind, node_id=2, level=3)
+    where = {"kpart": 1, "entry_offset": 9, "mark_offset": 8, "end_offset": 7, "epoch": 1, "size_bytes": 1, "location": "x", "digest": b""}
     store.row("snapshot", append_ms=NOW_MS - 5000, **where)
     store.finding(1, 70, "offset-gap", seen_ms=NOW_MS)
     store.finding(1, 71, "offset-gap", seen_ms=NOW_MS - 400_000)
@@ -397,7 +418,7 @@ def test_marks_tell_what_happened_in_the_range_the_newest_first(store: StoreMake
 
 
 def test_histograms_add_up_minutes_in_the_range(store: StoreMaker, db: sqlite3.Connection) -> None:
-    for minute, upper, count in ((MINUTE, 10, 5), (MINUTE - 1, 10, 4), (MINUTE, 100, 1), (MINUTE - 5, 1, 99)):
+    for minute, upper, count in ((MINUTE - 1, 10, 5), (MINUTE - 5, 10, 4), (MINUTE - 1, 100, 1), (MINUTE - 6, 1, 99)):
         store.row("histogram", name="batches_per_file", minute=minute, upper=upper, count=count)
     one = histograms(db, PanelQuery(), seen(db, NOW_MS))["histograms"][0]
     assert (one["count"], one["buckets"]) == (10, [{"upper": 10, "count": 9}, {"upper": 100, "count": 1}])
@@ -416,7 +437,7 @@ def test_files_by_state_nearly_empty_ones_and_hand_overs(store: StoreMaker, db: 
             file_number=number,
             kpart=0,
             object_key=f"key-{number}",
-            offset=number,
+            entry_offset=number,
             append_ms=NOW_MS,
             file_bytes=size,
             live_bytes=live,
@@ -447,7 +468,7 @@ def test_a_file_of_several_coordinators_is_one_in_the_state_nearest_to_life(stor
             file_number=number,
             kpart=kpart,
             object_key=key,
-            offset=number,
+            entry_offset=number,
             append_ms=NOW_MS,
             file_bytes=0 if state == "fenced" else 1000,
             live_bytes=100 if state == "live" else 0,
@@ -471,7 +492,7 @@ def test_emptiness_of_a_file_is_judged_over_all_its_coordinators(store: StoreMak
             file_number=number,
             kpart=kpart,
             object_key=key,
-            offset=number,
+            entry_offset=number,
             append_ms=NOW_MS,
             file_bytes=1000,
             live_bytes=live,
@@ -488,10 +509,13 @@ def test_uploaders_by_rack_and_the_share_of_files_of_several_owners(store: Store
     for uploader, rack in ((1, "a"), (2, "a")):
         store.row("broker", broker_id=uploader, rack=rack, host="h")
     for uploader in (1, 2, 3):
-        store.row("activity_uploader", minute=MINUTE, uploader=uploader, files=2, batches=4, bytes=100, file_bytes=110)
+        store.row("activity_uploader", minute=MINUTE - 1, uploader=uploader, files=2, batches=4, bytes=100, file_bytes=110)
     answer = uploaders(db, PanelQuery(), seen(db, NOW_MS))
     assert [(rack["rack"], rack["uploaders"], rack["bytes"]) for rack in answer["racks"]] == [("a", 2, 200), ("", 1, 100)]
     assert (answer["files"], answer["multi_owner_files"]) == (60 * 5, 60 * 2)
+    for to_s, wanted in ((NOW_S, 6), (NOW_S - 1, 6), (NOW_S - 60, 0), (NOW_S + 59, 6), (NOW_S + 60, 0)):
+        shown = uploaders(db, PanelQuery(range_s=60, to_s=to_s), seen(db, NOW_MS))["uploaders"]
+        assert sum(one["files"] for one in shown) == wanted, "minutes that the range touches, and no others"
 
 
 def test_migrations_show_what_waits_the_longest_first_and_what_operators_did(store: StoreMaker, db: sqlite3.Connection) -> None:
@@ -529,7 +553,7 @@ def test_migrations_show_what_waits_the_longest_first_and_what_operators_did(sto
 
     for age_ms, step, before, after in ((3000, "reset", 500, -1), (1000, "repair", 700, 650), (2000, "reset", None, -1)):
         step_row = {"step": step, "base_before": before, "base_after": after, "leader_epoch": 9, "append_ms": NOW_MS - age_ms}
-        store.row("migration_step", kpart=1, offset=5, topic_id=ORDERS, partition=age_ms // 1000, **step_row)
+        store.row("migration_step", kpart=1, entry_offset=5, topic_id=ORDERS, partition=age_ms // 1000, **step_row)
     steps = migrations(db, PanelQuery(), seen(db, NOW_MS))["steps"]
     told = [(one["partition"], one["step"], one["start_before"], one["start_after"], one["age_ms"]) for one in steps]
     assert told == [(1, "repair", 700, 650, 1000), (2, "reset", None, None, 2000), (3, "reset", 500, None, 3000)]
@@ -538,9 +562,16 @@ def test_migrations_show_what_waits_the_longest_first_and_what_operators_did(sto
 def test_snapshots_are_the_newest_and_transactions_are_those_open(store: StoreMaker, db: sqlite3.Connection) -> None:
     for offset in (10, 20):
         store.row(
-            "snapshot", kpart=0, offset=offset, end_offset=offset - 1, size_bytes=5, location="s3://x", digest=b"\xab", append_ms=NOW_MS
+            "snapshot",
+            kpart=0,
+            entry_offset=offset,
+            end_offset=offset - 1,
+            size_bytes=5,
+            location="s3://x",
+            digest=b"\xab",
+            append_ms=NOW_MS,
         )
-    store.row("open_transaction", kpart=1, name="move", offset=9, append_ms=NOW_MS - 10)
+    store.row("open_transaction", kpart=1, name="move", entry_offset=9, append_ms=NOW_MS - 10)
     answer = snapshots(db, PanelQuery(), seen(db, NOW_MS))
     assert [(one["snapshots"], one["end_offset"], one["entries_since"], one["digest"]) for one in answer["coordinators"]] == [
         (2, 19, 81, "ab"),
@@ -552,7 +583,7 @@ def test_snapshots_are_the_newest_and_transactions_are_those_open(store: StoreMa
 def test_a_finding_says_where_what_it_means_and_how_to_look(store: StoreMaker, db: sqlite3.Connection) -> None:
     store.finding(1, 1234, "offset-gap")
     store.finding(1, 1, "from-the-future", topic_id=None, partition=None)
-    store.row("note", kpart=1, offset=3, text="a term was adopted", seen_ms=NOW_MS)
+    store.row("note", kpart=1, entry_offset=3, text="a term was adopted", seen_ms=NOW_MS)
     answer = findings(db, PanelQuery(), seen(db, NOW_MS))
     second, first = answer["rows"]
     assert first["topic"] == "orders"
@@ -566,7 +597,7 @@ def test_a_finding_says_where_what_it_means_and_how_to_look(store: StoreMaker, d
 
 
 def test_quarantine_shows_hex_and_counts_what_was_not_kept(store: StoreMaker, db: sqlite3.Connection) -> None:
-    store.row("quarantine", kpart=1, offset=9, error="cut", size_bytes=20, first_bytes=b"<b>" + bytes(17), seen_ms=NOW_MS)
+    store.row("quarantine", kpart=1, entry_offset=9, error="cut", size_bytes=20, first_bytes=b"<b>" + bytes(17), seen_ms=NOW_MS)
     store.totals(1, {"quarantined": 3})
     answer = quarantine(db, PanelQuery(), seen(db, NOW_MS))
     assert (answer["count"], answer["kept"]) == (3, 1)

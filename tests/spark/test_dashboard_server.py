@@ -19,9 +19,9 @@ from cli.outcome import Exit
 from spark_jobs.dashboard.app import STATIC, Dashboard
 from spark_jobs.dashboard.cache import AnswerCache
 from spark_jobs.dashboard.catalogue import PANELS
-from spark_jobs.dashboard.database import DATABASE_FILE, Database, StoreUnreadableError
+from spark_jobs.dashboard.database import Database, StoreUnreadableError
 from spark_jobs.dashboard.events import Events
-from spark_jobs.store.sink import DATABASE
+from spark_jobs.store.engine import DATABASE
 from tests.spark.dashboard_store import NOW_MS, StoreMaker
 from tests.waiting import stays
 
@@ -38,10 +38,6 @@ def store(tmp_path: Path) -> Iterator[StoreMaker]:
 def client(store: StoreMaker) -> Iterator[TestClient]:
     with TestClient(Dashboard(store.folder, clock_ms=lambda: NOW_MS).application()) as made:
         yield made
-
-
-def test_it_reads_the_file_the_job_writes() -> None:
-    assert DATABASE_FILE == DATABASE
 
 
 # ---- addresses
@@ -164,7 +160,7 @@ async def test_the_version_changes_with_every_commit_and_with_the_file(store: St
     second = await database.version()
     assert second != first
     store.close()
-    for path in store.folder.glob(f"{DATABASE_FILE}*"):
+    for path in store.folder.glob(f"{DATABASE}*"):
         path.unlink()
     assert (await database.read(lambda db: db.execute("select count(*) from head").fetchone()))[0] == 0
     assert await database.version() not in (first, second)
@@ -174,9 +170,9 @@ async def test_the_version_changes_with_every_commit_and_with_the_file(store: St
 async def test_a_store_whose_tables_are_still_to_be_made_is_none(tmp_path: Path) -> None:
     database = Database(tmp_path)
     missing = await database.version()
-    made = sqlite3.connect(tmp_path / DATABASE_FILE, isolation_level=None)
+    made = sqlite3.connect(tmp_path / DATABASE, isolation_level=None)
     made.execute("pragma journal_mode = wal")  # all there is of the file before the job's first transaction
-    assert (tmp_path / DATABASE_FILE).stat().st_size > 0
+    assert (tmp_path / DATABASE).stat().st_size > 0
     assert (await database.read(lambda db: db.execute("select count(*) from head").fetchone()))[0] == 0
     assert await database.version() == missing
     StoreMaker(tmp_path).close()
@@ -186,7 +182,7 @@ async def test_a_store_whose_tables_are_still_to_be_made_is_none(tmp_path: Path)
 
 
 def test_a_damaged_store_is_a_verdict_and_no_crash(tmp_path: Path) -> None:
-    (tmp_path / DATABASE_FILE).write_bytes(b"this is no database" * 1000)
+    (tmp_path / DATABASE).write_bytes(b"this is no database" * 1000)
     with TestClient(Dashboard(tmp_path).application()) as client:
         overview = client.get("/api/overview").json()
         assert (overview["state"], overview["verdict"]["level"]) == ("unreadable", "bad")

@@ -106,7 +106,7 @@ def test_the_monitor_judges_a_restored_log_by_the_snapshot_it_goes_on_from(tmp_p
         partitions = {(one.key[:16], int.from_bytes(one.key[16:]), one.high_watermark) for one in state.partitions()}
         live = {(file.object_key, file.file_id - BASE, file.live_batches) for file, _ in state.files() if file.live_batches}
     assert set(rows(tmp_path / "seeded", "select topic_id, partition, next_offset from partition")) == partitions
-    assert set(rows(tmp_path / "seeded", "select object_key, offset, live_batches from file where state = 'live'")) == live
+    assert set(rows(tmp_path / "seeded", "select object_key, entry_offset, live_batches from file where state = 'live'")) == live
     # Without the snapshot nothing is known of what was before, and nothing is called wrong because of it.
     strange = ("void-carries-live-term", "epoch-jump")
     assert [row for name in ("seeded", "unread") for row in found(tmp_path / name, 0) if row[1] not in strange] == []

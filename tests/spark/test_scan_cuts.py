@@ -230,7 +230,7 @@ def test_a_restored_log_begins_above_its_floor() -> None:
 
 def cut(entries: list[Entry], cuts: list[int], arrow_cuts: list[int]) -> dict[str, list[tuple[object, ...]]]:
     with TemporaryDirectory() as folder:
-        with Store.open(folder) as store:
+        with Store.open(Path(folder)) as store:
             follow(store, entries, cuts=cuts, arrow_cuts=arrow_cuts)
         return content(Path(folder))
 

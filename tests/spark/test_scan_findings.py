@@ -57,7 +57,7 @@ def test_what_a_transaction_holds_counts_only_when_it_ends(tmp_path: Path) -> No
     with Store.open(tmp_path) as store:
         follow(store, log.entries, cuts=[3])
         assert rows(tmp_path, query) == [(4,)]
-        assert rows(tmp_path, "select name, offset from open_transaction") == [("restore", 3)]
+        assert rows(tmp_path, "select name, entry_offset from open_transaction") == [("restore", 3)]
         taken = len(log.entries)
         log.add(TransactionEnded(num_chunks=1))
         follow(store, log.entries[taken:])
@@ -94,7 +94,7 @@ def test_what_a_claim_interrupts_never_counts(tmp_path: Path) -> None:
         follow(store, log.entries, cuts=[3, 4])
     assert rows(tmp_path, "select value from total where name = 'batches'") == [(1,)]
     assert findings(tmp_path) == []  # a leader that died is no fault of the log
-    ((offset, note),) = rows(tmp_path, "select offset, text from note")
+    ((offset, note),) = rows(tmp_path, "select entry_offset, text from note")
     assert offset == claim
     assert "'restore' of offset 2 was cut off by a claim" in str(note)
     assert "nothing of it counts" in str(note)
@@ -112,7 +112,7 @@ def test_what_cannot_be_read_inside_a_transaction_ends_it(value: bytes, rule: st
     with Store.open(tmp_path) as store:
         follow(store, log.entries, cuts=[4])
     assert [(offset, rule) for offset, rule, _, _ in findings(tmp_path)] == [(unreadable, rule)]
-    assert rows(tmp_path, "select offset from quarantine") == [(unreadable,)]
+    assert rows(tmp_path, "select entry_offset from quarantine") == [(unreadable,)]
     assert rows(tmp_path, "select live_batches from file") == [(2,)]
 
 
@@ -238,7 +238,7 @@ def test_findings_are_bounded_and_counted_exactly(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         follow(store, log.entries)
     assert rows(tmp_path, "select value from total where name = 'findings'") == [(ROWS_MAX + 50,)]
-    assert rows(tmp_path, "select count(*), min(offset), max(offset) from finding") == [(ROWS_MAX, 2, ROWS_MAX + 1)]
+    assert rows(tmp_path, "select count(*), min(entry_offset), max(entry_offset) from finding") == [(ROWS_MAX, 2, ROWS_MAX + 1)]
 
 
 def test_partitions_that_are_too_many_to_be_followed_at_once_are_followed_later(tmp_path: Path) -> None:

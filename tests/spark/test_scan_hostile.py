@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 
@@ -15,7 +14,8 @@ from records.codec import UnreadableEntry, decode_entry, encode_entry, encode_ke
 from records.entry_key import EntryKey
 from records.model import LeadershipClaimed, PartitionCreated
 from spark_jobs.scan.summary import CountRow, HeadRow, rows_of
-from spark_jobs.store.sink import DATABASE, Store
+from spark_jobs.store.engine import StorePlace, open_writer
+from spark_jobs.store.sink import Store
 from tests.records.examples import EXAMPLES
 from tests.records.strategies import ANY_RECORD
 from tests.spark.scan_logs import TOPIC, Entry, LogWriter, follow, rows, scan
@@ -30,7 +30,8 @@ def test_any_messages_are_scanned_and_merged(messages: list[tuple[bytes | None, 
     assert {row.name: row.value for row in rows_of(summary, CountRow)}["entries"] == len(messages)
 
 
-def test_any_records_in_force_are_merged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("places", ["sqlite", pytest.param("postgres", marks=pytest.mark.long)], indirect=True)
+def test_any_records_in_force_are_merged(place: StorePlace) -> None:
     """Every value that a record can hold, in a store that goes on: absurd offsets, sizes, times, ids."""
     counter = iter(range(10**6))
 
@@ -41,8 +42,8 @@ def test_any_records_in_force_are_merged(tmp_path: Path) -> None:
         for records in entries:
             log.add(*records)  # type: ignore[arg-type]
         kpart = next(counter) % 1000
-        with Store.open(tmp_path) as store:
-            with closing(sqlite3.connect(tmp_path / DATABASE)) as db, db:
+        with Store.open(place) as store:
+            with closing(open_writer(place)) as db, db.writing():
                 for table in ("head", "held_entry", "open_transaction"):
                     db.execute(f"delete from {table} where kpart = ?", (kpart,))
             log.entries[-1] = log.entries[-1]._replace(timestamp_ms=timestamp_ms)
@@ -53,7 +54,7 @@ def test_any_records_in_force_are_merged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_mutated_entries_are_either_read_or_quarantined(seed: int, tmp_path: Path) -> None:
+def test_mutated_entries_are_either_read_or_quarantined(seed: int, place: StorePlace) -> None:
     chance = random.Random(seed)
     log = LogWriter()
     values = [encode_entry([record]) for record in EXAMPLES if not isinstance(record, LeadershipClaimed | PartitionCreated)]
@@ -68,9 +69,9 @@ def test_mutated_entries_are_either_read_or_quarantined(seed: int, tmp_path: Pat
         log.seq += 1
         log.raw(encode_key(EntryKey(log.epoch, log.term, log.seq)), value)
     assert unreadable > 20
-    with Store.open(tmp_path) as store:
+    with Store.open(place) as store:
         follow(store, log.entries, cuts=[40], arrow_cuts=[10, 30])
-    totals = {str(name): value for name, value in rows(tmp_path, "select name, value from total")}
+    totals = {str(name): value for name, value in rows(place, "select name, value from total")}
     assert totals["quarantined"] == unreadable
     assert totals["entries"] == len(log.entries)
 

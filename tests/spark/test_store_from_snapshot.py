@@ -27,14 +27,14 @@ CHAINS = {
 def known(folder: Path) -> dict[str, object]:
     """What a store knows that does not hang on where it began."""
     state: dict[str, object] = {table: sorted(rows(folder, f"select {columns} from {table}")) for table, columns in CHAINS.items()}
-    live = "object_key, offset, uploader, file_bytes, batches, live_batches, live_bytes, json(owners), created_ms, state"
+    live = "object_key, entry_offset, uploader, file_bytes, batches, live_batches, live_bytes, json(owners), created_ms, state"
     state["files"] = sorted(rows(folder, f"select {live} from file where state in ('live', 'deletable')"))
     state["gone"] = sorted(rows(folder, "select object_key, created_ms from file where state not in ('live', 'deletable')"))
     batches: dict[tuple[object, object], list[tuple[int, ...]]] = {}
     for topic_id, partition, runs in rows(folder, "select topic_id, partition, runs from run_block"):
         assert isinstance(runs, bytes)
         one = unpack(runs)
-        columns = (one.base_offset, one.records, one.size_bytes, one.file)
+        columns = (one.base_offset, one.records, one.size_bytes, one.file, one.time_ms)
         batches.setdefault((topic_id, partition), []).extend(zip(*(column.tolist() for column in columns), strict=True))
     state["batches"] = {name: sorted(some) for name, some in batches.items()}
     return state

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
@@ -13,11 +12,12 @@ from cli.commands.monitor.read import limit_option, opened_report
 from cli.options import output_option
 from cli.outcome import Exit, Failed
 from cli.output import print_rows, say, time_text
-from cli.spark.session import folder_option
+from cli.spark.session import database_folder_option, store_place
 
 if TYPE_CHECKING:
     from cli.output import Row
     from spark_jobs.store.acknowledge import Choice
+    from spark_jobs.store.engine import StorePlace
 
 COLUMNS = ("id", "partition", "offset", "rule", "topic_partition", "expected", "found", "acknowledged", "message")
 
@@ -30,19 +30,19 @@ def findings() -> None:
 
 
 @findings.command(name="list")
-@folder_option
+@store_place(database_folder_option)
 @click.option("--rule", help="Only findings of this rule.")
 @click.option("--open", "only_open", is_flag=True, help="Only findings that are not acknowledged.")
 @limit_option
 @output_option
-def list_(folder: Path, rule: str | None, only_open: bool, limit: int, output: str) -> None:
+def list_(place: StorePlace, rule: str | None, only_open: bool, limit: int, output: str) -> None:
     """List violations of the log's rules, each with where it is in the log.
 
     The newest come first. Status 5 when one that is listed is not acknowledged.
 
     Example: `diskless monitor findings list --dir ./monitor -o jsonl`
     """
-    with opened_report(folder) as report:
+    with opened_report(place) as report:
         rows = [_finding(row) for row in report.findings(limit, rule, only_open=only_open)]
     print_rows(rows, output, COLUMNS, empty="no findings")
     if any(row["acknowledged"] is None for row in rows):
@@ -56,7 +56,7 @@ def _choice_options(function: F) -> F:
         click.option("--reason", required=True, help="Reason, kept with the acknowledgement."),
         click.option("--all", "is_all", is_flag=True, help="All findings, also those that were only counted."),
         click.option("--rule", help="All findings of this rule."),
-        folder_option,
+        store_place(database_folder_option),
         click.argument("ids", nargs=-1, type=click.IntRange(1, 2**63 - 1), metavar="[ID]..."),
     ):
         function = option(function)
@@ -65,7 +65,7 @@ def _choice_options(function: F) -> F:
 
 @findings.command()
 @_choice_options
-def ack(ids: tuple[int, ...], folder: Path, rule: str | None, is_all: bool, reason: str, who: str | None) -> None:
+def ack(ids: tuple[int, ...], place: StorePlace, rule: str | None, is_all: bool, reason: str, who: str | None) -> None:
     """Acknowledge findings: they are known, and no longer make the headline, an alert or an exit status.
 
     They stay in the list, with who, when and why. What is found later is open, also by the same rule.
@@ -76,13 +76,13 @@ def ack(ids: tuple[int, ...], folder: Path, rule: str | None, is_all: bool, reas
     """
     from spark_jobs.monitor.facts import acknowledge_findings
 
-    changed = _act(acknowledge_findings, ids, folder, rule, is_all, reason, who)
+    changed = _act(acknowledge_findings, ids, place, rule, is_all, reason, who)
     say(f"{changed} {'finding' if changed == 1 else 'findings'} acknowledged" if changed else "nothing to do: none of them is open")
 
 
 @findings.command()
 @_choice_options
-def unack(ids: tuple[int, ...], folder: Path, rule: str | None, is_all: bool, reason: str, who: str | None) -> None:
+def unack(ids: tuple[int, ...], place: StorePlace, rule: str | None, is_all: bool, reason: str, who: str | None) -> None:
     """Take acknowledgements back: the findings are open again.
 
     That they were acknowledged, by whom and why, stays in the database. Status 3 when a finding does not exist.
@@ -91,27 +91,29 @@ def unack(ids: tuple[int, ...], folder: Path, rule: str | None, is_all: bool, re
     """
     from spark_jobs.monitor.facts import reopen_findings
 
-    changed = _act(reopen_findings, ids, folder, rule, is_all, reason, who)
+    changed = _act(reopen_findings, ids, place, rule, is_all, reason, who)
     say(f"{changed} {'finding is' if changed == 1 else 'findings are'} open again" if changed else "nothing to do: all of them are open")
 
 
-def _act(action: Callable[..., int], ids: Sequence[int], folder: Path, rule: str | None, is_all: bool, reason: str, who: str | None) -> int:
-    import sqlite3
+def _act(
+    action: Callable[..., int], ids: Sequence[int], place: StorePlace, rule: str | None, is_all: bool, reason: str, who: str | None
+) -> int:
     import time
 
     from spark_jobs.store.acknowledge import AcknowledgeError, UnknownFindingError
+    from spark_jobs.store.engine import STORE_ERRORS
 
     choice = _choice(ids, rule, is_all)
-    with opened_report(folder):  # says what is wrong with the folder
+    with opened_report(place):  # says what is wrong with the database
         pass
     try:
-        return action(folder, choice, who=_user() if who is None else who, reason=reason, now_ms=time.time_ns() // 1_000_000)
+        return action(place, choice, who=_user() if who is None else who, reason=reason, now_ms=time.time_ns() // 1_000_000)
     except UnknownFindingError as error:
         raise Failed(str(error), Exit.NOT_FOUND) from error
     except AcknowledgeError as error:
         raise Failed(str(error), Exit.USAGE) from error
-    except sqlite3.Error as error:
-        raise Failed(f"the database in {folder} cannot be written now: {error}; try again", Exit.UNAVAILABLE) from error
+    except STORE_ERRORS as error:
+        raise Failed(f"the database in {place} cannot be written now: {error}; try again", Exit.UNAVAILABLE) from error
 
 
 def _choice(ids: Sequence[int], rule: str | None, is_all: bool) -> Choice:
@@ -138,7 +140,7 @@ def _finding(row: Row) -> Row:
     return {
         "id": row["id"],
         "partition": row["kpart"],
-        "offset": row["offset"],
+        "offset": row["entry_offset"],
         "rule": row["rule"],
         "topic_partition": _place(topic_id, row["partition"]) if isinstance(topic_id, bytes) else None,
         "producer_id": row["producer_id"],

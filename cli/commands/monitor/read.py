@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -12,12 +11,13 @@ import click
 from cli.options import LIMIT, output_option
 from cli.outcome import Exit, Failed
 from cli.output import print_fields, print_rows, time_text
-from cli.spark.session import folder_option
+from cli.spark.session import database_folder_option, store_place
 
 if TYPE_CHECKING:
     from cli.output import Row
     from spark_jobs.dashboard.verdict import PageVerdict, Watching
     from spark_jobs.monitor.report import Report
+    from spark_jobs.store.engine import StorePlace
 
 QUARANTINE_COLUMNS = ("partition", "offset", "size_bytes", "seen", "error")
 
@@ -25,10 +25,10 @@ limit_option = click.option("--max", "limit", type=LIMIT, default=100, show_defa
 
 
 @click.command()
-@folder_option
+@store_place(database_folder_option)
 @output_option
-def status(folder: Path, output: str) -> None:
-    """Show the verdict, totals, lag and findings in a monitor's folder.
+def status(place: StorePlace, output: str) -> None:
+    """Show the verdict, totals, lag and findings of a monitor.
 
     The verdict is the headline of the dashboard. Status 0 only when there is nothing to look at. 5 when something was found:
     findings that are not acknowledged, entries in quarantine, a replica that disagrees with the log, lost files, a transaction
@@ -38,9 +38,9 @@ def status(folder: Path, output: str) -> None:
 
     Example: `diskless monitor status --dir ./monitor`
     """
-    with opened_report(folder) as report:
+    with opened_report(place) as report:
         fields = _status(report)
-    watch, verdict = _judge(folder)
+    watch, verdict = _judge(place)
     problems = [problem for problem in verdict.problems if not (problem.panel == "monitor" and watch.is_complete)]
     listed = {"verdict": verdict.sentence, "problems": [problem.text for problem in problems]}
     print_fields({**listed, **fields}, output)
@@ -49,9 +49,8 @@ def status(folder: Path, output: str) -> None:
         raise Failed("; ".join(problem.text for problem in problems), Exit.AUDIT if is_found else Exit.UNAVAILABLE)
 
 
-def _judge(folder: Path) -> tuple[Watching, PageVerdict]:
-    """Judge a folder as the dashboard does."""
-    import sqlite3
+def _judge(place: StorePlace) -> tuple[Watching, PageVerdict]:
+    """Judge a monitor as the dashboard does."""
     import time
 
     from spark_jobs.dashboard.panels.overview import facts
@@ -60,9 +59,8 @@ def _judge(folder: Path) -> tuple[Watching, PageVerdict]:
     from spark_jobs.monitor.life import read_life
 
     now_ms = time.time_ns() // 1_000_000
-    with opened_report(folder) as report:
-        report.connection.row_factory = sqlite3.Row
-        known = facts(report.connection, Sight(now_ms=now_ms, life=read_life(folder)))
+    with opened_report(place) as report:
+        known = facts(report.connection, Sight(now_ms=now_ms, life=read_life(place, report.connection)))
     return known.watch, judge(known, (), now_ms)
 
 
@@ -97,17 +95,17 @@ def _last(report: Report, name: str, *facts: str) -> dict[str, object] | None:
 
 
 @click.command()
-@folder_option
+@store_place(database_folder_option)
 @limit_option
 @output_option
-def quarantine(folder: Path, limit: int, output: str) -> None:
+def quarantine(place: StorePlace, limit: int, output: str) -> None:
     """List the entries that could not be read.
 
     The newest come first, each with its first bytes in hexadecimal (not in a table).
 
     Example: `diskless monitor quarantine --dir ./monitor -o json`
     """
-    with opened_report(folder) as report:
+    with opened_report(place) as report:
         rows = [_quarantined(row) for row in report.quarantine(limit)]
     print_rows(rows, output, QUARANTINE_COLUMNS, empty="nothing is in quarantine")
 
@@ -116,7 +114,7 @@ def _quarantined(row: Row) -> Row:
     first = row["first_bytes"]
     return {
         "partition": row["kpart"],
-        "offset": row["offset"],
+        "offset": row["entry_offset"],
         "size_bytes": row["size_bytes"],
         "seen": time_text(cast(int, row["seen_ms"])),
         "error": row["error"],
@@ -125,16 +123,15 @@ def _quarantined(row: Row) -> Row:
 
 
 @contextmanager
-def opened_report(folder: Path) -> Iterator[Report]:
+def opened_report(place: StorePlace) -> Iterator[Report]:
     """Read the report of a monitor's folder. Raises `Failed`."""
-    import sqlite3
-
     from spark_jobs.monitor.report import NoMonitorError, open_report
+    from spark_jobs.store.engine import STORE_ERRORS
 
     try:
-        with open_report(folder) as report:
+        with open_report(place) as report:
             yield report
     except NoMonitorError as error:
         raise Failed(str(error), Exit.NOT_FOUND) from error
-    except sqlite3.Error as error:
-        raise Failed(f"the database in {folder} cannot be read: {error}") from error
+    except STORE_ERRORS as error:
+        raise Failed(f"the database in {place} cannot be read: {error}") from error

@@ -17,13 +17,14 @@ from cli.options import SERVER_VARIABLE, FiniteRange, gateway_group_option, kafk
 from cli.outcome import Exit, Failed
 from cli.output import say
 from cli.progress import doing
-from cli.spark.session import find_engine, folder_option, spark_options
+from cli.spark.session import find_engine, spark_options, store_place
 from cli.spark.stopping import stop_signals
 from cli.times import Duration
 
 if TYPE_CHECKING:
     from cli.kafka.cluster import KafkaPlace
     from spark_jobs.monitor.checks import Check
+    from spark_jobs.store.engine import StorePlace
 
 CHECK_EVERY_MIN_S = 10.0
 
@@ -31,7 +32,7 @@ CHECK_EVERY_MIN_S = 10.0
 @click.command()
 @kafka_place("--bootstrap-server", "--bootstrap-servers", "--kafka-bootstrap-server")
 @named_store_with_snapshots
-@folder_option
+@store_place()
 @click.option("--once", is_flag=True, help="Merge everything that is in the log now, then end.")
 @click.option(
     "--trigger-interval",
@@ -81,6 +82,9 @@ def run(
     command_config: Path | None,
     command_properties: Sequence[str],
     folder: Path,
+    place: StorePlace,
+    database_url: str | None,
+    database_password_file: Path | None,
     once: bool,
     trigger_interval_s: float,
     max_entries: int,
@@ -94,12 +98,12 @@ def run(
     spark_properties: tuple[str, ...],
     log_level: str,
 ) -> None:
-    """Follow the metadata topic with Spark, audit it, and keep its content in a folder.
+    """Follow the metadata topic with Spark, audit it, and keep its content in a database.
 
     Prints one line `ready` when it follows the log; logs go to standard error. SIGTERM or Ctrl-C stop it after the running
     micro-batch, with status 0: in a few seconds, on a busy machine up to half a minute, for Spark ends slowly. Started again, it goes
     on where it was, and nothing counts twice. Status 3 when the topic does
-    not exist, or is not the one the folder was built from; 1 when the query failed.
+    not exist, or is not the one the database was built from; 1 when the query failed. A PostgreSQL that it loses it waits for.
 
     Where coordinators have deleted the beginning of a log that was never read, it begins with the newest good snapshot of the object
     store (--config, or --object-store-url); numbers are counted from there on.
@@ -118,6 +122,8 @@ def run(
     if once and (verify_every_s is not None or objects_every_s is not None):
         raise Failed("--once ends with the log: run `monitor verify` and `restore report` after it", Exit.USAGE)
     given = ["--dir", str(folder.absolute()), *arguments_of(store)]
+    given += [] if database_url is None else ["--store", database_url]
+    given += [] if database_password_file is None else ["--store-password-file", str(database_password_file.absolute())]
     given += [] if command_config is None else ["--command-config", str(command_config)]
     given += [word for one in command_properties for word in ("--command-property", one)]
     log = ["--kafka-bootstrap-server", kafka.bootstrap_servers, "--metadata-topic", kafka.topic]
@@ -138,6 +144,7 @@ def run(
         topic=kafka.topic,
         properties=kafka.properties,
         folder=folder.absolute(),
+        place=place.absolute() if isinstance(place, Path) else place,
         engine=engine,
         version=installed_version(),
         once=once,
@@ -174,9 +181,10 @@ def _failures(folder: Path) -> Iterator[None]:
     from cli.spark.batch import spark_failed, topic_errors
     from spark_jobs.kafka_properties import UntranslatableError
     from spark_jobs.monitor.endpoint import MetricsPortError
-    from spark_jobs.monitor.lock import MonitorFolderInUseError
+    from spark_jobs.monitor.lock import MonitorInUseError
     from spark_jobs.monitor.watcher import LogReplacedError
     from spark_jobs.session import SparkStartError
+    from spark_jobs.store.engine import STORE_ERRORS, is_lost
     from spark_jobs.streaming import QueryFailedError
 
     try:
@@ -188,8 +196,12 @@ def _failures(folder: Path) -> Iterator[None]:
         raise Failed(str(error), Exit.USAGE) from error
     except SparkStartError as error:
         raise spark_failed(error) from error
-    except (MonitorFolderInUseError, QueryFailedError, MetricsPortError) as error:
+    except QueryFailedError as error:
+        raise Failed(str(error), Exit.UNAVAILABLE if is_lost(error.cause) else Exit.FAILURE) from error
+    except (MonitorInUseError, MetricsPortError) as error:
         raise Failed(str(error)) from error
+    except STORE_ERRORS as error:
+        raise Failed(f"the monitor's database cannot be used: {error}", Exit.UNAVAILABLE) from error
     except OSError as error:
         raise Failed(f"{folder}: {error.strerror}: {error.filename}") from error
 

@@ -16,12 +16,13 @@ from cli.objects import NamedStore, named_store_with_snapshots
 from cli.options import kafka_place, optional_server_option, output_option, timeout_option
 from cli.outcome import Exit, Failed
 from cli.output import say
-from cli.spark.session import outcome_folder_option, spark_options
+from cli.spark.session import outcome_folder_option, spark_options, store_place
 from cli.spark.verify_outcome import end, outcome_of, show
 
 if TYPE_CHECKING:
     from cli.kafka.cluster import KafkaPlace
     from cli.log.replica_state import DatabaseReplica, ToldReplica
+    from spark_jobs.store.engine import StorePlace
     from spark_jobs.verify.compare import ComparedReplica, ReplicaComparison
     from spark_jobs.verify.job import Rebuilder
 
@@ -41,7 +42,7 @@ DATABASES = "partition-*.db"
 )
 @kafka_place("--kafka-bootstrap-server")
 @named_store_with_snapshots
-@outcome_folder_option("the outcome")
+@store_place(outcome_folder_option("the outcome"), is_needed=False)
 @spark_options
 @timeout_option
 @output_option
@@ -50,7 +51,7 @@ def verify(
     state_paths: Sequence[Path],
     kafka: KafkaPlace,
     store: NamedStore,
-    folder: Path | None,
+    place: StorePlace | None,
     master: str | None,
     spark_properties: tuple[str, ...],
     timeout_s: float,
@@ -93,11 +94,11 @@ def verify(
             return found if bootstrap_server is None else _ask_again(rebuilder, found, log_starts, bootstrap_server, timeout_s)
 
         results = while_pruned(watch, facts.partitions, work)
-    if folder is not None:
+    if place is not None:
         # The page speaks of the service: a state database may be a copy of long ago.
         of_nodes = outcome_of([one for one in results if one.replica.startswith(NODE)])
         if of_nodes["partitions"]:
-            note_result(folder, "last_verify", json.dumps(of_nodes))
+            note_result(place, "last_verify", json.dumps(of_nodes))
         else:
             say("nothing is kept for the page, which shows replicas of nodes (--bootstrap-server) only")
     show(results, output)

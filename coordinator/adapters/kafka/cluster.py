@@ -21,6 +21,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPa
 from confluent_kafka.admin import (
     AdminClient,
     ConfigResource,
+    NewPartitions,
     NewTopic,
     ResourceType,
     TopicDescription,
@@ -130,6 +131,10 @@ class KafkaAdmin:
         """Create the topic; one that exists already is left as it is. Raises `KafkaUnavailable`, `ClusterRefused`."""
         new = NewTopic(self._topic, num_partitions=partitions, replication_factor=replication_factor, config=dict(config))
         await self._ask("create the topic", self._in_thread(lambda: self._create(new)))
+
+    async def grow_topic(self, partitions: int) -> None:
+        """Have the topic have so many partitions, if it has fewer. Raises `TopicMissing`, `KafkaUnavailable`, `ClusterRefused`."""
+        await self._ask("add partitions to", self._in_thread(lambda: self._grow(partitions)))
 
     async def topic_id(self) -> bytes:
         """Ask only for the topic id (under 1 ms). Raises `TopicMissing`, `KafkaUnavailable`, `ClusterRefused`."""
@@ -282,6 +287,17 @@ class KafkaAdmin:
             self._open_admin().create_topics([new], request_timeout=self._timeout_s)[self._topic].result(self._timeout_s + 1.0)
         except KafkaException as error:
             if _code(error) != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+
+    def _grow(self, partitions: int) -> None:
+        admin = self._open_admin()
+        try:
+            admin.create_partitions([NewPartitions(self._topic, partitions)], request_timeout=self._timeout_s)[self._topic].result(
+                self._timeout_s + 1.0
+            )
+        except KafkaException as error:
+            # What an earlier attempt has done, whose answer was lost, is refused for being done.
+            if _code(error) != KafkaError.INVALID_PARTITIONS or len(self._describe_topic_only(self._timeout_s).partitions) < partitions:
                 raise
 
     def _delete_before(self, partition: int, offset: int) -> int:

@@ -63,7 +63,11 @@ def _histogram(name: str, help_text: str, buckets: tuple[float, ...], *labels: s
 
 LEADERSHIP = (
     read_gauge("partitions", "Metadata partitions by what this process does with them.", "state"),
+    read_gauge("partitions_followed", "Metadata partitions of which this process has a replica, by whether it could lead.", "is_warm"),
+    read_gauge("partitions_spare", "State databases of metadata partitions that this process follows no longer (state.spare.max.percent)."),
+    read_gauge("partitions_spare_bytes", "What these state databases take on disk."),
     read_gauge("leadership_withheld", "1 while this process stays out of leadership, by kind of reason; /ready has the reason.", "reason"),
+    read_gauge("draining", "1 while an operator has this process give up what it leads (diskless coordinator drain)."),
     read_gauge("clock_ahead_seconds", "How far this node's clock is surely ahead of another: Kafka, or a node.", "clock"),
     read_gauge("clock_skew_limit_seconds", "By how much clocks may differ (clock.skew.max.ms)."),
     _counter("leader_changes_total", "Claims that came into force, of any node.", "partition"),
@@ -191,6 +195,10 @@ RETENTION = (
         "partition",
     ),
     read_gauge("retention_last_run_seconds", "Duration of the last look at all partitions for retention, pauses included.", "partition"),
+    read_gauge("retention_default_seconds", "How long batches of topics without a retention.ms of their own are kept; -1: without limit."),
+    read_gauge(
+        "retention_default_bytes", "Bytes that partitions keep of topics without a retention.bytes of their own; -1: without limit."
+    ),
     read_gauge("retention_held_partitions", "User partitions that a timestamp in the future keeps from retention by time.", "partition"),
 )
 

@@ -14,7 +14,7 @@ from coordinator.kafka.names import ZERO_TOPIC_ID
 from coordinator.kafka.topic_configs import ConfigOperation, ConfigType
 from coordinator.operations.kafka_versions import schema_module
 from coordinator.operations.maintenance import FINISH_RESTORE, NO_RESTORE
-from coordinator.operations.nodes import UPDATE_SCHEMA_LEVEL
+from coordinator.operations.nodes import DRAIN_NODE, UPDATE_SCHEMA_LEVEL
 from coordinator.operations.topic_configs import (
     INCREMENTAL_ALTER_CONFIGS,
     TOPIC_RESOURCE,
@@ -30,6 +30,7 @@ from coordinator.protocol.messages import (
     CreatePartitionsRequest,
     DeletableTopicState,
     DeleteTopicsRequest,
+    DrainNodeRequest,
     FinishRestoreCoordinator,
     FinishRestoreRequest,
     UpdateSchemaLevelNode,
@@ -58,6 +59,11 @@ def update_schema_level(level: int, gone_node_ids: Sequence[int]) -> OneByOne[Le
         lambda timeout_ms: UpdateSchemaLevelRequest(level=level, gone_node_ids=tuple(gone_node_ids), timeout_ms=timeout_ms),
         LevelDescription,
     )
+
+
+def drain_node(node_id: int, drain: int) -> OneByOne[Result]:
+    """Have a node give up what it leads, or lead again. Repeating it is harmless."""
+    return by_directory(DRAIN_NODE, lambda timeout_ms: DrainNodeRequest(node_id=node_id, drain=drain, timeout_ms=timeout_ms), Result)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.config.keys import boolean, integer
+from coordinator.config.keys import boolean, integer, items
+from coordinator.config.values import is_number_range
 from records.levels import LEVEL_LATEST
 
 
@@ -12,6 +13,21 @@ from records.levels import LEVEL_LATEST
 class LeadershipSettings:
     """How long a leader may wait, how much is in flight, how the state follows the log."""
 
+    node_coordinators: tuple[str, ...] = items(
+        "node.coordinators",
+        "",
+        allowed=is_number_range,
+        bounds="numbers and ranges of them, such as 0,4-7",
+        why="""The metadata partitions that this process leads or stands by for, and no others; empty for any. A partition that is
+        named at some nodes stays with them while one of them is there, and nodes that name nothing share the rest: so a dedicated
+        node serves the coordinators of important topics. Where all nodes name partitions, any node may lead those that none names.""",
+    )
+    leader_racks: tuple[str, ...] = items(
+        "leader.racks",
+        "",
+        why="""Values of node.rack in which leaders are to be, while a node there can lead; empty for all. Nodes elsewhere stand by.
+        It must be the same on all nodes: where they differ, that of the process that started last counts.""",
+    )
     heartbeat_interval_ms: int = integer(
         "heartbeat.interval.ms",
         250,
@@ -130,6 +146,15 @@ class LeadershipSettings:
         why="""Batches not yet in SQLite beyond which new commits wait for a write to end, a fifth of a second at the most. A leader can
         acknowledge faster than one thread writes, for as long as memory lasts: 150 to 400 bytes a batch. A disk that hangs slows commits
         down in the end, and does not stop them. While another connection has locked the database they wait until their deadlines.""",
+    )
+    state_spare_max_percent: int = integer(
+        "state.spare.max.percent",
+        10,
+        low=0,
+        high=50,
+        why="""Percent of the data directory's disk that the state databases of metadata partitions which this node follows no longer may
+        take together, and that they leave free: the one let go of first is removed first. A node that is told to follow such a
+        partition again reads only what the log has got since. 0 keeps none.""",
     )
     state_evidence_max_percent: int = integer(
         "state.evidence.max.percent",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from coordinator.core.assignor.member import AssignorRules, GroupMember
+from coordinator.core.assignor.member import GroupMember, rules_in_force
 from coordinator.core.assignor.plan import make_plan
 
 
@@ -21,11 +21,11 @@ NOT_ASSIGNED = GroupAssignment(frozenset(), frozenset(), {})
 """Of a node that is no member."""
 
 
-def assign(members: Mapping[str, GroupMember], partitions: int, rules: AssignorRules) -> dict[str, GroupAssignment]:
+def assign(members: Mapping[str, GroupMember], partitions: int) -> dict[str, GroupAssignment]:
     """Return what each member is assigned, by its id in the group; a former process of a node gets nothing to lead or to follow."""
     in_order = [members[member_id] for member_id in sorted(members)]
     newest = {one.node_id: one for one in sorted(in_order, key=lambda one: one.started_ms)}
-    plan = make_plan(newest.values(), range(partitions), rules)
+    plan = make_plan(newest.values(), range(partitions), rules_in_force(newest.values()))
     leads: dict[int, set[int]] = {node_id: set() for node_id in newest}
     for partition, node_id in plan.leaders.items():
         leads[node_id].add(partition)

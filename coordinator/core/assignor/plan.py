@@ -39,17 +39,19 @@ class Because(Enum):
     CLAIMS = "it was told to lead it, and is about to"
     LEAST_BEHIND = "its replica is the least behind, and none is warm"
     LEAST_LOADED = "it leads least, and no node has a replica"
-    BALANCE = "it is warm, and the former leader leads more than its share"
-    RESERVED = "it is warm, and the partition is reserved for it"
-    DRAINED = "it is warm, and the former leader drains or is in another rack than those of leaders"
+    BALANCE = "the leader before it leads more than its share"
+    RESERVED = "the partition is reserved for it"
+    DRAINED = "the leader before it drains, or is in another rack than those of leaders"
 
 
 class LeaderReason(NamedTuple):
-    """Why, from which node the partition came (None: from none that leads), and which node warms up to lead it instead (None: none)."""
+    """Why, from which node the partition came (None: from none that leads), which node warms up to lead it instead (None: none), and why
+    that one."""
 
     because: Because
     former: int | None
     warming: int | None
+    warming_because: Because | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,19 +123,12 @@ class _Known:
         self._able: dict[int, frozenset[int]] = {}
         self._takes_any = frozenset(node_id for node_id in self.staying if nodes[node_id].only is None)
 
-    def is_reserved_for(self, node_id: int, partition: int) -> bool:
-        """Whether the partition may be placed on the node by what nodes are reserved for."""
-        named = self._named.get(partition)
-        if named is not None:
-            return node_id in named
-        return not self._takes_any or node_id in self._takes_any
-
-    def may_lead(self, node_id: int, partition: int) -> bool:
-        """Whether the node can lead the partition, and may by its reservation; draining and racks are not asked."""
-        return partition not in self.nodes[node_id].refuses and self.is_reserved_for(node_id, partition)
+    def led_ms(self, partition: int, node_id: int) -> float:
+        """Return for how long a node leads a partition."""
+        return self.nodes[node_id].led_ms.get(partition, inf)
 
     def able(self, partition: int) -> frozenset[int]:
-        """Return the nodes that may stand by for the partition."""
+        """Return the nodes that may have the partition: they stay, it is reserved for them or for none, and they do not refuse it."""
         found = self._able.get(partition)
         if found is None:
             named = self._named.get(partition)
@@ -142,6 +137,10 @@ class _Known:
                 found = frozenset(node_id for node_id in found if partition not in self.nodes[node_id].refuses)
             self._able[partition] = found
         return found
+
+    def may_lead(self, node_id: int, partition: int) -> bool:
+        """Whether the partition is to be led by the node, if by any: it may have it, and is in a rack for leaders."""
+        return node_id in self.leader_pool and node_id in self.able(partition)
 
     def is_warm(self, node_id: int, partition: int) -> bool:
         """Whether the node could lead the partition at once."""
@@ -177,6 +176,7 @@ class _Leading:
         self._known = known
         self._led = NodeLoads(known.nodes)
         self._because: dict[int, Because] = {}
+        self._warming_because: dict[int, Because] = {}
         self._former: dict[int, int] = {}
         self.leaders: dict[int, int] = {}
         self.targets: dict[int, int] = {}
@@ -188,6 +188,7 @@ class _Leading:
                 self._because[partition],
                 self._former.get(partition),
                 None if self.targets[partition] == leader else self.targets[partition],
+                self._warming_because.get(partition),
             )
             for partition, leader in self.leaders.items()
         }
@@ -203,7 +204,7 @@ class _Leading:
             claiming = [
                 node_id
                 for node_id in known.claiming.get(partition, ())
-                if known.is_warm(node_id, partition) and known.is_reserved_for(node_id, partition) and node_id in known.leader_pool
+                if known.is_warm(node_id, partition) and known.may_lead(node_id, partition)
             ]
             if claiming:
                 self._give(partition, min(claiming, key=lambda one: self._preference(one, partition)), Because.CLAIMS)
@@ -234,7 +235,7 @@ class _Leading:
     def _preference(self, node_id: int, partition: int) -> tuple[bool, bool, bool, int, int]:
         known = self._known
         return (
-            not known.may_lead(node_id, partition),
+            node_id not in known.able(partition),
             node_id not in known.leader_pool,
             partition not in known.nodes[node_id].claims,
             self._led.of[node_id],
@@ -246,13 +247,13 @@ class _Leading:
         known = self._known
         holders = known.holders[partition]
         for at_it, because in ((known.claiming.get(partition, ()), Because.CLAIMS), (holders, Because.LEAST_BEHIND)):
-            fit = [node_id for node_id in at_it if known.may_lead(node_id, partition) and node_id in known.leader_pool]
+            fit = [node_id for node_id in at_it if known.may_lead(node_id, partition)]
             if fit:
                 return min(fit, key=lambda one: (holders.get(one, inf), self._led.of[one], weight(partition, one))), because
         by_load = [node_id for level in self._led.levels(weight(partition, 0)) for node_id in level]
         for fits in (
-            lambda node_id: known.may_lead(node_id, partition) and node_id in known.leader_pool,
             lambda node_id: known.may_lead(node_id, partition),
+            lambda node_id: node_id in known.able(partition),
             lambda node_id: partition not in known.nodes[node_id].refuses,
         ):
             found = next(filter(fits, by_load), None)
@@ -261,11 +262,14 @@ class _Leading:
         return by_load[0], Because.LEAST_LOADED
 
     def balance(self) -> None:
-        """Move the surplus: what a node below its share has warm, then what the others shall warm up. Reserved partitions come first."""
+        """Move the surplus: what a node below its share has warm, then what the others shall warm up.
+
+        First go the partitions of leaders that drain, and those reserved for other nodes.
+        """
         known = self._known
         room = known.room(self._led.of)
         started: Counter[int] = Counter()
-        misplaced = [partition for partition, node_id in self.leaders.items() if not known.is_reserved_for(node_id, partition)]
+        misplaced = [partition for partition, node_id in self.leaders.items() if node_id not in known.able(partition)]
         for partition in sorted(misplaced, key=lambda partition: weight(partition, -1)):
             able = [node_id for node_id in known.leader_pool if known.may_lead(node_id, partition)]
             if able:
@@ -282,16 +286,19 @@ class _Leading:
                     self._move(partition, max(able, key=lambda node_id: (room[node_id], weight(partition, node_id))), room, started)
 
     def _surplus_followed(self, room: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-        """Yield what nodes below their share follow of nodes above theirs, the least behind first."""
+        """Yield what nodes below their share follow of nodes above theirs, the least behind first, then what moved last.
+
+        So a node that comes back gets what it led before: partitions move about twice while all nodes restart one by one.
+        """
         known = self._known
         found = [
-            (lag, weight(partition, node_id), partition, node_id)
+            (0 if lag <= known.rules.warm_lag else lag, known.led_ms(partition, leader), weight(partition, node_id), partition, node_id)
             for partition, leader in self.leaders.items()
             if room[leader] < 0
             for node_id, lag in known.holders[partition].items()
             if room[node_id] > 0 and known.may_lead(node_id, partition)
         ]
-        for _, _, partition, node_id in sorted(found):
+        for *_, partition, node_id in sorted(found):
             yield partition, node_id
 
     def _move(self, partition: int, node_id: int, room: dict[int, int], started: Counter[int]) -> None:
@@ -299,17 +306,18 @@ class _Leading:
         known, leader = self._known, self.leaders[partition]
         room[leader] += 1
         room[node_id] -= 1
+        because = Because.BALANCE
+        if leader not in known.leader_pool:
+            because = Because.DRAINED
+        elif leader not in known.able(partition):
+            because = Because.RESERVED
         if known.is_warm(node_id, partition):
-            because = Because.BALANCE
-            if not known.is_reserved_for(leader, partition):
-                because = Because.RESERVED
-            elif leader not in known.leader_pool:
-                because = Because.DRAINED
             self._led.add(leader, -1)
             self._give(partition, node_id, because)
         elif started[node_id] < known.rules.warm_ups:
             started[node_id] += 1
             self.targets[partition] = node_id
+            self._warming_because[partition] = because
 
     def _give(self, partition: int, node_id: int, because: Because) -> None:
         self.leaders[partition] = self.targets[partition] = node_id
@@ -322,6 +330,7 @@ class _StandingBy:
 
     def __init__(self, known: _Known, targets: Mapping[int, int]) -> None:
         self._known, self._targets = known, targets
+        self._able = {partition: known.able(partition) for partition in targets}
         self._held = NodeLoads(known.nodes)
         self._pairs: Counter[tuple[int, int]] = Counter()
         """Leader and standby -> partitions: those of a dead leader shall fall on many."""
@@ -350,56 +359,81 @@ class _StandingBy:
                 self._add(partition, self._least(partition))
 
     def level(self) -> None:
-        """Pass on from the fullest node to the emptiest, where neither rack nor ability get worse."""
-        held = self._held.of
-        has_moved = self._wanted > 0
-        while has_moved:
-            has_moved = False
-            of: dict[int, list[int]] = {node_id: [] for node_id in held}
-            for partition, nodes in self.standbys.items():
-                for node_id in nodes:
-                    of[node_id].append(partition)
-            for giver in sorted(held, key=lambda node_id: (-held[node_id], node_id)):
-                for taker in sorted(held, key=lambda node_id: (held[node_id], node_id)):
-                    if held[giver] - held[taker] < 2:
-                        break
-                    has_moved |= self._pass_on(giver, taker, of[giver])
+        """Pass on from full nodes to empty ones, where neither rack nor ability get worse.
 
-    def _pass_on(self, giver: int, taker: int, partitions: list[int]) -> bool:
-        """Pass on as many as make both even. `partitions` are those of the giver, and lose what it gives."""
-        known, held = self._known, self._held.of
-        fit = [partition for partition in partitions if self._may_pass(giver, taker, partition)]
+        At first none passes the even share, so that nothing moves twice; then the fullest and the emptiest meet, as far as racks and
+        abilities have left them apart.
+        """
+        held = self._held.of
+        share, rest = divmod(sum(held.values()), len(self._known.staying))
+        for least, most in ((share, share + (rest > 0)), (inf, 0)):
+            while self._wanted and self._level_once(least, most):
+                pass
+
+    def _level_once(self, least: float, most: int) -> bool:
+        """Let the fuller of two nodes pass on down to `most`, and the other one take up to `least`; returns whether any did."""
+        held = self._held.of
+        has_moved = False
+        of: dict[int, list[int]] = {node_id: [] for node_id in held}
+        for partition, nodes in self.standbys.items():
+            for node_id in nodes:
+                of[node_id].append(partition)
+        for giver in sorted(held, key=lambda node_id: (-held[node_id], node_id)):
+            by_rack: dict[str, list[int]] = {}
+            for taker in sorted(held, key=lambda node_id: (held[node_id], node_id)):
+                number = min((held[giver] - held[taker]) // 2, held[giver] - most, least - held[taker])
+                if number < 1:
+                    break
+                rack = self._known.nodes[taker].rack
+                if rack not in by_rack:
+                    by_rack[rack] = self._no_closer(giver, rack, of[giver])
+                passed = self._pass_on(giver, taker, by_rack[rack], int(number))
+                has_moved |= bool(passed)
+                for partitions in (of[giver], *by_rack.values()):
+                    partitions[:] = [partition for partition in partitions if partition not in passed]
+        return has_moved
+
+    def _no_closer(self, giver: int, rack: str, partitions: Sequence[int]) -> list[int]:
+        """Return those of a giver's partitions that a node in a rack may stand by for without more replicas in one rack."""
+        own = self._known.nodes[giver].rack
+        if rack == own:
+            return list(partitions)
+        return [partition for partition in partitions if self._used[partition].get(rack, 0) < self._used[partition].get(own, 0)]
+
+    def _pass_on(self, giver: int, taker: int, partitions: Sequence[int], number: int) -> set[int]:
+        """Pass on so many of the giver's partitions, or fewer, and return them."""
+        known, able, targets, standbys = self._known, self._able, self._targets, self.standbys
+        fit = [
+            partition
+            for partition in partitions
+            if (
+                taker in able[partition]
+                or (giver not in able[partition] and self._doubt(taker, partition) <= self._doubt(giver, partition))
+            )
+            and taker != targets[partition]
+            and taker not in standbys[partition]
+        ]
         fit.sort(
             key=lambda partition: (
                 taker not in known.holders[partition],
-                self._pairs[self._targets[partition], taker] - self._pairs[self._targets[partition], giver],
+                self._pairs[targets[partition], taker] - self._pairs[targets[partition], giver],
                 weight(partition, taker),
             )
         )
-        passed = fit[: (held[giver] - held[taker]) // 2]
-        for partition in passed:
-            partitions.remove(partition)
+        for partition in fit[:number]:
             self._drop(partition, giver)
             self._add(partition, taker)
-        return bool(passed)
-
-    def _may_pass(self, giver: int, taker: int, partition: int) -> bool:
-        if taker == self._targets[partition] or taker in self.standbys[partition]:
-            return False
-        racks, used = self._known.nodes, self._used[partition]
-        is_same = racks[giver].rack == racks[taker].rack
-        is_no_closer = is_same or used[racks[taker].rack] <= used[racks[giver].rack] - 1
-        return is_no_closer and self._doubt(taker, partition) <= self._doubt(giver, partition)
+        return set(fit[:number])
 
     def _doubt(self, node_id: int, partition: int) -> int:
         """0 for a node that may stand by, 1 for one that only can (it drains, it is reserved for others), 2 for one that cannot."""
-        if node_id in self._known.able(partition):
+        if node_id in self._able[partition]:
             return 0
         return 1 + (partition in self._known.nodes[node_id].refuses)
 
     def _least_crowd(self, partition: int) -> int:
         """How many replicas the rack has that is to get the next standby, of those with an able node that is free."""
-        able = self._known.able(partition)
+        able = self._able[partition]
         if (sizes := self._racks.get(able)) is None:
             sizes = self._racks[able] = Counter(self._known.nodes[node_id].rack for node_id in able)
         taken = [self._known.nodes[node_id].rack for node_id in (self._targets[partition], *self.standbys[partition]) if node_id in able]
@@ -408,7 +442,8 @@ class _StandingBy:
 
     def _fits(self, node_id: int, partition: int, crowd: int) -> bool:
         is_free = node_id != self._targets[partition] and node_id not in self.standbys[partition]
-        return is_free and self._used[partition][self._known.nodes[node_id].rack] <= crowd and not self._doubt(node_id, partition)
+        is_able = is_free and node_id in self._able[partition]
+        return is_able and self._used[partition].get(self._known.nodes[node_id].rack, 0) <= crowd
 
     def _least(self, partition: int) -> int:
         """Choose the next standby: able before other racks before load."""
@@ -416,9 +451,10 @@ class _StandingBy:
         best: list[tuple[int, int, int]] = []
         crowd = self._least_crowd(partition)
         last: tuple[int, int, int] | None = None
+        free = self._able[partition].difference((self._targets[partition],), self.standbys[partition])
         for level in self._held.levels(weight(partition, -3)):
             for node_id in level:
-                if self._fits(node_id, partition, crowd):
+                if node_id in free and used.get(nodes[node_id].rack, 0) <= crowd:
                     best.append((self._pairs[self._targets[partition], node_id], len(best), node_id))
                     if len(best) == TIES_MAX:
                         break

@@ -6,15 +6,16 @@ Brokers keep all of a group in one record (1 MB by default), hence binary. The f
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from coordinator.core.assignor.group import GroupAssignment
-from coordinator.core.assignor.member import GroupMember
+from coordinator.core.assignor.member import AssignorRules, GroupMember
 
 VERSION: Final = 1
 _MOST: Final = 2**31 - 1
-_HEAD: Final = struct.Struct(">Biq?H")
+_HEAD: Final = struct.Struct(">Biq?iH")
+_SIZE: Final = struct.Struct(">H")
 _COUNT: Final = struct.Struct(">i")
 _NONE: Final = -1
 
@@ -24,15 +25,16 @@ class UnreadableUserdata(Exception):
 
 
 def encode_member(member: GroupMember) -> bytes:
-    """Return what a member tells of itself; entries behind are clipped to 31 bits."""
-    rack = member.rack.encode()[:65_535]
+    """Return what a member tells of itself; times and entries behind are clipped to 31 bits. Of the rules it tells those that are settings."""
+    rules = member.rules
     only = [_COUNT.pack(_NONE)] if member.only is None else [_numbers(member.only)]
     return b"".join(
         (
-            _HEAD.pack(VERSION, member.node_id, member.started_ms, member.drains, len(rack)),
-            rack,
+            _HEAD.pack(VERSION, member.node_id, member.started_ms, member.drains, rules.standbys, len(rules.leader_racks)),
+            *map(_text, (member.rack, *rules.leader_racks)),
             _numbers(number for pair in sorted(member.leads.items()) for number in pair),
-            _numbers(number for partition, lag in sorted(member.follows.items()) for number in (partition, min(lag, _MOST))),
+            _clipped(member.led_ms),
+            _clipped(member.follows),
             _numbers(member.claims),
             _numbers(member.refuses),
             *only,
@@ -43,20 +45,23 @@ def encode_member(member: GroupMember) -> bytes:
 def decode_member(data: bytes) -> GroupMember:
     """Read what a member tells of itself. Raises `UnreadableUserdata`."""
     reader = _Reader(data)
-    version, node_id, started_ms, drains, rack_size = reader.take(_HEAD)
+    version, node_id, started_ms, drains, standbys, racks = reader.take(_HEAD)
     if version != VERSION:
         raise UnreadableUserdata(f"version {version} of what members tell; this node knows {VERSION}")
-    rack = reader.raw(rack_size).decode(errors="replace")
+    rack = reader.text()
+    rules = AssignorRules(standbys=standbys, leader_racks=tuple(reader.text() for _ in range(racks)))
     member = GroupMember(
         node_id=node_id,
         rack=rack,
         started_ms=started_ms,
         leads=reader.pairs(),
+        led_ms=reader.pairs(),
         follows=reader.pairs(),
         claims=frozenset(reader.numbers() or ()),
         refuses=frozenset(reader.numbers() or ()),
         only=None if (only := reader.numbers()) is None else frozenset(only),
         drains=bool(drains),
+        rules=rules,
     )
     reader.end()
     return member
@@ -78,10 +83,21 @@ def decode_duties(leads: frozenset[int], data: bytes) -> GroupAssignment:
     return assignment
 
 
+def _clipped(amounts: Mapping[int, int]) -> bytes:
+    """An amount of each partition."""
+    return _numbers(number for partition, amount in sorted(amounts.items()) for number in (partition, min(amount, _MOST)))
+
+
 def _numbers(numbers: Iterable[int]) -> bytes:
     """Numbers of 32 bits behind their count."""
     listed = sorted(numbers) if isinstance(numbers, frozenset) else list(numbers)
     return struct.pack(f">{len(listed) + 1}i", len(listed), *listed)
+
+
+def _text(text: str) -> bytes:
+    """A text behind its size, cut where the size ends."""
+    encoded = text.encode()[:65_535]
+    return _SIZE.pack(len(encoded)) + encoded
 
 
 class _Reader:
@@ -99,6 +115,10 @@ class _Reader:
 
     def take(self, form: struct.Struct) -> tuple[int, ...]:
         return form.unpack(self.raw(form.size))
+
+    def text(self) -> str:
+        (size,) = self.take(_SIZE)
+        return self.raw(size).decode(errors="replace")
 
     def numbers(self) -> tuple[int, ...] | None:
         (count,) = self.take(_COUNT)

@@ -14,6 +14,7 @@ from coordinator.core.commands import (
     CreateTopics,
     DeleteTopics,
     DirectoryWrite,
+    DrainNode,
     EndMove,
     OrderMoves,
     Outcome,
@@ -23,6 +24,7 @@ from coordinator.core.commands import (
     WantedTopic,
 )
 from coordinator.core.directory.directory import Directory, addresses, is_deleted, why_unknown, working_nodes
+from coordinator.core.directory.draining import decide_drain, with_drain_of
 from coordinator.core.directory.moving import decide_end_of_move, decide_moves, decide_settle
 from coordinator.core.directory.placement import spread
 from coordinator.core.directory.replica_dirs import decide_assign
@@ -56,6 +58,8 @@ def decide_directory_write(directory: Directory, command: DirectoryWrite, limits
         case RegisterNode():
             unfit = _unfit_node(command)
             return ([], unfit) if unfit is not None else decide_register(directory, command)
+        case DrainNode():
+            return decide_drain(directory, command)
         case AssignReplicasToDirs():
             return decide_assign(directory, command)
         case RaiseSchemaLevel():
@@ -219,7 +223,7 @@ def decide_register(directory: Directory, command: RegisterNode) -> tuple[list[R
     if known is not None and known.incarnation_id not in (command.incarnation_id, command.replaced_id):
         message = f"node {command.node_id} is registered by another process, at {addresses(known.endpoints)}"
         return [], Outcome(error=ErrorCode.DUPLICATE_BROKER_REGISTRATION, message=message)
-    node = registration_record(command)
+    node = with_drain_of(known, registration_record(command))
     return [] if known == node else [node], OK
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from coordinator.core.commands import OK, AssignReplicasToDirs, Outcome
@@ -41,14 +41,18 @@ def assigning(node_id: int, epoch: int, replicas: Iterable[tuple[bytes, int]]) -
     return AssignReplicasToDirs(node_id=node_id, node_epoch=epoch, assignments=assignments)
 
 
-def recorded_directories(directory: Directory, node: NodeRegistered, partitions: Iterable[int]) -> list[KnownDirectory]:
+def recorded_directories(
+    directory: Directory, node: NodeRegistered, partitions: Iterable[int], followed: Collection[int] = ()
+) -> list[KnownDirectory]:
     """Return the directories that a node has online, and those with its replicas of partitions; replicas in another are offline.
 
-    UNASSIGNED has those that were not recorded yet.
+    A replica that the node has let go of may be among them. UNASSIGNED has those of `followed` that were not recorded yet.
     """
     found: dict[bytes, list[int]] = {one: [] for one in node.log_dirs}
     for partition in partitions:
-        found.setdefault(directory.replica_dirs.get((node.node_id, partition), UNASSIGNED), []).append(partition)
+        recorded = directory.replica_dirs.get((node.node_id, partition))
+        if recorded is not None or partition in followed:
+            found.setdefault(UNASSIGNED if recorded is None else recorded, []).append(partition)
     return [KnownDirectory(one, is_online(one, node.log_dirs), replicas) for one, replicas in found.items()]
 
 

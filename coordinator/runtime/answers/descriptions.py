@@ -27,7 +27,7 @@ class Descriptions:
     def __init__(self, node: Node, listener: str = "") -> None:
         self._node = node
         self._listener = listener
-        self._homes = {place.partition: place.directory_id for place in node.keeper.directories.places()}
+        self._places = {place.partition: place for place in node.keeper.directories.places()}
 
     @property
     def cluster_id(self) -> str | None:
@@ -90,7 +90,7 @@ class Descriptions:
         state = State.FAILED.value if replica.unloadable else "loading"
         if shard is not None:
             state = shard.phase.value
-        leader = node.view.leader(coordinator_id, self._listener)
+        leader, place = node.view.leader(coordinator_id, self._listener), self._places.get(coordinator_id)
         return DescribeCoordinatorsCoordinator(
             error_code=0,
             coordinator_id=coordinator_id,
@@ -103,6 +103,11 @@ class Descriptions:
             applied_offset=replica.writer.written_offset,  # that of the digest
             log_end_offset=-1 if shard is None else shard.applied_offset + 1,
             live_partitions=0 if shard is None else shard.live_partitions,
+            live_files=0 if shard is None else shard.file_counts().live,
+            live_file_bytes=0 if shard is None else shard.file_counts().bytes_live,
+            producers=0 if shard is None else shard.remembered_producers,
+            state_bytes=-1 if place is None else place.size_bytes,
+            commits=0 if shard is None else shard.commit_counts.commits,
             digest=replica.writer.digest.to_bytes(),
             is_local=leader is not None and leader.node_id == node.config.node_id,
             failures=failures.count,
@@ -112,7 +117,7 @@ class Descriptions:
             contradictions=node.accusations.count(coordinator_id),
             last_contradiction=node.accusations.newest(coordinator_id) or None,
             verified_end_offset=node.workers.snapshots.verified_end(coordinator_id),
-            directory_id=self._homes.get(coordinator_id, NO_DIRECTORY),
+            directory_id=NO_DIRECTORY if place is None else place.directory_id,
             load_step=None if load is None else load.step.value,
             load_snapshot=None if load is None else load.snapshot,
             loaded_bytes=-1 if load is None else load.loaded_bytes,

@@ -82,9 +82,13 @@ async def _find_one(node: Node, key_type: int, text: str, listener: str) -> Foun
 
 
 async def describe_topics(node: Node, _: int, request: DescribeTopicsRequest) -> Message:
-    """Answer DescribeTopics from a directory that is brought up to date first, if that is possible in time."""
+    """Answer DescribeTopics from a directory that is brought up to date first, if that is possible in time.
+
+    From one that may be stale no answer says that a topic does not exist: a node that starts has an empty one.
+    """
     describe = Descriptions(node)
-    if not await node.router.directory_is_current(min(max(1, request.timeout_ms), DIRECTORY_TIMEOUT_MS)):
+    is_current = await node.router.directory_is_current(min(max(1, request.timeout_ms), DIRECTORY_TIMEOUT_MS))
+    if not is_current:
         LOG.info("topics are described from a directory that may be stale")
     if not request.topics:
         described = [describe.topic(placement) for placement in describe.all_placements()]
@@ -95,8 +99,20 @@ async def describe_topics(node: Node, _: int, request: DescribeTopicsRequest) ->
         if placement is not None:
             results.append(describe.topic(placement))
             continue
-        results.append(_unknown_topic(node, topic_id, name))
+        results.append(_unknown_topic(node, topic_id, name) if is_current else _unsure_topic(topic_id, name))
     return DescribeTopicsResponse(topics=tuple(results))
+
+
+def _unsure_topic(topic_id: bytes, name: str | None) -> DescribeTopicsTopicResult:
+    """A topic of which a node that does not know all of the directory knows nothing."""
+    return DescribeTopicsTopicResult(
+        error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        error_message="the directory of topics cannot be read to its end now, so nobody knows whether the topic exists; retry",
+        topic_id=topic_id,
+        name=name,
+        partitions=(),
+        configs=(),
+    )
 
 
 def _unknown_topic(node: Node, topic_id: bytes, name: str | None) -> DescribeTopicsTopicResult:

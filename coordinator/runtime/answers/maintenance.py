@@ -21,12 +21,16 @@ from coordinator.operations.declaration import bad_timeout
 from coordinator.operations.nodes import update_schema_level_response
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import (
+    BalanceLeadersRequest,
+    BalanceLeadersResponse,
     DescribeCoordinatorsDirectory,
     DescribeCoordinatorsNode,
     DescribeCoordinatorsRecordedDirectory,
     DescribeCoordinatorsRequest,
     DescribeCoordinatorsResponse,
     DescribeNodeRequest,
+    DrainNodeRequest,
+    DrainNodeResponse,
     ListFilesFile,
     ListFilesRequest,
     ListFilesResponse,
@@ -50,6 +54,7 @@ async def describe_coordinators(node: Node, _: int, request: DescribeCoordinator
     describe = Descriptions(node, listener)
     directory = node.view.directory or Directory()
     ids = request.coordinator_ids or node.replicas.ids()
+    followed = frozenset(one.partition for one in node.replicas.followed())
     nodes = [
         DescribeCoordinatorsNode(
             node_id=n.node_id,
@@ -57,11 +62,14 @@ async def describe_coordinators(node: Node, _: int, request: DescribeCoordinator
             host=endpoint_of(n.endpoints, listener).host,
             port=endpoint_of(n.endpoints, listener).port,
             incarnation_id=n.incarnation_id,
+            drain=n.drain,
             directories=tuple(
                 DescribeCoordinatorsRecordedDirectory(
                     directory_id=one.directory_id, is_online=one.is_online, coordinator_ids=tuple(one.partitions)
                 )
-                for one in recorded_directories(directory, n, filter(node.replicas.exists, ids))
+                for one in recorded_directories(
+                    directory, n, filter(node.replicas.exists, ids), followed if n.node_id == node.config.node_id else ()
+                )
             ),
         )
         for n in describe.nodes()
@@ -78,6 +86,8 @@ async def describe_coordinators(node: Node, _: int, request: DescribeCoordinator
         incarnation_id=node.config.incarnation_id,
         time_ms=node.wall_ms(),
         withheld_reason=node.withheld_reason,
+        placement_rules=node.config.rules.text,
+        reserved_ids=tuple(sorted(node.config.only or ())),
         directories=tuple(
             DescribeCoordinatorsDirectory(
                 directory_id=one.directory_id,
@@ -138,6 +148,20 @@ async def update_schema_level(node: Node, _: int, request: UpdateSchemaLevelRequ
     else:
         outcome = await node.directory.raise_schema_level(request.level, frozenset(request.gone_node_ids), request.timeout_ms)
     return update_schema_level_response(outcome, node.view.directory)
+
+
+async def drain_node(node: Node, _: int, request: DrainNodeRequest) -> Message:
+    """Answer DrainNode: whether the directory has it; the group hears of it from the node itself."""
+    outcome = bad_timeout(request.timeout_ms)
+    if request.timeout_ms > 0:
+        outcome = await node.directory.drain_node(request.node_id, request.drain, request.timeout_ms)
+    return DrainNodeResponse(error_code=outcome.error, error_message=outcome.message)
+
+
+async def balance_leaders(node: Node, _: int, request: BalanceLeadersRequest) -> Message:
+    """Answer BalanceLeaders: a round of the group was asked for, in which the plan is made anew."""
+    outcome = bad_timeout(request.timeout_ms) if request.timeout_ms <= 0 else node.standing.ask_for_round("an operator asks")
+    return BalanceLeadersResponse(error_code=outcome.error, error_message=outcome.message)
 
 
 async def describe_node(node: Node, _: int, __: DescribeNodeRequest) -> Message:

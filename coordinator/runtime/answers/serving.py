@@ -43,6 +43,8 @@ ANSWERS: Final[Mapping[int, Answer]] = {
     ApiKey.LIST_TOPICS: topic_listing.list_topics,
     ApiKey.LIST_FILES: maintenance.list_files,
     ApiKey.UPDATE_SCHEMA_LEVEL: maintenance.update_schema_level,
+    ApiKey.DRAIN_NODE: maintenance.drain_node,
+    ApiKey.BALANCE_LEADERS: maintenance.balance_leaders,
     ApiKey.FINISH_RESTORE: restore_answers.finish_restore,
     ApiKey.ENFORCE_RETENTION: retention_answers.enforce_retention,
     ApiKey.SCAN_ORPHANS: orphan_answers.scan_orphans,

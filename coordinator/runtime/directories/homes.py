@@ -25,6 +25,7 @@ class Homes:
         """The directories that are in use, in the order of `data.dirs`."""
         self._homes: dict[int, StateDirectory] = {}
         self._copies: dict[int, list[StateDirectory]] = {}
+        self._spares: dict[int, None] = {}
 
     def find(self, cluster_id: str, topic_id: bytes) -> list[tuple[StateDirectory, DirectoryFailed]]:
         """Look for the databases of a log; returns the directories that failed meanwhile. Blocks.
@@ -62,6 +63,7 @@ class Homes:
     def home(self, partition: int) -> StateDirectory:
         """The home of a replica, which is chosen when it has none. There is an online directory."""
         home = self._homes.get(partition)
+        self._spares.pop(partition, None)
         if home is None:
             home = self._homes[partition] = self._choose(partition)
         return home
@@ -85,6 +87,21 @@ class Homes:
         """Have the next `home` choose anew; a database in another directory counts."""
         self._homes.pop(partition, None)
 
+    def retire(self, partition: int) -> None:
+        """The replica of a partition is closed and not needed: its database stays where it is as a spare."""
+        home = self._homes.pop(partition, None)
+        if home is not None and home in self.online:
+            self._copies[partition] = [home, *(one for one in self._copies.get(partition, ()) if one is not home)]
+            self._spares[partition] = None
+
+    def found(self) -> list[int]:
+        """The partitions that have a database in a directory that is online."""
+        return [partition for partition, found in self._copies.items() if found]
+
+    def spares(self) -> dict[int, StateDirectory]:
+        """The spares and where they are, the one first that was retired first."""
+        return {partition: self._copies[partition][0] for partition in self._spares if self._copies.get(partition)}
+
     def move(self, partition: int, directory: StateDirectory) -> None:
         """A replica has another home from now on, and its former database there counts as a further one."""
         former = self._homes.get(partition)
@@ -96,11 +113,13 @@ class Homes:
     def superfluous(self, partition: int) -> list[StateDirectory]:
         """The other online directories with a database of a partition that is loaded."""
         home = self._homes.get(partition)
-        return [one for one in self._copies.get(partition, ()) if one is not home]
+        return [] if home is None else [one for one in self._copies.get(partition, ()) if one is not home]
 
     def removed(self, partition: int, directory: StateDirectory) -> None:
         """The database of a partition in a directory is gone."""
         self._copies[partition] = [one for one in self._copies.get(partition, ()) if one is not directory]
+        if not self._copies[partition]:
+            self._spares.pop(partition, None)
 
     def _choose(self, partition: int) -> StateDirectory:
         copies = self._copies.get(partition)

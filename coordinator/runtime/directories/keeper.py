@@ -208,6 +208,45 @@ class DirectoryKeeper:
         """The directory in which the state database of a replica is, or is to be made."""
         return self._homes.home(partition)
 
+    def found(self) -> list[int]:
+        """The partitions whose state databases were found at the start."""
+        return self._homes.found()
+
+    def retire(self, partition: int) -> None:
+        """The replica of a partition is closed and not needed any more: its database is a spare."""
+        self._homes.retire(partition)
+        self._doubts.pop(partition, None)
+        self.on_changed()
+
+    def spares(self) -> dict[int, int]:
+        """The sizes in bytes of the state databases that no replica uses, by partition; 0 while one is not known."""
+        return {partition: max(0, self._size_of(directory, partition)) for partition, directory in self._homes.spares().items()}
+
+    def spares_beyond(self, percent: int) -> list[int]:
+        """The spares to remove so that those of each disk take at most so much of it, and leave as much free; the oldest come first."""
+        beyond: list[int] = []
+        sizes, homes = self.spares(), self._homes.spares()
+        for directory in self._homes.online:
+            here = [partition for partition, home in homes.items() if home is directory]
+            use = self._uses.get(directory.directory_id)
+            if not percent:
+                beyond += here
+            elif here and use is not None:
+                share = use.total_bytes * percent // 100
+                over = max(sum(sizes[one] for one in here) - share, share - use.free_bytes)
+                while here and over > 0:
+                    over -= sizes[here[0]]
+                    beyond.append(here.pop(0))
+        return beyond
+
+    async def remove_spare(self, partition: int) -> None:
+        """Remove a spare. Raises `StateFailed`."""
+        directory = self._homes.spares().get(partition)
+        if directory is not None:
+            await in_thread(self._writer, partial(directory.remove, partition))
+            self._homes.removed(partition, directory)
+            LOG.info("spare state database removed partition=%d path=%s", partition, directory.path)
+
     async def loaded(self, partition: int) -> None:
         """A replica is loaded: its home holds what can be used, databases of it in other directories go."""
         for directory in self._homes.superfluous(partition):

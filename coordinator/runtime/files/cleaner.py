@@ -78,10 +78,13 @@ class FileCleaner:
         return directory is None or directory.may_restore_be_open
 
     async def _keep(self, partition: int, files: EmptyFiles, remover: ObjectRemover) -> None:
-        """Look after the files of one coordinator, for ever."""
+        """Look after the files of one coordinator while it is followed."""
         has_more = False
         while True:
             await asyncio.sleep(0 if has_more else self._rules.interval_ms / 1000 * self._context.rng.uniform(*JITTER))
+            if not self._replicas.follows(partition):
+                del self._kept[partition]
+                return
             has_more = False
             if not self._replicas.is_leading(partition):
                 files.forget()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
+from coordinator.core.assignor.member import AssignorRules
 from coordinator.core.commands import RegisterNode
 from coordinator.core.limits import Limits
 from coordinator.core.topic_rules import TopicExpectations
@@ -55,10 +56,16 @@ class NodeConfig:
     session_timeout_ms: int = 6_000
     clock_skew_max_ms: int = 5_000
     log_dir_failure_timeout_ms: int = 30_000
+    spare_percent_max: int = 10
+    """State databases of replicas that this node follows no longer take so much of a disk at most, and leave as much of it free."""
     schema_level_max: int = LEVEL_LATEST
     pauses: Pauses = field(default_factory=Pauses)
     snapshots: SnapshotRules = field(default_factory=SnapshotRules)
     files: FileRules = NO_FILES_DELETED
+    rules: AssignorRules = field(default_factory=AssignorRules)
+    """What the group aims at, as far as this node goes; that of the process that started last counts."""
+    only: frozenset[int] | None = None
+    """The coordinators that this node is reserved for; None for any."""
     retention: RetentionRules = field(default_factory=RetentionRules)
     pace: PaceRules = field(default_factory=PaceRules)
     orphans: ScanRules = NO_SCANS

@@ -1,4 +1,4 @@
-"""The replicas of a node: made and loaded at the start and when the topic grows; `replica_repairs` makes those anew that failed.
+"""The replicas of a node: made and loaded. `following` says when, and lets go of them; `repairs` makes those anew that failed.
 
 Each partition is loaded by itself: one whose broker does not answer is tried again for as long as it takes, while the others serve.
 One that this version cannot lead (its log lost entries, a newer version wrote it) stays as it is; `LeadRefusals` hears of it. So it does
@@ -25,6 +25,7 @@ from coordinator.runtime.failures import FailureLog, FatalError
 from coordinator.runtime.loading.opening import BehindLogStart, ReplicaUnloadable, StateLoader
 from coordinator.runtime.loading.restored import RestoreUnfinished
 from coordinator.runtime.node.config import NodeConfig, NodePorts
+from coordinator.runtime.node.following import Following
 from coordinator.runtime.node.metadata_topic import MetadataTopic
 from coordinator.runtime.node.refusals import UNLOADABLE, UNSUPPORTED
 from coordinator.runtime.node.repairs import ReplicaRepairs
@@ -91,6 +92,14 @@ class ReplicaKeeper:
             make=self._new_replica,
             load=self._load,
         )
+        self.following = Following(
+            context,
+            standing=standing,
+            directories=self.directories,
+            repairs=self._repairs,
+            begin=self._begin,
+            spare_percent_max=config.spare_percent_max,
+        )
         self._hooks = ReplicaHooks(
             on_directory_changed=on_directory_changed,
             on_state_changed=standing.tell,
@@ -102,7 +111,9 @@ class ReplicaKeeper:
         self._context = context
         self._config = config
         self._ports = ports
+        self._topic = topic
         self._replicas = context.replicas
+        self._standing = standing
         self._refusals = standing.refusals
         self._spawn = context.spawn
         self._on_loaded = on_loaded
@@ -115,9 +126,9 @@ class ReplicaKeeper:
         """Attempts to load a partition that failed for want of a snapshot, since it was loaded last."""
 
     async def open(self, facts: TopicFacts) -> None:
-        """Make and load the replicas of a topic; those that Kafka gave no answer for are loaded later, except the directory.
+        """Make and load the replicas of the directory and of what is on disk; those that Kafka gave no answer for are loaded later.
 
-        Without the directory nothing can be answered. Raises `FatalError`, `ClusterRefused`.
+        Not so the directory, without which nothing can be answered. Raises `FatalError`, `ClusterRefused`.
         """
         try:
             await self.directories.open(facts.cluster_id, facts.topic_id)
@@ -130,7 +141,8 @@ class ReplicaKeeper:
         self._producers = self._ports.open_producers(_message_bytes_max(facts))
         self._reader = self._ports.open_reader(self)
         self._replicas.count = len(facts.partitions)
-        for partition in self._replicas.ids():
+        # What is on disk may be what the group wants this node to follow, which it only knows of replicas that are loaded.
+        for partition in sorted({DIRECTORY_PARTITION, *filter(self._replicas.exists, self.directories.found())}):
             self._replicas.follow(self._new_replica(partition, facts))
         replicas = self._replicas.followed()
         try:
@@ -150,23 +162,30 @@ class ReplicaKeeper:
                 self._repairs.begin_if_due(partition)
 
     async def grow(self, facts: TopicFacts) -> None:
-        """Have a replica for every partition of the topic. New ones take new placements only, nothing moves."""
+        """Know of every partition of the topic. New ones take new placements only, nothing moves."""
         before, self._replicas.count = self._replicas.count, max(self._replicas.count, len(facts.partitions))
         if self._replicas.count == before:
             return
-        for partition in range(before, self._replicas.count):
-            replica = self._replicas.follow(self._new_replica(partition, facts))
-            self._spawn(self._load_later(replica, is_tried=False), f"load-{partition}")
         for replica in self._replicas.followed():
             replica.grow(self._replicas.count)
         LOG.info("metadata topic has grown partitions=%d", len(facts.partitions))
+        self._standing.grown()
+
+    def _begin(self, partition: int) -> None:
+        """Make a replica and load it while the others serve."""
+        facts = self._topic.facts
+        assert facts is not None, "replicas are followed after the topic is known"
+        replica = self._replicas.follow(self._new_replica(partition, facts))
+        self._spawn(self._load_later(replica, is_tried=False), f"load-{partition}")
 
     def stop(self) -> None:
-        """Make no replica anew from now on: the process ends."""
+        """Make no replica anew and let go of none from now on: the process ends."""
         self._repairs.stop()
+        self.following.stop()
 
     async def close(self) -> None:
         """Close every replica."""
+        await self.following.close()
         for replica in self._replicas.followed():
             await (replica.abandon() if self.directories.is_homeless(replica.partition) else replica.close())
 
@@ -176,12 +195,14 @@ class ReplicaKeeper:
             self._reader.deliver()
 
     def on_entries(self, partition: int, generation: int, entries: Sequence[LogEntry], size_bytes: int) -> None:
-        """Entries of the log, for one replica."""
-        self._replicas[partition].on_entries(generation, entries, size_bytes)
+        """Entries of the log, for one replica, which may have been let go of since they were read."""
+        if (replica := self._replicas.get(partition)) is not None:
+            replica.on_entries(generation, entries, size_bytes)
 
     def on_log_broken(self, partition: int, generation: int, why: LogBroken, detail: str) -> None:
         """The log of one replica cannot be read on."""
-        self._replicas[partition].on_log_broken(generation, why, detail)
+        if (replica := self._replicas.get(partition)) is not None:
+            replica.on_log_broken(generation, why, detail)
 
     def _rest(self) -> None:
         """Pause in long work of another thread, unless this node leads nothing: then no commit waits for the interpreter."""
@@ -289,7 +310,8 @@ class ReplicaKeeper:
         """Load a replica for which Kafka gave no answer, or whose database is locked. Raises as `_try_to_load`."""
         is_done = False
         while not is_done:
-            await self._pause_before_loading(replica)
+            with self._repairs.waiting(replica.partition):
+                await self._pause_before_loading(replica)
             is_done = await self._try_to_load(replica)
 
     async def _pause_before_loading(self, replica: Replica) -> None:
@@ -335,7 +357,7 @@ class ReplicaKeeper:
         """The data directory of these replicas has failed."""
         LOG.error("replicas have lost their data directory partitions=%s reason=%r", ",".join(map(str, partitions)) or "none", reason)
         if self._is_open:
-            for partition in partitions:
+            for partition in filter(self._replicas.follows, partitions):
                 self._repairs.begin(partition)
 
 

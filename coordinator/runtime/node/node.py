@@ -91,7 +91,7 @@ class Node:
         self.clocks = NodeClocks(
             context, wall_ms=wall_ms, monotonic_ms=lambda: asyncio.get_running_loop().time() * 1000, skew_max_ms=config.clock_skew_max_ms
         )
-        self.standing = GroupStanding(context, membership=ports.membership, rack=config.rack, started_ms=wall_ms())
+        self.standing = GroupStanding(context, membership=ports.membership, config=config, started_ms=wall_ms())
         self.fitness = Fitness(context, refusals=self.standing.refusals, verdict=self.clocks.verdict)
         self.workers = Workers(context, config=config, ports=ports, topic=self.topic)
         self.keeper = ReplicaKeeper(
@@ -233,15 +233,11 @@ class Node:
         """Take the partitions that the group assigns now."""
         before, partitions = self.standing.assigned(assignment), assignment.leads
         now = asyncio.get_running_loop().time()
-        for replica in self.replicas.followed():
-            partition = replica.partition
-            is_assigned = partition in partitions
-            if is_assigned and partition not in before:
-                self._assigned_since[partition] = now
-            if not is_assigned:
-                self._assigned_since.pop(partition, None)
-            if is_assigned != (partition in before):
-                replica.set_assigned(is_assigned)
+        self._assigned_since = {one: self._assigned_since.get(one, now) for one in partitions}
+        for partition in sorted(before ^ partitions):
+            if (replica := self.replicas.get(partition)) is not None:
+                replica.set_assigned(partition in partitions)
+        self.keeper.following.look()
         if partitions != before:
             LOG.info("assignment partitions=%s", ",".join(map(str, sorted(partitions))) or "none")
 
@@ -283,6 +279,7 @@ class Node:
             self.workers.pace.look(began_s)
             is_busy = False
             self.keeper.deliver()
+            self.keeper.following.look()
             for replica in self.replicas.followed():
                 is_busy |= replica.tick()
             self._ports.membership.alive()

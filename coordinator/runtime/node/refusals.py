@@ -1,8 +1,8 @@
 """Why this node should not lead: all partitions, or some of them. The group hears of it, and gives them to other nodes.
 
 A node that cannot lead a partition (a newer version wrote its log, its log lost entries, its clock is wrong) refuses it, and stays in the
-group for the others. It leads on what it leads until another node claims that, and it follows everything. When every node refuses a
-partition, the group assigns it all the same, because a coordinator without a leader serves nobody.
+group for the others. It leads on what it leads until another node claims that. When every node refuses a partition, the group assigns it
+all the same, because a coordinator without a leader serves nobody.
 Nothing here writes to the log: a node that is not fit never claims, so it costs no epoch.
 """
 

@@ -20,6 +20,7 @@ from typing import cast
 from coordinator.core.commands import Outcome, RegisterNode
 from coordinator.core.directory.decisions import registration_record
 from coordinator.core.directory.directory import DIRECTORY_PARTITION, addresses
+from coordinator.core.directory.draining import with_drain_of
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.messages import (
     DescribeNodeRequest,
@@ -169,7 +170,7 @@ class Registration:
         known = directory.nodes.get(node.node_id)
         if known is not None and known.incarnation_id == node.incarnation_id:
             self._was_registered = True
-            if known == registration_record(node):
+            if known == with_drain_of(known, registration_record(node)):
                 return
         elif self._other() is not None:
             # An old entry of a log that is being read again says nothing.

@@ -61,6 +61,7 @@ class ReplicaRepairs:
         self._load = load
         self._spawn = context.spawn
         self._under_way: set[int] = set()
+        self._waiting: set[int] = set()
         self._revivals: dict[int, tuple[int, float]] = {}
         self._is_stopping = False
 
@@ -79,6 +80,23 @@ class ReplicaRepairs:
         finally:
             self._under_way.discard(partition)
         self.begin_if_due(partition)
+
+    @contextmanager
+    def waiting(self, partition: int) -> Iterator[None]:
+        """The block waits before it tries again to load the replica of a partition."""
+        self._waiting.add(partition)
+        try:
+            yield
+        finally:
+            self._waiting.discard(partition)
+
+    def is_under_way(self, partition: int) -> bool:
+        """Whether the replica of a partition is being loaded or made anew."""
+        return partition in self._under_way
+
+    def is_waiting(self, partition: int) -> bool:
+        """Whether the loading of a replica waits for something outside this node."""
+        return partition in self._waiting
 
     def begin_if_due(self, partition: int) -> None:
         """Make a replica anew whose loading had trouble, whose directory has failed meanwhile, or which no snapshot could be found for."""

@@ -15,7 +15,7 @@ from coordinator.runtime.files.pace import BackgroundPace
 from coordinator.runtime.files.store_marking import StoreMarking
 from coordinator.runtime.node.config import NodeConfig, NodePorts
 from coordinator.runtime.node.metadata_topic import MetadataTopic
-from coordinator.runtime.replica.freshness import keep_asking
+from coordinator.runtime.replica.freshness import Freshness, keep_asking
 from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.retention.classic_starts import ClassicStarts
 from coordinator.runtime.retention.enforcer import RetentionEnforcer
@@ -81,13 +81,18 @@ class Workers:
         self.files.loaded(replica.partition)
 
     def _keep_fresh(self, partition: int) -> None:
-        """Compare the replicas of a partition with the end of its log from now on."""
-        lag_max_s = self._config.files.read_lag_max_s
+        """Compare the replicas of a partition with the end of its log while the partition is followed."""
         if partition not in self._kept_fresh:
             self._kept_fresh.add(partition)
-            context = self._context
-            asking = keep_asking(context.cluster, partition, lambda: context.replicas[partition].freshness, lag_max_s)
-            context.spawn(asking, f"log-end-{partition}")
+            asking = keep_asking(self._context.cluster, partition, partial(self._freshness, partition), self._config.files.read_lag_max_s)
+            self._context.spawn(asking, f"log-end-{partition}")
+
+    def _freshness(self, partition: int) -> Freshness | None:
+        """The freshness of the replica of a partition; None ends the comparing."""
+        replica = self._context.replicas.get(partition)
+        if replica is None:
+            self._kept_fresh.discard(partition)
+        return None if replica is None else replica.freshness
 
 
 def _remover(context: NodeContext, config: NodeConfig, ports: NodePorts) -> ObjectRemover | None:

@@ -78,13 +78,12 @@ class Freshness:
         self._confirmed_s = max(self._confirmed_s, at_s)
 
 
-async def keep_asking(cluster: Cluster, partition: int, freshness: Callable[[], Freshness], lag_max_s: float) -> None:
-    """Ask for the end of a partition's log, for ever; `freshness` gives that of the replica which is in service then."""
+async def keep_asking(cluster: Cluster, partition: int, freshness: Callable[[], Freshness | None], lag_max_s: float) -> None:
+    """Ask for the end of a partition's log while `freshness` gives that of the replica which is in service then."""
     least_s, most_s = PAUSE_S
     pause_s = min(max(lag_max_s / QUESTIONS_PER_LAG, least_s), most_s)
-    while True:
+    while (asked_of := freshness()) is not None:
         asked_s = asyncio.get_running_loop().time()
-        asked_of = freshness()
         # The guard of the topic tells operators that Kafka does not answer; reads tell their clients for how long.
         with suppress(KafkaUnavailable, TopicMissing):
             _, end = await cluster.log_range(partition)

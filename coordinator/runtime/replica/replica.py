@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Concatenate, ParamSpec, TypeVar, assert_never, cast
 
+from coordinator.core.assignor.member import WARM_LAG
 from coordinator.core.events import (
     Accused,
     Append,
@@ -162,6 +163,19 @@ class Replica:
         if self.unloadable is not None:
             return self.unloadable
         return self.view.failure if self.view is not None and self.view.phase is State.FAILED else None
+
+    @property
+    def entries_behind(self) -> int | None:
+        """How many entries a loaded replica is behind the end of its log; None while that is not known."""
+        return None if self.view is None else self.freshness.entries_behind(self.view.next_offset)
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether this replica leads, or could at once as far as it knows the end of its log."""
+        if self.view is not None and self.view.is_leading:
+            return True
+        behind = self.entries_behind
+        return behind is not None and behind <= WARM_LAG
 
     # ---- life
 

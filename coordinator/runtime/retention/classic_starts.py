@@ -86,6 +86,8 @@ class ClassicStarts:
 
     async def _report(self, coordinator_id: int, reports: Sequence[PrefixReport]) -> dict[str, str]:
         """Log starts. Returns why some were not, by partition; nothing when another node leads now."""
+        if not self._replicas.is_leading(coordinator_id):
+            return {}
         answers = cast(list[MigratedLog], await self._replicas[coordinator_id].ask(MigratePartitions(steps=reports), LOG_TIMEOUT_MS))
         if logged := sum(one.outcome.error is ErrorCode.NONE for one in answers):
             LOG.info("classic logs begin later partition=%d user_partitions=%d", coordinator_id, logged)

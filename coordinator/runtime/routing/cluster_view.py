@@ -6,8 +6,9 @@ The directory is replica 0's committed state, which may lag. Before an answer sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from coordinator.core.directory.content import Restoration
 from coordinator.core.directory.directory import DIRECTORY_PARTITION, Deletion, Directory, Placement, why_unknown
@@ -15,12 +16,14 @@ from coordinator.core.endpoints import endpoint_of
 from coordinator.kafka.batches import BatchArray, split_partition_key
 from coordinator.runtime.routing.owner_loops import owners_of_files
 from coordinator.runtime.routing.replicas import Replicas
-from records.model import EarlierStretch, Endpoint
+from records.model import EarlierStretch, Endpoint, NodeRegistered
+
+UNKNOWN_EPOCH: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class KnownLeader:
-    """The leader of a coordinator by the claim in force, and its address."""
+    """The leader of a coordinator, and its address. Epoch and term are those of its claim; UNKNOWN_EPOCH and 0 where the group named it."""
 
     node_id: int
     epoch: int
@@ -35,18 +38,22 @@ class ClusterView:
     def __init__(self, replicas: Replicas, node_listener: str) -> None:
         """`node_listener` is the listener whose protocol this node speaks to the others."""
         self.replicas = replicas
+        self.group_leaders: Mapping[int, int] = {}
+        """The node that the group lets lead each coordinator, by its last assignment; empty before the first one."""
         self._node_listener = node_listener
         self._owners: dict[bytes, int] = {}
         # Owners by topic and partition, -1 where none was looked up: files have many partitions of few topics.
         self._owners_of_topics: dict[bytes, list[int]] = {}
         self._heirs: list[tuple[int, int, int]] | None = None
         """Coordinators from and to which partitions moved, with the time; None until it is asked for."""
+        self._earlier_of_owners: dict[int, set[int]] | None = None
 
     def forget_owners(self) -> None:
         """The directory changed."""
         self._owners.clear()
         self._owners_of_topics.clear()
         self._heirs = None
+        self._earlier_of_owners = None
 
     @property
     def directory(self) -> Directory | None:
@@ -95,6 +102,18 @@ class ClusterView:
         """Whether one of these partitions has stretches in other coordinators than its owner."""
         directory = self.directory
         return directory is not None and bool(directory.earlier) and not directory.earlier.keys().isdisjoint(partition_keys)
+
+    def earlier_coordinators(self, coordinator_ids: frozenset[int]) -> frozenset[int]:
+        """The coordinators that have older batches of partitions of these."""
+        directory = self.directory
+        if directory is None or not directory.earlier:
+            return frozenset()
+        if self._earlier_of_owners is None:
+            self._earlier_of_owners = {}
+            for key, stretches in directory.earlier.items():
+                if (owner := self.owner_of(key)) is not None:
+                    self._earlier_of_owners.setdefault(owner, set()).update(one.coordinator_id for one in stretches)
+        return frozenset(before for one in coordinator_ids for before in self._earlier_of_owners.get(one, ()))
 
     def reader_of(self, partition_key: bytes, offset: int) -> int | None:
         """The coordinator that has the batch of an offset."""
@@ -163,10 +182,25 @@ class ClusterView:
         return endpoint_of(endpoints, self._node_listener)
 
     def leader(self, coordinator_id: int, listener: str | None = None) -> KnownLeader | None:
-        """The leader by the claim in force, which outranks whatever the group says, at its address of a listener, else that for nodes."""
-        shard = self.replicas.shard(coordinator_id)
-        claim = None if shard is None else shard.known_claim
-        if claim is None or not claim.endpoints:
+        """The leader of a coordinator, at its address of a listener, else that for nodes.
+
+        By the claim in force as this node has read it, which outranks whatever the group says. Where this node does not follow, or has
+        not read its log to the end yet, by the group.
+        """
+        replica = self.replicas.get(coordinator_id)
+        named = None if replica is not None and replica.is_warm else self._named_leader(coordinator_id)
+        if named is not None:
+            return self._at(named.node_id, UNKNOWN_EPOCH, 0, named.endpoints, listener)
+        claim = None if replica is None or replica.view is None else replica.view.known_claim
+        return None if claim is None else self._at(claim.node_id, claim.epoch, claim.term, claim.endpoints, listener)
+
+    def _at(self, node_id: int, epoch: int, term: int, endpoints: Sequence[Endpoint], listener: str | None) -> KnownLeader | None:
+        if not endpoints:
             return None
-        endpoint = endpoint_of(claim.endpoints, self._node_listener if listener is None else listener)
-        return KnownLeader(claim.node_id, claim.epoch, claim.term, endpoint.host, endpoint.port)
+        endpoint = endpoint_of(endpoints, self._node_listener if listener is None else listener)
+        return KnownLeader(node_id, epoch, term, endpoint.host, endpoint.port)
+
+    def _named_leader(self, coordinator_id: int) -> NodeRegistered | None:
+        """The node that the group lets lead a coordinator, if it is registered."""
+        directory = self.directory
+        return None if directory is None else directory.nodes.get(self.group_leaders.get(coordinator_id, -1))

@@ -25,6 +25,7 @@ from coordinator.core.commands import (
     ConfirmPlaced,
     CreateTopics,
     DeleteTopics,
+    DrainNode,
     OrderMoves,
     Outcome,
     PlacePartitions,
@@ -141,8 +142,13 @@ class DirectoryWorker:
         return placement is None or placement.num_partitions < topic.num_partitions
 
     def _unclaimed(self) -> list[int]:
-        """The coordinators that are followed here and were never claimed, as far as this node has read their logs."""
-        return [one.partition for one in self._replicas.followed() if one.view is None or one.view.fence.epoch == 0]
+        """The coordinators that nobody leads or is about to, as far as this node knows.
+
+        Of those that are followed here, the ones that were never claimed, of the others, those that the group has given to no node.
+        """
+        followed = {one.partition: one.view for one in self._replicas.followed()}
+        never = [partition for partition, view in followed.items() if view is None or view.fence.epoch == 0]
+        return never + [one for one in self._replicas.ids() if one not in followed and one not in self._view.group_leaders]
 
     async def _await_claims(self, patience_ms: float) -> None:
         """Wait until every coordinator was claimed once: partitions never move, and a service that starts is about to claim all."""
@@ -328,6 +334,19 @@ class DirectoryWorker:
         if replica is None or not self._replicas.is_leading(DIRECTORY_PARTITION):
             return self._router.not_led(DIRECTORY_PARTITION)
         return cast(Outcome, await replica.ask(RaiseSchemaLevel(level=level, gone_node_ids=gone_node_ids), timeout_ms))
+
+    async def drain_node(self, node_id: int, drain: int, timeout_ms: int) -> Outcome:
+        """Have a node give up what it leads, or lead again."""
+        replica, directory = self._replicas.get(DIRECTORY_PARTITION), self._view.directory
+        if replica is None or directory is None or not self._replicas.is_leading(DIRECTORY_PARTITION):
+            return self._router.not_led(DIRECTORY_PARTITION)
+        try:
+            client_ids = await self._context.cluster.group_members()
+        except KafkaUnavailable as unavailable:
+            message = f"the members of the group are not known, so the last one that leads may be this one: {unavailable}; retry"
+            return Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=message)
+        members = frozenset(one for one in directory.nodes if group_client_id(one) in client_ids)
+        return cast(Outcome, await replica.ask(DrainNode(node_id=node_id, drain=drain, members=members), timeout_ms))
 
     async def raise_to_agreed_level(self) -> None:
         """Raise the level to the highest that all agree to, if we lead the directory.

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from coordinator.core.leadership.states import State
 from coordinator.core.view import ShardView
+from coordinator.runtime.failures import NotReadable
 from coordinator.runtime.replica.replica import Replica
 
 
@@ -36,12 +37,20 @@ class Replicas:
     # ---- what is followed here
 
     def __getitem__(self, coordinator_id: int) -> Replica:
-        return self._followed[coordinator_id]
+        """The replica of a coordinator. Raises `NotReadable` for one that is not followed here, or no longer."""
+        try:
+            return self._followed[coordinator_id]
+        except KeyError:
+            raise NotReadable(coordinator_id) from None
 
     def follow(self, replica: Replica) -> Replica:
         """Have this replica for its coordinator from now on, in place of a former one; returns it."""
         self._followed[replica.partition] = replica
         return replica
+
+    def unfollow(self, coordinator_id: int) -> None:
+        """Have no replica of a coordinator from now on; who let go of it closes it."""
+        del self._followed[coordinator_id]
 
     def follows(self, coordinator_id: int) -> bool:
         """Whether this node has a replica of a coordinator, loaded or not."""

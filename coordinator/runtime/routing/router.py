@@ -96,7 +96,9 @@ class Router:
             return Outcome(error=ErrorCode.NOT_COORDINATOR, message=message)
         if self._replicas.is_loading(coordinator_id):
             return Outcome(error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, message=f"coordinator {coordinator_id} is loading; retry")
-        message = f"node {self._node_id} does not lead coordinator {coordinator_id}; find it and retry"
+        leader = self._view.leader(coordinator_id)
+        where = "find its leader" if leader is None or leader.node_id == self._node_id else f"ask node {leader.node_id}"
+        message = f"node {self._node_id} does not lead coordinator {coordinator_id}; {where} and retry"
         return Outcome(error=ErrorCode.NOT_COORDINATOR, message=message)
 
     # ---- the directory

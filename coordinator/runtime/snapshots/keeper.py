@@ -266,10 +266,13 @@ class SnapshotKeeper:
     # ---- one metadata partition
 
     async def _keep(self, partition: int) -> None:
-        """Look after one partition, for ever."""
+        """Look after one partition while it is followed."""
         while True:
             await asyncio.sleep(self._context.rng.uniform(*LOOK_S))
-            kept, replica = self._kept[partition], self._replicas[partition]
+            kept, replica = self._kept[partition], self._replicas.get(partition)
+            if replica is None:
+                del self._kept[partition]
+                return
             view = replica.view
             if view is None or kept.lock.locked() or self._clock_ms() < kept.next_try_ms:
                 continue

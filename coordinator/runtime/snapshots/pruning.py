@@ -116,19 +116,22 @@ class LogPruner:
         return await self._durable.list(identity.cluster_id, identity.topic_id, identity.partition)
 
     async def _others(self) -> list[Standing]:
-        """How far the other nodes are that live: those that answer, and those that are members of the group but do not answer now."""
+        """How far the other nodes are that follow: by their answers, and members of the group that do not answer now may follow."""
         nodes = self._context.other_nodes()
         if not nodes:
             return []
         members = await self._cluster.group_members()
         found = await asyncio.gather(*(self._ask(node) for node in nodes))
-        return [
-            Standing(node.node_id, -1, -1) if standing is None else standing
-            for node, standing in zip(nodes, found, strict=True)
-            if standing is not None or group_client_id(node.node_id) in members
-        ]
+        standings: list[Standing] = []
+        for node, answered in zip(nodes, found, strict=True):
+            if answered is not None:
+                standings += answered
+            elif group_client_id(node.node_id) in members:
+                standings.append(Standing(node.node_id, -1, -1))
+        return standings
 
-    async def _ask(self, node: NodeRegistered) -> Standing | None:
+    async def _ask(self, node: NodeRegistered) -> list[Standing] | None:
+        """How far a node is, nothing when it does not follow; None when it does not answer."""
         partition = self._identity.partition
         if not node.endpoints:
             return None
@@ -140,10 +143,11 @@ class LogPruner:
             return None
         if not isinstance(answer, DescribeCoordinatorsResponse) or answer.node_id != node.node_id:
             return None
-        for one in answer.coordinators:
-            if one.coordinator_id == partition:
-                return Standing(node.node_id, one.applied_offset, one.verified_end_offset)
-        return None
+        return [
+            Standing(node.node_id, one.applied_offset, one.verified_end_offset)
+            for one in answer.coordinators
+            if one.coordinator_id == partition
+        ]
 
 
 def _check_stored(snapshots: Sequence[SnapshotCommitted], stored: Sequence[StoredSnapshot]) -> None:

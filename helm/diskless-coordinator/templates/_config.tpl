@@ -154,6 +154,36 @@ snapshots.peers={{ include "diskless.headless" . }}.{{ .Release.Namespace }}.svc
 {{- end }}
 {{- end -}}
 
+{{/* Where the monitor's database is, unless on its volume. */}}
+{{- define "diskless.monitorStoreEnv" -}}
+{{- with .Values.monitor.store }}
+{{- if .url -}}
+- {name: DISKLESS_MONITOR_STORE, value: {{ .url | quote }}}
+{{- if .passwordSecret }}
+- name: PGPASSWORD
+  valueFrom:
+    secretKeyRef: {name: {{ .passwordSecret | quote }}, key: {{ .passwordKey | quote }}}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "diskless.sparkMaster" -}}{{ include "diskless.fullname" . }}-spark-master{{- end -}}
+
+{{/* Settings of Spark in the monitor: those of the cluster that the chart runs, and over them those that are given. */}}
+{{- define "diskless.sparkProperties" -}}
+{{- $properties := dict -}}
+{{- with .Values.monitor.spark -}}
+{{- if .enabled -}}
+{{- $properties = dict "spark.master" (printf "spark://%s:7077" (include "diskless.sparkMaster" $)) "spark.cores.max" (mul .workers .cores) "spark.executor.memory" .executorMemory "spark.driver.host" "$(POD_IP)" "spark.driver.port" 7078 "spark.driver.blockManager.port" 7079 -}}
+{{- end -}}
+{{- end -}}
+{{- range $key, $value := merge (dict) .Values.monitor.sparkProperties $properties }}
+- --spark-property
+- {{ include "diskless.property" (list $key $value) | quote }}
+{{- end }}
+{{- end -}}
+
 {{/* Secrets that every program of the service mounts: [{name, secret, path}]. */}}
 {{- define "diskless.commonSecrets" -}}
 {{- $mounts := list -}}

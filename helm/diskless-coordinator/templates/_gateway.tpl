@@ -1,5 +1,15 @@
 {{- define "diskless.gateway" -}}{{ include "diskless.fullname" . }}-gateway{{- end -}}
 
+{{/* HTTP addresses of all gateways. */}}
+{{- define "diskless.gatewayAddresses" -}}
+{{- $name := include "diskless.gateway" . -}}
+{{- $addresses := list -}}
+{{- range $number := until (int .Values.gateway.replicaCount) -}}
+{{- $addresses = append $addresses (printf "%s-%d.%s-http.%s.svc.%s:%v" $name (add $number $.Values.gateway.nodeIdStart) $name $.Release.Namespace $.Values.clusterDomain $.Values.gateway.http.port) -}}
+{{- end -}}
+{{- join "," $addresses -}}
+{{- end -}}
+
 {{/* Settings of a gateway. Its id, zone and advertised address differ from pod to pod: they are variables. */}}
 {{- define "diskless.gatewayProperties" -}}
 {{- include "diskless.checkGateway" . -}}

@@ -7,13 +7,14 @@ and None in steps of which something is not known (`sight`).
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from spark_jobs.dashboard.panels.query import PanelQuery
-from spark_jobs.dashboard.panels.rows import Json, marks, rows, topic_ids, topic_names
+from spark_jobs.dashboard.panels.rows import Json, rows, topic_ids, topic_names
 from spark_jobs.dashboard.panels.sight import NO_LOG, NOT_READ, KnownTimes, Sight, UnknownTime, known, shown_s, unknown_json
+from spark_jobs.store.engine import StoreConnection
+from spark_jobs.store.statements import marks
 
 LINES_MAX = 8
 STEPS_MAX = 720
@@ -58,7 +59,7 @@ class Point(NamedTuple):
     size_bytes: int
 
 
-def activity(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
+def activity(db: StoreConnection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/activity`."""
     now_s, seen = sight.now_ms // 1000, known(db, sight)
     first_s, _ = shown_s(seen, query, sight.now_ms)
@@ -90,7 +91,7 @@ def _window(query: PanelQuery, sight: Sight, seen: KnownTimes | None, *, of_minu
     return Window(first_s, end_s, step_s, unknown)
 
 
-def _by_second(db: sqlite3.Connection, query: PanelQuery, window: Window) -> Json:
+def _by_second(db: StoreConnection, query: PanelQuery, window: Window) -> Json:
     split = query.split == "coordinator"
     line = "kpart" if split else "'all'"
     found = rows(
@@ -106,7 +107,7 @@ def _by_second(db: sqlite3.Connection, query: PanelQuery, window: Window) -> Jso
     return _answer(window, points, (lambda line: f"coordinator {line}") if split else (lambda _: "all coordinators"))
 
 
-def _by_minute(db: sqlite3.Connection, window: Window) -> Json:
+def _by_minute(db: StoreConnection, window: Window) -> Json:
     span = (window.step_s, window.step_s, window.first_s // 60, window.end_s // 60)
     found = rows(
         db,
@@ -120,7 +121,7 @@ def _by_minute(db: sqlite3.Connection, window: Window) -> Json:
     return _answer(window, points, lambda _: "all coordinators")
 
 
-def _by_topic(db: sqlite3.Connection, window: Window, only: list[bytes] | None) -> Json:
+def _by_topic(db: StoreConnection, window: Window, only: list[bytes] | None) -> Json:
     span = (window.first_s // 60, window.end_s // 60)
     condition = "" if only is None else f" and topic_id in ({marks(only)})"
     within = f"from activity_topic where minute >= ? and minute < ?{condition}"

@@ -7,12 +7,12 @@ the state nearest to life that one of its coordinators gives it: it is there as 
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Sequence
 
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, dicts, rows
 from spark_jobs.dashboard.panels.sight import Sight
+from spark_jobs.store.engine import StoreConnection, StoreRow
 
 STATES = ("live", "deletable", "waiting", "removed", "fenced")
 """From the most alive on. One that the last owner may delete is deletable, although the owners before it are done and wait."""
@@ -28,7 +28,7 @@ LIST_MAX = 20
 CANDIDATES = 10 * LIST_MAX
 
 
-def files(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
+def files(db: StoreConnection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/files`."""
     by_state = {row["state"]: dict(row) for row in rows(db, _BY_STATE)}
     nothing = {"files": 0, "file_bytes": 0, "live_bytes": 0, "oldest_ms": None}
@@ -58,31 +58,31 @@ min(since_ms) as oldest_ms from (
 select state, file_bytes, live_bytes, state_since_ms as since_ms from file where not {_IS_SHARED}
 union all
 select {_RANK_STATE} as state, max(file_bytes) as file_bytes, sum(live_bytes) as live_bytes, min(state_since_ms) as since_ms
-from (select *, {_RANKED} as rank from file where {_IS_SHARED}) group by object_key) group by state"""
-_WAITING = """select object_key, kpart, owners, next_owner, file_bytes, state_since_ms from file indexed by file_by_state
+from (select f.*, {_RANKED} as rank from file f where {_IS_SHARED}) as ranked group by object_key) as objects group by state"""
+_WAITING = """select object_key, kpart, owners, next_owner, file_bytes, state_since_ms from file
 where state = 'waiting' order by state_since_ms limit ?"""
 # A coordinator knows only its own batches of a file: what still counts of it is the sum over its owners.
-_LIVE_OF_ALL = """coalesce((select sum(o.live_bytes) from json_each(f.owners) j join file o
-on o.kpart = j.value and o.object_key = f.object_key), f.live_bytes)"""
+_LIVE_OF_ALL = """case when f.owners like '%,%'
+then (select sum(o.live_bytes) from head h join file o on o.kpart = h.kpart and o.object_key = f.object_key) else f.live_bytes end"""
 # Among the rows with the most bytes that are not live for their coordinator, which is never less than what is dead for all.
-_EMPTIEST = f"""select object_key, min(kpart) as coordinator, file_bytes, min(live) as live_bytes from
+_EMPTIEST = f"""select object_key, min(kpart) as coordinator, max(file_bytes) as file_bytes, min(live) as live_bytes from
 (select f.object_key, f.kpart, f.file_bytes, {_LIVE_OF_ALL} as live from
 (select * from file where state = 'live' and live_bytes < file_bytes
-order by file_bytes - live_bytes desc, file_number limit {CANDIDATES}) f)
-group by object_key having min(live) < file_bytes order by file_bytes - min(live) desc, object_key limit ?"""
+order by file_bytes - live_bytes desc, file_number limit {CANDIDATES}) f) as candidates
+group by object_key having min(live) < max(file_bytes) order by max(file_bytes) - min(live) desc, object_key limit ?"""
 _NEARLY_EMPTY = f"""select count(*) as files, coalesce(sum(file_bytes), 0) as file_bytes, coalesce(sum(live), 0) as live_bytes from
 (select f.object_key, max(f.file_bytes) as file_bytes, max({_LIVE_OF_ALL}) as live from file f
-where f.state = 'live' and f.live_bytes * 100 <= f.file_bytes * {NEARLY_EMPTY_PERCENT} group by f.object_key)
+where f.state = 'live' and f.live_bytes * 100 <= f.file_bytes * {NEARLY_EMPTY_PERCENT} group by f.object_key) as objects
 where live * 100 <= file_bytes * {NEARLY_EMPTY_PERCENT}"""
 
 
-def nearly_empty(db: sqlite3.Connection) -> Json:
+def nearly_empty(db: StoreConnection) -> Json:
     """Live files at most a tenth of whose bytes still count: what a rewrite of them would free."""
     (row,) = rows(db, _NEARLY_EMPTY)
     return {"percent": NEARLY_EMPTY_PERCENT, **dict(row)}
 
 
-def _hand_over(row: sqlite3.Row, now_ms: int) -> Json:
+def _hand_over(row: StoreRow, now_ms: int) -> Json:
     return {
         "object_key": row["object_key"],
         "coordinator": row["kpart"],

@@ -5,12 +5,12 @@ the entry.
 from __future__ import annotations
 
 import shlex
-import sqlite3
 
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, dicts, rows, scalar, topic_names, totals
 from spark_jobs.dashboard.panels.sight import Sight, known_json
 from spark_jobs.store.acknowledge import open_count
+from spark_jobs.store.engine import StoreConnection, StoreRow
 from spark_jobs.store.rules import RULES
 
 ENTRIES_BEFORE = 2
@@ -22,7 +22,7 @@ _PAGE = (
 UNKNOWN = "The entry breaks a rule that this version does not know. Look at it and the entries before it with the command below."
 
 
-def findings(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
+def findings(db: StoreConnection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/findings`: those that are open first, each the newest first."""
     kept_open = scalar(db, "select count(*) from finding where acknowledgement is null")
     found = rows(db, _PAGE.format(state="is null"), query.limit, query.offset)
@@ -39,17 +39,19 @@ def findings(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
         "open": open_count(db),
         "offset": query.offset,
         "limit": query.limit,
-        "notes": dicts(db, "select kpart as coordinator, offset, text, seen_ms from note order by id desc limit ?", NOTES_MAX),
+        "notes": dicts(
+            db, 'select kpart as coordinator, entry_offset as "offset", text, seen_ms from note order by id desc limit ?', NOTES_MAX
+        ),
         "rules": dicts(db, "select rule, count(*) as count from finding group by rule order by 2 desc, 1"),
         "rows": [_row(row, names, topic) for row in found],
     }
 
 
-def _row(row: sqlite3.Row, names: dict[bytes, str], topic: str) -> Json:
+def _row(row: StoreRow, names: dict[bytes, str], topic: str) -> Json:
     return {
         "id": row["id"],
         "coordinator": row["kpart"],
-        "offset": row["offset"],
+        "offset": row["entry_offset"],
         "rule": row["rule"],
         "message": row["message"],
         "meaning": RULES.get(row["rule"], UNKNOWN),
@@ -61,7 +63,7 @@ def _row(row: sqlite3.Row, names: dict[bytes, str], topic: str) -> Json:
         "found": None if row["found"] is None else str(row["found"]),
         "seen_ms": row["seen_ms"],
         "acknowledged": None if row["who"] is None else {"who": row["who"], "reason": row["reason"], "at_ms": row["at_ms"]},
-        "command": look_command(topic, row["kpart"], row["offset"]),
+        "command": look_command(topic, row["kpart"], row["entry_offset"]),
     }
 
 

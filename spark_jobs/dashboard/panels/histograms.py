@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, rows
-from spark_jobs.dashboard.panels.sight import Sight, known, shown_s
+from spark_jobs.dashboard.panels.sight import Sight, known, shown_minutes
+from spark_jobs.store.engine import StoreConnection
 
 NAMES = {
     "batches_per_file": ("Batches per file and coordinator", "count"),
@@ -17,11 +16,11 @@ NAMES = {
 }
 
 
-def histograms(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
+def histograms(db: StoreConnection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/histograms`. A bucket holds values up to its `upper`, above that of the bucket before."""
-    first_s, end_s = shown_s(known(db, sight), query, sight.now_ms)
-    sql = "select upper, sum(count) from histogram where name = ? and minute > ? and minute <= ? group by upper order by upper"
-    return {"histograms": [_one(name, [(row[0], row[1]) for row in rows(db, sql, name, first_s // 60, end_s // 60)]) for name in NAMES]}
+    span = shown_minutes(known(db, sight), query, sight.now_ms)
+    sql = "select upper, sum(count) from histogram where name = ? and minute >= ? and minute < ? group by upper order by upper"
+    return {"histograms": [_one(name, [(row[0], row[1]) for row in rows(db, sql, name, *span)]) for name in NAMES]}
 
 
 def _one(name: str, buckets: list[tuple[int, int]]) -> Json:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, dicts, rows, scalar
 from spark_jobs.dashboard.panels.sight import Sight, known, shown_s, unknown_json
+from spark_jobs.store.engine import StoreConnection, StoreRow
 
 CLAIMS_MAX = 5000
 
 
-def leadership(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
+def leadership(db: StoreConnection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/leadership`: for each coordinator its terms in the range, the one that ran when it began included."""
     seen = known(db, sight)
     from_ms, to_ms = (1000 * second for second in shown_s(seen, query, sight.now_ms))
-    before = "select c.* from head h join claim c on c.kpart = h.kpart and c.offset ="
-    before += " (select max(offset) from claim b where b.kpart = h.kpart and b.append_ms <= ?)"
+    before = "select c.* from head h join claim c on c.kpart = h.kpart and c.entry_offset ="
+    before += " (select max(entry_offset) from claim b where b.kpart = h.kpart and b.append_ms <= ?)"
     inside = "select * from claim where append_ms > ? and append_ms <= ? order by append_ms desc limit ?"
     claims = [*rows(db, before, from_ms), *rows(db, inside, from_ms, to_ms, CLAIMS_MAX)]
-    lanes: dict[int, list[sqlite3.Row]] = {row[0]: [] for row in rows(db, "select kpart from head order by kpart")}
+    lanes: dict[int, list[StoreRow]] = {row[0]: [] for row in rows(db, "select kpart from head order by kpart")}
     for claim in claims:
         lanes.setdefault(claim["kpart"], []).append(claim)
-    nodes = {row.pop("node_id"): row for row in dicts(db, "select node_id, rack, endpoints, schema_level_max from node")}
+    nodes = {row.pop("node_id"): row for row in dicts(db, "select node_id, rack, endpoints, schema_level_max, drain from node")}
     return {
         "from_ms": from_ms,
         "to_ms": to_ms,
@@ -41,10 +40,10 @@ def leadership(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
     }
 
 
-def _terms(claims: list[sqlite3.Row]) -> list[Json]:
-    ordered = sorted(claims, key=lambda claim: int(claim["offset"]))
+def _terms(claims: list[StoreRow]) -> list[Json]:
+    ordered = sorted(claims, key=lambda claim: int(claim["entry_offset"]))
     ends = [*(claim["append_ms"] for claim in ordered[1:]), None]
     return [
-        {"node_id": claim["node_id"], "epoch": claim["epoch"], "offset": claim["offset"], "from_ms": claim["append_ms"], "to_ms": end}
+        {"node_id": claim["node_id"], "epoch": claim["epoch"], "offset": claim["entry_offset"], "from_ms": claim["append_ms"], "to_ms": end}
         for claim, end in zip(ordered, ends, strict=True)
     ]

@@ -8,23 +8,45 @@ from __future__ import annotations
 
 import json
 import shlex
-import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from spark_jobs.dashboard.entries import RawEntry
+from spark_jobs.dashboard.panels.decoded import decoded_fields
 from spark_jobs.dashboard.panels.quarantine import hex_dump
 from spark_jobs.dashboard.panels.query import PanelQuery
-from spark_jobs.dashboard.panels.rows import Json, rows, topic_ids, topic_names, topic_text
+from spark_jobs.dashboard.panels.retention import (
+    BLOCKS_MAX,
+    UNLIMITED,
+    Kept,
+    LiveShare,
+    kept_of,
+    live_batches,
+    live_shares,
+    share_of,
+    stored_share,
+)
+from spark_jobs.dashboard.panels.rows import NEWEST_CLAIMS, Json, rows, topic_ids, topic_names, topic_text
 from spark_jobs.dashboard.panels.sight import Sight, known
+from spark_jobs.dashboard.verdict import duration, grouped
 from spark_jobs.scan.blocks import file_number, unpack
+from spark_jobs.store.engine import StoreConnection, StoreRow
+from spark_jobs.store.statements import marks
 
 ROWS_MAX = 50
 BATCHES_SHOWN = 10
 NEIGHBOURS = 2
+MINUTE_MS = 60_000
+MINUTES_SHOWN = 60
+LISTED_MAX = 20
 NUMBER_MAX = 2**53
 
 Cell = Any
-Database = sqlite3.Connection
+Database = StoreConnection
+
+
+DRAINS = {1: "until it is restarted", 2: "until undrained"}
+"""How long a node gives up what it leads, as its registration says it."""
 
 
 def look(db: Database, query: PanelQuery, sight: Sight) -> Json:
@@ -91,10 +113,11 @@ def _integer(text: str) -> int | None:
 
 
 def _findings(db: Database, condition: str, *values: object) -> Json:
-    sql = f"select id, kpart, offset, rule, message, seen_ms from finding where {condition} order by id desc limit {ROWS_MAX}"
+    sql = f"select id, kpart, entry_offset, rule, message, seen_ms from finding where {condition} order by id desc limit {ROWS_MAX}"
     found = rows(db, sql, *values)  # type: ignore[arg-type]
     cells = [
-        (row["rule"].replace("-", " "), _time(row["seen_ms"]), _entry_link(row["kpart"], row["offset"]), row["message"]) for row in found
+        (row["rule"].replace("-", " "), _time(row["seen_ms"]), _entry_link(row["kpart"], row["entry_offset"]), row["message"])
+        for row in found
     ]
     return _table("Findings", ("Rule", "Found", "Entry", "What"), cells)
 
@@ -108,7 +131,8 @@ def _count(db: Database, sql: str, *values: object) -> int:
 
 def _topic(db: Database, name: str, sight: Sight) -> Described | None:
     ids = topic_ids(db, name)
-    named = rows(db, f"select * from topic where topic_id in ({','.join('?' * len(ids))}) order by deleted_ms is not null", *ids)
+    sql = f"select * from topic where topic_id in ({marks(ids)}) order by deleted_ms is not null, deleted_ms desc, topic_id"
+    named = rows(db, sql, *ids)
     if not named:
         return None
     topic = named[0]
@@ -128,16 +152,24 @@ def _topic(db: Database, name: str, sight: Sight) -> Described | None:
         ("Deleted", _time(topic["deleted_ms"])),
         ("Earlier topics of this name", _number(len(named) - 1 or None)),
     ]
-    found = rows(db, f"select * from partition where topic_id = ? order by partition limit {ROWS_MAX}", topic_id)
+    found = rows(db, "select * from partition where topic_id = ? order by partition", topic_id)
+    kept = kept_of(db, topic_id, sight.retention)
+    shares = live_shares(db, topic_id, [(row["kpart"], row["partition"]) for row in found], kept.limits, sight.now_ms)
+    whole = LiveShare()
+    for share in shares.values():
+        whole.add(share)
+    facts += _retention(kept, whole if len(shares) == len(found) else None, name)
     cells = [
         (
             _partition_link(name, row["partition"]),
             *(_number(row[one]) for one in ("start_offset", "next_offset", "batches", "records")),
             *(_bytes(row["bytes"]), _time(row["last_append_ms"]), _coordinator_link(row["kpart"])),
+            *_going(shares.get(row["partition"])),
         )
-        for row in found
+        for row in found[:ROWS_MAX]
     ]
-    columns = ("Partition", "Log start", "High watermark", "Batches", "Records", "Data", "Last batch", "Coordinator")
+    counted = ("Partition", "Log start", "High watermark", "Batches", "Records", "Data", "Last batch", "Coordinator")
+    columns = (*counted, "Live data", "Past retention", "Next goes")
     return facts, [
         _table("Partitions", columns, cells, sums["n"]),
         _producers(db, "topic_id = ?", topic_id),
@@ -145,8 +177,43 @@ def _topic(db: Database, name: str, sight: Sight) -> Described | None:
     ]
 
 
+def _going(share: LiveShare | None) -> Sequence[Cell]:
+    return (None, None, None) if share is None else (_bytes(share.size_bytes), _bytes(share.due_bytes), _time(share.next_ms))
+
+
+def _limit(value: int | None, text: Callable[[int], str], *, is_own: bool) -> str:
+    if value is None:
+        return "not known: no node that tells the service's was asked (--coordinators)"
+    return f"{'no limit' if value == UNLIMITED else text(value)}, {'set for the topic' if is_own else 'as the service has it'}"
+
+
+def _retention(kept: Kept, share: LiveShare | None, name: str) -> list[tuple[str, Cell]]:
+    """Return what retention removes next; without a share, which is too large to be counted here, the command that counts."""
+    limits, own = kept.limits, kept.own
+    facts: list[tuple[str, Cell]] = [
+        ("Retention by time", _limit(limits.ms, duration, is_own="retention.ms" in own)),
+        (
+            "Retention by size",
+            _limit(limits.size_bytes, lambda size: f"{grouped(size)} bytes a partition", is_own="retention.bytes" in own),
+        ),
+    ]
+    if share is None:
+        command = f"diskless topics usage {shlex.quote(name)} --by-partition"
+        return [*facts, ("Live data, and when it goes", {"value": command, "unit": "command"})]
+    return [
+        *facts,
+        ("Live batches", _number(share.batches)),
+        ("Live data", _bytes(share.size_bytes)),
+        ("Past retention, goes at the leader's next look", _bytes(share.due_bytes)),
+        ("Next goes by time", _time(share.next_ms)),
+        ("Goes by time within a day", _bytes(share.in_a_day_bytes)),
+        ("Last goes by time", _time(share.last_ms)),
+        ("Next goes by size after so much more", None if share.room_bytes is None else _bytes(share.room_bytes)),
+    ]
+
+
 def _producers(db: Database, condition: str, *values: object) -> Json:
-    sql = f"select * from producer where {condition} order by last_append_ms desc limit {ROWS_MAX}"
+    sql = f"select * from producer where {condition} order by last_append_ms desc nulls last limit {ROWS_MAX}"
     found = rows(db, sql, *values)  # type: ignore[arg-type]
     names = topic_names(db, {bytes(row["topic_id"]) for row in found})
     cells = [
@@ -164,7 +231,7 @@ def _producers(db: Database, condition: str, *values: object) -> Json:
 def _partition(db: Database, name: str, sight: Sight) -> Described | None:
     topic, _, text = name.rpartition("/")
     number, ids = _integer(text), topic_ids(db, topic)
-    sql = f"select * from partition where topic_id in ({','.join('?' * len(ids))}) and partition = ? order by last_append_ms desc limit 1"
+    sql = f"select * from partition where topic_id in ({marks(ids)}) and partition = ? order by last_append_ms desc nulls last limit 1"
     found = rows(db, sql, *ids, -1 if number is None else number)
     if not found:
         return None
@@ -172,11 +239,17 @@ def _partition(db: Database, name: str, sight: Sight) -> Described | None:
     key = (row["kpart"], bytes(row["topic_id"]), row["partition"])
     where = "kpart = ? and topic_id = ? and partition = ?"
     ends = [
-        f"select * from (select first_offset, runs from run_block where {where} order by first_offset {way} limit 1)"
-        for way in ("", "desc")
+        f"select * from (select first_offset, runs from run_block where {where} order by first_offset {way} limit 1) as {end}"
+        for end, way in (("oldest", ""), ("newest", "desc"))
     ]
-    blocks = {one["first_offset"]: bytes(one["runs"]) for one in rows(db, " union ".join(ends), *key, *key)}
+    blocks = {one["first_offset"]: bytes(one["runs"]) for one in rows(db, " union all ".join(ends), *key, *key)}
     batches, oldest = _live_batches(db, row["kpart"], [blocks[first] for first in sorted(blocks)])
+    minutes = rows(
+        db,
+        "select minute, batches, records, bytes from activity_partition where minute > ? and topic_id = ? and partition = ?"
+        " order by minute desc",
+        *(sight.now_ms // MINUTE_MS - MINUTES_SHOWN, *key[1:]),
+    )
     facts = [
         ("Topic", _link(topic, f"topic/{topic}")),
         ("Coordinator", _coordinator_link(row["kpart"])),
@@ -189,17 +262,12 @@ def _partition(db: Database, name: str, sight: Sight) -> Described | None:
         ("Data committed", _bytes(row["bytes"])),
         ("Last batch", _time(row["last_append_ms"])),
         ("Oldest live batch", _time(oldest)),
+        *_partition_retention(db, row, topic, sight, sum(one["bytes"] for one in minutes)),
     ]
-    minutes = rows(
-        db,
-        "select minute, batches, records, bytes from activity_partition where minute > ? and topic_id = ? and partition = ?"
-        " order by minute desc",
-        *(sight.now_ms // 60_000 - 60, *key[1:]),
-    )
     by_minute, end = [], row["next_offset"] or 0
     for one in minutes:
         by_minute.append(
-            (_time(one["minute"] * 60_000), _number(one["batches"]), _number(one["records"]), _bytes(one["bytes"]), _number(end))
+            (_time(one["minute"] * MINUTE_MS), _number(one["batches"]), _number(one["records"]), _bytes(one["bytes"]), _number(end))
         )
         end -= one["records"]
     tables = [
@@ -209,6 +277,23 @@ def _partition(db: Database, name: str, sight: Sight) -> Described | None:
         _findings(db, "topic_id = ? and partition = ?", *key[1:]),
     ]
     return facts, tables
+
+
+def _partition_retention(db: Database, row: StoreRow, topic: str, sight: Sight, hour_bytes: int) -> list[tuple[str, Cell]]:
+    """Return what retention removes next of a partition, when by the rate of the last hour, and what deletions have left to be freed."""
+    kept = kept_of(db, bytes(row["topic_id"]), sight.retention)
+    alive, _ = live_batches(db, row["kpart"], bytes(row["topic_id"]), row["partition"], BLOCKS_MAX)
+    if alive is None:
+        return _retention(kept, None, topic)
+    share, stored = share_of(alive, kept.limits, sight.now_ms), stored_share(db, row["kpart"], alive)
+    facts = _retention(kept, share, topic)
+    if share.room_bytes is not None and hour_bytes:
+        facts.append(("So much is written, as in the last hour, in", duration(share.room_bytes * MINUTES_SHOWN * MINUTE_MS // hour_bytes)))
+    facts.append(("Deleted", _bytes(row["bytes"] - share.size_bytes)))
+    if stored is not None:
+        facts.append(("Objects of its live batches", _number(stored.objects)))
+        facts.append(("Dead bytes in these objects, freed with their last batch", _bytes(stored.dead_bytes)))
+    return facts
 
 
 def _live_batches(db: Database, kpart: int, blocks: Sequence[bytes]) -> tuple[Json, int | None]:
@@ -238,7 +323,7 @@ def _live_batches(db: Database, kpart: int, blocks: Sequence[bytes]) -> tuple[Js
 
 
 def _leader(db: Database, kpart: int, sight: Sight) -> Cell:
-    found = rows(db, "select node_id from claim where kpart = ? order by offset desc limit 1", kpart)
+    found = rows(db, "select node_id from claim where kpart = ? order by entry_offset desc limit 1", kpart)
     return _node_link(found[0]["node_id"], sight) if found else None
 
 
@@ -248,7 +333,7 @@ def _coordinator(db: Database, name: str, sight: Sight) -> Described | None:
     if not heads:
         return None
     head = heads[0]
-    snapshot = rows(db, "select end_offset, size_bytes, append_ms from snapshot where kpart = ? order by offset desc limit 1", kpart)
+    snapshot = rows(db, "select end_offset, size_bytes, append_ms from snapshot where kpart = ? order by entry_offset desc limit 1", kpart)
     facts = [
         ("Leader", _leader(db, head["kpart"], sight)),
         ("Epoch", _number(head["epoch"])),
@@ -279,7 +364,7 @@ def _terms(db: Database, sight: Sight, condition: str, value: object) -> Json:
             _coordinator_link(row["kpart"]),
             _node_link(row["node_id"], sight),
             _number(row["epoch"]),
-            _entry_link(row["kpart"], row["offset"]),
+            _entry_link(row["kpart"], row["entry_offset"]),
         )
         for row in rows(db, sql, value)  # type: ignore[arg-type]
     ]
@@ -293,15 +378,15 @@ def _node(db: Database, name: str, sight: Sight) -> Described | None:
     if not registered or node_id is None:
         return None
     silent_ms, seen = sight.silent_ms.get(node_id), known(db, sight)
-    leads = rows(
-        db, "select kpart, node_id from claim c where offset = (select max(offset) from claim where kpart = c.kpart) order by kpart"
-    )
+    leads = rows(db, f"{NEWEST_CLAIMS} order by kpart")
     starts = rows(db, f"select * from happening where node_id = ? order by append_ms desc limit {ROWS_MAX}", node_id)
     facts = [
         ("State", None if silent_ms is None else "does not answer"),
         ("Answered last", _time(silent_ms)),
+        ("The object store failed it", sight.store_failures.get(node_id)),
         ("Rack", registered[0]["rack"]),
         ("Listens at", registered[0]["endpoints"]),
+        ("Drains", DRAINS.get(registered[0]["drain"])),
         ("Reads schema levels up to", _number(registered[0]["schema_level_max"])),
         (
             "Leads" if silent_ms is None and seen is not None and seen.is_current else "Led last",
@@ -309,8 +394,30 @@ def _node(db: Database, name: str, sight: Sight) -> Described | None:
         ),
         ("Started", _time(starts[0]["append_ms"]) if starts else None),
     ]
-    cells = [(_time(row["append_ms"]), row["kind"], _number(row["level"]), _entry_link(row["kpart"], row["offset"])) for row in starts]
-    return facts, [_terms(db, sight, "node_id = ?", node_id), _table("Starts", ("Time", "What", "Schema level", "Entry"), cells)]
+    cells = [
+        (_time(row["append_ms"]), row["kind"], _number(row["level"]), _entry_link(row["kpart"], row["entry_offset"])) for row in starts
+    ]
+    tables = [
+        _deletable(db, [row["kpart"] for row in leads if row["node_id"] == node_id]),
+        _terms(db, sight, "node_id = ?", node_id),
+        _table("Starts", ("Time", "What", "Schema level", "Entry"), cells),
+    ]
+    return facts, tables
+
+
+def _deletable(db: Database, coordinators: Sequence[int]) -> Json:
+    """Return the objects that the leader of some coordinators is to delete, those that wait longest first."""
+    condition = f"state = 'deletable' and kpart in ({marks(coordinators)})"
+    sql = f"select object_key, kpart, state_since_ms, file_bytes from file where {condition} order by state_since_ms limit {LISTED_MAX}"
+    cells = [
+        (
+            _link(row["object_key"], f"file/{row['object_key']}"),
+            *(_coordinator_link(row["kpart"]), _time(row["state_since_ms"]), _bytes(row["file_bytes"])),
+        )
+        for row in rows(db, sql, *coordinators)
+    ]
+    total = _count(db, f"select count(*) from file where {condition}", *coordinators)
+    return _table("Objects that it is to delete", ("Object", "Coordinator", "Without batches since", "Size"), cells, total)
 
 
 # ---- files, producers, entries
@@ -331,7 +438,7 @@ def _file(db: Database, key: str, sight: Sight) -> Described | None:
     cells = [
         (
             *(_coordinator_link(one["kpart"]), one["state"], _time(one["state_since_ms"]), _number(one["batches"])),
-            *(_number(one["live_batches"]), _bytes(one["live_bytes"]), _entry_link(one["kpart"], one["offset"])),
+            *(_number(one["live_batches"]), _bytes(one["live_bytes"]), _entry_link(one["kpart"], one["entry_offset"])),
         )
         for one in found
     ]
@@ -349,13 +456,14 @@ def _producer(db: Database, name: str, sight: Sight) -> Described | None:
 
 
 _EVENTS = """select * from (
-select offset, append_ms, 'node ' || node_id || ' leads, epoch ' || epoch as text from claim where kpart = ?1
-union all select offset, append_ms, 'snapshot up to offset ' || end_offset from snapshot where kpart = ?1
-union all select offset, append_ms, coalesce('node ' || node_id || ' registered', 'schema level ' || level) from happening where kpart = ?1
-union all select offset, append_ms, step || ' of a migrated partition' from migration_step where kpart = ?1
-union all select offset, seen_ms, 'cannot be read: ' || error from quarantine where kpart = ?1
-union all select offset, seen_ms, text from note where kpart = ?1
-) where offset between ?2 and ?3"""
+select entry_offset, append_ms, 'node ' || node_id || ' leads, epoch ' || epoch as text from claim where kpart = ?
+union all select entry_offset, append_ms, 'snapshot up to offset ' || end_offset from snapshot where kpart = ?
+union all select entry_offset, append_ms, coalesce('node ' || node_id || ' registered', 'schema level ' || level)
+    from happening where kpart = ?
+union all select entry_offset, append_ms, step || ' of a migrated partition' from migration_step where kpart = ?
+union all select entry_offset, seen_ms, 'cannot be read: ' || error from quarantine where kpart = ?
+union all select entry_offset, seen_ms, text from note where kpart = ?
+) as happened where entry_offset between ? and ?"""
 
 
 def _entry(db: Database, name: str, sight: Sight) -> Described | None:
@@ -364,15 +472,15 @@ def _entry(db: Database, name: str, sight: Sight) -> Described | None:
     if kpart is None or offset is None or not rows(db, "select 1 from head where kpart = ?", kpart):
         return None
     first, last = max(0, offset - NEIGHBOURS), offset + NEIGHBOURS
-    said = [(row["offset"], row["append_ms"], row["text"]) for row in rows(db, _EVENTS, kpart, first, last)]
+    said = [(row["entry_offset"], row["append_ms"], row["text"]) for row in rows(db, _EVENTS, *[kpart] * 6, first, last)]
     numbers = (file_number(kpart, first, 0), file_number(kpart, last + 1, 0))
     for row in rows(
         db, "select * from file where file_number >= ? and file_number < ? and kpart = ? order by file_number", *numbers, kpart
     ):
         text = f"file {row['object_key']} with {row['batches']} batches"
-        said.append((row["offset"], row["append_ms"], _link(text, f"file/{row['object_key']}")))
-    claims = rows(db, "select node_id from claim where kpart = ? and offset <= ? order by offset desc limit 1", kpart, offset)
-    raw = rows(db, "select first_bytes from quarantine where kpart = ? and offset = ?", kpart, offset)
+        said.append((row["entry_offset"], row["append_ms"], _link(text, f"file/{row['object_key']}")))
+    claims = rows(db, "select node_id from claim where kpart = ? and entry_offset <= ? order by entry_offset desc limit 1", kpart, offset)
+    raw = rows(db, "select first_bytes from quarantine where kpart = ? and entry_offset = ?", kpart, offset)
     logs = rows(db, "select topic from log")
     topic = str(logs[0]["topic"]) if logs else ""
     named = "" if topic in ("", "__diskless_metadata") else f" --metadata-topic {shlex.quote(topic)}"
@@ -390,9 +498,29 @@ def _entry(db: Database, name: str, sight: Sight) -> Described | None:
     ]
     tables = [
         _table("What these entries did", ("Entry", "Time", "What"), cells),
-        _findings(db, "kpart = ? and offset between ? and ?", kpart, first, last),
+        _findings(db, "kpart = ? and entry_offset between ? and ?", kpart, first, last),
     ]
     return facts, tables
+
+
+def entry_place(db: Database, query: PanelQuery) -> tuple[str, int, int] | None:
+    """Return topic, partition and offset of the entry that a question is about; None when it is about none."""
+    kind, _, name = query.look.partition("/")
+    left, _, right = name.partition("@")
+    kpart, offset = _integer(left), _integer(right)
+    logs = rows(db, "select topic from log")
+    if kind != "entry" or kpart is None or offset is None or not logs:
+        return None
+    return str(logs[0]["topic"]), kpart, offset
+
+
+def add_entry(answer: Json, raw: RawEntry) -> None:
+    """Add the entry, field by field, to the answer for its page."""
+    if raw.why:
+        answer["facts"].append({"name": "Its bytes", **_cell(raw.why)})
+        return
+    cells = [(one.path, one.value, {"value": one.hex or None, "unit": "code"}) for one in decoded_fields(raw.key, raw.value)]
+    answer["tables"].insert(0, _table("Field by field", ("Field", "Value", "Bytes"), cells))
 
 
 _KINDS: dict[str, Callable[[Database, str, Sight], Described | None]] = {

@@ -5,11 +5,11 @@ A partition waits since it was created, or since its start was taken back; of on
 
 from __future__ import annotations
 
-import sqlite3
-
 from spark_jobs.dashboard.panels.query import PanelQuery
-from spark_jobs.dashboard.panels.rows import Json, marks, rows, topic_names
+from spark_jobs.dashboard.panels.rows import Json, rows, topic_names
 from spark_jobs.dashboard.panels.sight import Sight
+from spark_jobs.store.engine import StoreConnection, StoreRow
+from spark_jobs.store.statements import marks
 
 TOPICS_MAX = 100
 STEPS_SHOWN = 20
@@ -17,18 +17,18 @@ _WAITS = "diskless_base < 0"
 _SINCE = "case when diskless_base < 0 and last_append_ms > 0 then last_append_ms end"
 
 
-def migrations(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
+def migrations(db: StoreConnection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/migrations`: topics by how long they have waited, and a page of their partitions, those that wait first."""
     found = rows(
         db,
-        f"select topic_id, count(*) as partitions, sum({_WAITS}) as pending, min({_SINCE}) as since_ms from partition"
-        " where diskless_base is not null group by topic_id",
+        f"select topic_id, count(*) as partitions, sum(case when {_WAITS} then 1 else 0 end) as pending, min({_SINCE}) as since_ms"
+        " from partition where diskless_base is not null group by topic_id",
     )
     under_way = sorted((row for row in found if row["pending"]), key=lambda row: (row["since_ms"] or 0, row["topic_id"]))
     shown = under_way[:TOPICS_MAX]
     done = [row["partitions"] for row in found if not row["pending"]]
     partitions = _partitions(db, [bytes(row["topic_id"]) for row in shown], query)
-    steps = rows(db, "select * from migration_step order by append_ms desc, kpart, offset desc limit ?", STEPS_SHOWN)
+    steps = rows(db, "select * from migration_step order by append_ms desc, kpart, entry_offset desc limit ?", STEPS_SHOWN)
     names = topic_names(db, {bytes(row["topic_id"]) for row in (*shown, *partitions, *steps)})
     return {
         "count": len(under_way),
@@ -53,19 +53,19 @@ def migrations(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
     }
 
 
-def _partitions(db: sqlite3.Connection, topic_ids: list[bytes], query: PanelQuery) -> list[sqlite3.Row]:
+def _partitions(db: StoreConnection, topic_ids: list[bytes], query: PanelQuery) -> list[StoreRow]:
     return rows(
         db,
         f"select kpart, topic_id, partition, diskless_base, prefix_start, leader_epoch, {_SINCE} as since_ms from partition"
         f" where diskless_base is not null and topic_id in ({marks(topic_ids)})"
-        f" order by {_WAITS} desc, since_ms, topic_id, partition limit ? offset ?",
+        f" order by {_WAITS} desc, since_ms nulls first, topic_id, partition limit ? offset ?",
         *topic_ids,
         query.limit,
         query.offset,
     )
 
 
-def _partition(row: sqlite3.Row, names: dict[bytes, str], now_ms: int) -> Json:
+def _partition(row: StoreRow, names: dict[bytes, str], now_ms: int) -> Json:
     is_pending = row["diskless_base"] < 0
     return {
         "topic": names[bytes(row["topic_id"])],
@@ -80,12 +80,12 @@ def _partition(row: sqlite3.Row, names: dict[bytes, str], now_ms: int) -> Json:
     }
 
 
-def _step(row: sqlite3.Row, names: dict[bytes, str], now_ms: int) -> Json:
+def _step(row: StoreRow, names: dict[bytes, str], now_ms: int) -> Json:
     return {
         "topic": names[bytes(row["topic_id"])],
         "partition": row["partition"],
         "coordinator": row["kpart"],
-        "offset": row["offset"],
+        "offset": row["entry_offset"],
         "step": row["step"],
         "start_before": _known(row["base_before"]),
         "start_after": _known(row["base_after"]),

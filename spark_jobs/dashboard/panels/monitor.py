@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, dicts, exact, job, rows, totals
 from spark_jobs.dashboard.panels.sight import Sight
+from spark_jobs.store.engine import StoreConnection
 
 MICRO_BATCHES = 1000
 SIGNS = ("alive_ms", "kafka_ms", "kafka_error", "ended_ms", "failure")
 STATED = ("started_ms", "pid", "trigger_s", "version")
 
 
-def monitor(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
+def monitor(db: StoreConnection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/monitor`."""
     summed = totals(db)
     first_s, end_s = query.span_s(sight.now_ms // 1000 + 1)
@@ -42,7 +41,7 @@ def monitor(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
         "micro_batches": dicts(
             db,
             "select merged_ms, entries, batches, scan_ms, merge_ms, lag_entries from"
-            " (select * from micro_batch order by id desc limit ?) where merged_ms >= ? and merged_ms < ? order by id",
+            " (select * from micro_batch order by id desc limit ?) as newest where merged_ms >= ? and merged_ms < ? order by id",
             MICRO_BATCHES,
             first_s * 1000,
             end_s * 1000,

@@ -6,27 +6,27 @@ other orders read the partitions.
 
 from __future__ import annotations
 
-import sqlite3
-
 from spark_jobs.dashboard.panels.query import PanelQuery
-from spark_jobs.dashboard.panels.rows import Json, Value, marks, matching_ids, rows, scalar, topic_ids, topic_names
+from spark_jobs.dashboard.panels.rows import Json, Value, matching_ids, rows, scalar, topic_ids, topic_names
 from spark_jobs.dashboard.panels.sight import Sight, known
+from spark_jobs.store.engine import StoreConnection, StoreRow
+from spark_jobs.store.statements import marks
 
 TOPICS_MAX = 900  # SQLite's own limit of parameters is larger, a search that finds more is none
 ORDERS = {
-    "rate": "m.batches desc, p.topic_id, p.partition",
-    "batches": "p.batches desc, p.topic_id, p.partition",
-    "records": "p.records desc, p.topic_id, p.partition",
-    "bytes": "p.bytes desc, p.topic_id, p.partition",
-    "offset": "p.next_offset desc, p.topic_id, p.partition",
-    "last": "p.last_append_ms desc, p.topic_id, p.partition",
-    "name": "t.name, p.topic_id, p.partition",
+    "rate": "m.batches desc nulls last, p.topic_id, p.partition",
+    "batches": "p.batches desc nulls last, p.topic_id, p.partition",
+    "records": "p.records desc nulls last, p.topic_id, p.partition",
+    "bytes": "p.bytes desc nulls last, p.topic_id, p.partition",
+    "offset": "p.next_offset desc nulls last, p.topic_id, p.partition",
+    "last": "p.last_append_ms desc nulls last, p.topic_id, p.partition",
+    "name": "t.name nulls first, p.topic_id, p.partition",
 }
 COLUMNS = """p.kpart, p.topic_id, p.partition, p.start_offset, p.next_offset, p.since_offset, p.batches, p.records, p.bytes,
 p.last_append_ms, p.diskless_base, m.batches as minute_batches, m.records as minute_records, m.bytes as minute_bytes"""
 
 
-def partitions(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
+def partitions(db: StoreConnection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/partitions`."""
     seen = known(db, sight)
     is_current = seen is not None and seen.is_current
@@ -47,7 +47,7 @@ def partitions(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
     }
 
 
-def _hottest(db: sqlite3.Connection, query: PanelQuery, minute: int) -> list[sqlite3.Row]:
+def _hottest(db: StoreConnection, query: PanelQuery, minute: int) -> list[StoreRow]:
     hottest = "select * from activity_partition where minute = ? order by batches desc, topic_id, partition limit ? offset ?"
     return rows(
         db,
@@ -60,7 +60,7 @@ def _hottest(db: sqlite3.Connection, query: PanelQuery, minute: int) -> list[sql
     )
 
 
-def _page(db: sqlite3.Connection, query: PanelQuery, minute: int, condition: str, values: list[Value]) -> list[sqlite3.Row]:
+def _page(db: StoreConnection, query: PanelQuery, minute: int, condition: str, values: list[Value]) -> list[StoreRow]:
     return rows(
         db,
         f"select {COLUMNS} from partition p"
@@ -74,9 +74,9 @@ def _page(db: sqlite3.Connection, query: PanelQuery, minute: int, condition: str
     )
 
 
-def _condition(db: sqlite3.Connection, query: PanelQuery) -> tuple[str, list[Value]]:
+def _condition(db: StoreConnection, query: PanelQuery) -> tuple[str, list[Value]]:
     """The topics that are wanted: the filter's, or those whose name has the searched text; `name-7` is partition 7 of it."""
-    condition, values = "1", list[Value]()
+    condition, values = "true", list[Value]()
     if query.topic:
         ids = topic_ids(db, query.topic)
         condition, values = f"p.topic_id in ({marks(ids)})", list[Value](ids)
@@ -92,7 +92,7 @@ def _condition(db: sqlite3.Connection, query: PanelQuery) -> tuple[str, list[Val
     return condition, values
 
 
-def _row(row: sqlite3.Row, names: dict[bytes, str], is_current: bool) -> Json:
+def _row(row: StoreRow, names: dict[bytes, str], is_current: bool) -> Json:
     return {
         "topic": names[bytes(row["topic_id"])],
         "partition": row["partition"],
@@ -110,7 +110,7 @@ def _row(row: sqlite3.Row, names: dict[bytes, str], is_current: bool) -> Json:
     }
 
 
-def skew(db: sqlite3.Connection, minute: int, partition_count: int) -> Json:
+def skew(db: StoreConnection, minute: int, partition_count: int) -> Json:
     """How unequal the last whole minute was: shares of the hottest partitions, and how many of all took part."""
     counts = [row[0] for row in rows(db, "select batches from activity_partition where minute = ? order by batches desc", minute)]
     whole = sum(counts)

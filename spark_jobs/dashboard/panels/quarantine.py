@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, rows, scalar, totals
 from spark_jobs.dashboard.panels.sight import Sight
+from spark_jobs.store.engine import StoreConnection
 
 BYTES_SHOWN = 256
 
 
-def quarantine(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
+def quarantine(db: StoreConnection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/quarantine`: the newest first."""
     found = rows(
         db,
-        "select kpart, offset, error, size_bytes, first_bytes, seen_ms from quarantine"
-        " order by seen_ms desc, kpart, offset desc limit ? offset ?",
+        "select kpart, entry_offset, error, size_bytes, first_bytes, seen_ms from quarantine"
+        " order by seen_ms desc, kpart, entry_offset desc limit ? offset ?",
         query.limit,
         query.offset,
     )
@@ -29,7 +28,7 @@ def quarantine(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
         "rows": [
             {
                 "coordinator": row["kpart"],
-                "offset": row["offset"],
+                "offset": row["entry_offset"],
                 "error": row["error"],
                 "size_bytes": row["size_bytes"],
                 "seen_ms": row["seen_ms"],

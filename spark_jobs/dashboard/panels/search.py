@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 
 from spark_jobs.dashboard.panels.query import PanelQuery
-from spark_jobs.dashboard.panels.rows import Json, marks, matching_ids, rows, topic_names
+from spark_jobs.dashboard.panels.rows import Json, matching_ids, rows, topic_names
 from spark_jobs.dashboard.panels.sight import Sight
+from spark_jobs.store.engine import StoreConnection
+from spark_jobs.store.statements import marks
 
 FOUND_MAX = 8
 
 
-def search(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
+def search(db: StoreConnection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/search`: what `search` may name, each with the page that shows it."""
     text = query.search.strip()
     found: list[tuple[str, str]] = []

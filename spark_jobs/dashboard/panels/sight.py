@@ -6,35 +6,37 @@ is not known while it lasts, and becomes known when its entries are read. What w
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from spark_jobs.dashboard.panels.query import PanelQuery
+from spark_jobs.dashboard.panels.retention import UNKNOWN_LIMITS, RetentionLimits
 from spark_jobs.dashboard.panels.rows import Json, rows
-from spark_jobs.dashboard.verdict import Watching
+from spark_jobs.dashboard.verdict import BEHIND_MS_MAX, Watching
 from spark_jobs.monitor.life import Life
+from spark_jobs.store.engine import StoreConnection
 
 NO_LOG = "the log did not exist"
 NOT_READ = "not watched"
 NOT_YET = "still to come"
 LOST = "lost before it was read"
 NOT_KEPT = "not kept so long"
-CURRENT_MS_MAX = 10_000
-"""A monitor that follows merges within a second or two: what is known ends sooner than that before now, or something is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What is known besides the store: the time, the monitor's last sign of life (None: it never gave one), nodes that do not answer.
+    """What is known besides the store: the time, the monitor's last sign of life (None: it never gave one), what nodes tell.
 
-    `silent_ms` is, for each of these nodes, when it answered last.
+    `silent_ms` is, for each node that does not answer, when it answered last, `store_failures` what the object store failed nodes in;
+    `retention` is what the service keeps of topics that do not say so themselves.
     """
 
     now_ms: int
     life: Life | None = None
     silent_ms: Mapping[int, int] = field(default_factory=dict)
+    store_failures: Mapping[int, str] = field(default_factory=dict)
+    retention: RetentionLimits = UNKNOWN_LIMITS
 
 
 class UnknownTime(NamedTuple):
@@ -59,7 +61,12 @@ class KnownTimes:
     @property
     def is_current(self) -> bool:
         """Whether it can be said what happens now."""
-        return self.is_watched and self.now_ms - self.until_ms <= CURRENT_MS_MAX
+        return self.is_watched and self.behind_ms <= BEHIND_MS_MAX
+
+    @property
+    def behind_ms(self) -> int:
+        """How long before now what is known ends."""
+        return self.now_ms - self.until_ms
 
     @property
     def end_s(self) -> int:
@@ -92,7 +99,7 @@ def watch(life: Life) -> Watching:
     )
 
 
-def known(db: sqlite3.Connection, sight: Sight) -> KnownTimes | None:
+def known(db: StoreConnection, sight: Sight) -> KnownTimes | None:
     """Return which times are known; None when nothing is."""
     heads = {row["kpart"]: row for row in rows(db, "select kpart, from_offset, from_ms, append_ms from head")}
     if not heads:
@@ -112,7 +119,7 @@ def known(db: sqlite3.Connection, sight: Sight) -> KnownTimes | None:
     )
 
 
-def known_json(db: sqlite3.Connection, sight: Sight) -> Json:
+def known_json(db: StoreConnection, sight: Sight) -> Json:
     """Return until when anything is known, for the numbers of an answer, and whether that is now."""
     seen = known(db, sight)
     return {"known_until_ms": None if seen is None else seen.until_ms, "is_current": seen is not None and seen.is_current}
@@ -121,6 +128,13 @@ def known_json(db: sqlite3.Connection, sight: Sight) -> Json:
 def shown_s(seen: KnownTimes | None, query: PanelQuery, now_ms: int) -> tuple[int, int]:
     """Return where the range of a question begins and ends."""
     return query.span_s(now_ms // 1000 if seen is None else seen.end_s)
+
+
+def shown_minutes(seen: KnownTimes | None, query: PanelQuery, now_ms: int) -> tuple[int, int]:
+    """Return the minutes of a question's range, the end excluded: those that it touches, or as many as it has up to the newest one."""
+    first_s, end_s = shown_s(seen, query, now_ms)
+    end = -(-end_s // 60)
+    return (first_s // 60 if query.to_s is not None else end - query.range_s // 60), end
 
 
 def unknown_json(spans: list[UnknownTime]) -> list[Json]:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 from spark_jobs.dashboard.panels.query import PanelQuery
-from spark_jobs.dashboard.panels.rows import Json, marks, matching_ids, rows, scalar, topic_names
+from spark_jobs.dashboard.panels.rows import Json, matching_ids, rows, scalar, topic_names
 from spark_jobs.dashboard.panels.sight import Sight
+from spark_jobs.store.engine import StoreConnection
+from spark_jobs.store.statements import marks
 
 SEARCHED_MAX = 900
 
 
-def topics(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
+def topics(db: StoreConnection, query: PanelQuery, sight: Sight) -> Json:
     """Answer `/api/topics`: the largest first. Sums are exact since the offsets the monitor started from."""
-    condition, ids = "1", list[bytes]()
+    condition, ids = "true", list[bytes]()
     if query.search:
         ids = matching_ids(db, query.search, SEARCHED_MAX)
         condition = f"topic_id in ({marks(ids)})"
@@ -21,7 +21,7 @@ def topics(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
         db,
         "select topic_id, count(*) as partitions, sum(batches) as batches, sum(records) as records, sum(bytes) as bytes,"
         " max(last_append_ms) as last_append_ms from partition"
-        f" where {condition} group by topic_id order by 3 desc, 1 limit ? offset ?",
+        f" where {condition} group by topic_id order by 3 desc nulls last, 1 limit ? offset ?",
         *ids,
         query.limit,
         query.offset,

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, rows
-from spark_jobs.dashboard.panels.sight import Sight, known, shown_s
+from spark_jobs.dashboard.panels.sight import Sight, known, shown_minutes
+from spark_jobs.store.engine import StoreConnection
 
 LIST_MAX = 100
 
 
-def uploaders(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
-    """Answer `/api/uploaders`."""
-    first_s, end_s = shown_s(known(db, sight), query, sight.now_ms)
+def uploaders(db: StoreConnection, query: PanelQuery, sight: Sight) -> Json:
+    """Answer `/api/uploaders`, for whole minutes."""
+    first, end = shown_minutes(known(db, sight), query, sight.now_ms)
     found = rows(
         db,
         "select a.uploader, b.rack, b.host, sum(a.files) as files, sum(a.batches) as batches, sum(a.bytes) as bytes,"
         " sum(a.file_bytes) as file_bytes from activity_uploader a left join broker b on b.broker_id = a.uploader"
-        " where a.minute > ? and a.minute <= ? group by a.uploader order by bytes desc, a.uploader",
-        first_s // 60,
-        end_s // 60,
+        " where a.minute >= ? and a.minute < ? group by a.uploader, b.rack, b.host order by bytes desc, a.uploader",
+        first,
+        end,
     )
     racks: dict[str, Json] = {}
     for row in found:
@@ -34,8 +33,8 @@ def uploaders(db: sqlite3.Connection, query: PanelQuery, sight: Sight) -> Json:
         db,
         "select coalesce(sum(files), 0) as files, coalesce(sum(multi_owner_files), 0) as multi_owner_files"
         " from activity_second where second >= ? and second < ?",
-        first_s,
-        end_s,
+        first * 60,
+        end * 60,
     )
     return {
         "uploaders": [dict(row) for row in found[:LIST_MAX]],

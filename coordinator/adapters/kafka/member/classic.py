@@ -5,6 +5,10 @@ await member.join(); await member.stay()     # again and again, until it is canc
 
 An assignment stays as it is through rebalances, until the next one (the brokers call that eager): whoever needs a proof that it still
 counts asks with `heartbeat`. What is told goes to the group with the next round; `refresh` asks for one.
+
+A broker that was frozen coordinates its groups for a moment longer when it goes on, and has forgotten the members that it did not hear
+meanwhile, while another broker coordinates and knows them. So a member believes that it is unknown when it has heard it twice, the second
+time over a new connection to the coordinator as it is found then.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ import kio.schema.sync_group.v5.request as sync_group_request
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32, i32Timedelta
 
-from coordinator.adapters.kafka.member.coordinator import GroupCoordinator, check
+from coordinator.adapters.kafka.member.coordinator import GroupCoordinator, GroupTrouble, check
 
 LEAVE_TIMEOUT_S: Final = 2.0
 _NONE: Final = -1
@@ -72,6 +76,7 @@ class ClassicMember:
         self._reason: str | None = None
         self._member_id = ""
         self._generation = _NONE
+        self._is_doubted = False
         self.is_in_generation = False
         """Whether it was assigned something in a generation of which it has not heard that it is over."""
 
@@ -107,7 +112,7 @@ class ClassicMember:
             if synced.error_code is ErrorCode.rebalance_in_progress:
                 continue
             if synced.error_code is ErrorCode.unknown_member_id:
-                self._remove()
+                self._unknown()
                 continue
             check(synced.error_code, "synced")
             self._role.take(synced.assignment)
@@ -133,9 +138,10 @@ class ClassicMember:
                 self._member_id = joined.member_id
                 continue
             if joined.error_code is ErrorCode.unknown_member_id:
-                self._remove()
+                self._unknown()
                 continue
             check(joined.error_code, "joined")
+            self._is_doubted = False
             self._member_id, self._generation = joined.member_id, joined.generation_id
             return joined
 
@@ -160,9 +166,10 @@ class ClassicMember:
             self.is_in_generation = False
             return False
         if code is ErrorCode.unknown_member_id:
-            self._remove()
+            self._unknown()
             return False
         check(code, "heartbeat")
+        self._is_doubted = False
         return True
 
     async def heartbeat(self) -> ErrorCode:
@@ -189,9 +196,14 @@ class ClassicMember:
         request = leave_group.LeaveGroupRequest(group_id=self._coordinator.group_id, members=(member,))
         await self._coordinator.ask(request, leave_group.LeaveGroupResponse)
 
-    def _remove(self) -> None:
+    def _unknown(self) -> None:
+        """Hear from a broker that it does not know this member. Raises `GroupTrouble` at the first time."""
         had_assignment = bool(self._member_id) and self._generation != _NONE
-        self._member_id, self._generation, self.is_in_generation = "", _NONE, False
+        self.is_in_generation = False
+        if had_assignment and not self._is_doubted:
+            self._is_doubted = True
+            raise GroupTrouble("the broker does not know this member, and may not be the coordinator any longer")
+        self._member_id, self._generation, self._is_doubted = "", _NONE, False
         if had_assignment:
             self._role.removed()
 

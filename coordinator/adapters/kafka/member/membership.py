@@ -33,7 +33,7 @@ from coordinator.adapters.kafka.member.coordinator import GroupCoordinator, Grou
 from coordinator.adapters.kafka.member.role import NodeRole
 from coordinator.adapters.kafka.stats import KafkaStats
 from coordinator.core.assignor.group import NOT_ASSIGNED, GroupAssignment
-from coordinator.core.assignor.member import AssignorRules, GroupMember
+from coordinator.core.assignor.member import GroupMember
 from coordinator.runtime.ports import MembershipListener, Proof
 
 LOG = logging.getLogger("coordinator.kafka.membership")
@@ -66,7 +66,6 @@ class KafkaMembership:
         topic: str,
         group_id: str,
         client_id: str,
-        rules: AssignorRules,
         session_timeout_ms: int = 6_000,
         heartbeat_interval_ms: int = 250,
         proof_timeout_s: float = PROOF_TIMEOUT_S,
@@ -100,7 +99,7 @@ class KafkaMembership:
         self._assigned: frozenset[int] = frozenset()
         self._backoff_s = BACKOFF_MIN_S
         self._proofs: set[asyncio.Task[None]] = set()
-        self._role = NodeRole(topic, rules, told=lambda: self._told, on_taken=self._take, on_removed=self._removed)
+        self._role = NodeRole(topic, told=lambda: self._told, on_taken=self._take, on_removed=self._removed)
         self._thread = threading.Thread(target=self._run, name="kafka-membership", daemon=True)
 
     # ---- on the node's loop

@@ -17,7 +17,7 @@ from coordinator.adapters.kafka.member.consumer_protocol import (
 )
 from coordinator.adapters.kafka.member.coordinator import GroupTrouble
 from coordinator.core.assignor.group import NOT_ASSIGNED, GroupAssignment, assign
-from coordinator.core.assignor.member import AssignorRules, GroupMember
+from coordinator.core.assignor.member import GroupMember
 from coordinator.core.assignor.userdata import UnreadableUserdata, decode_duties, decode_member, encode_duties, encode_member
 from coordinator.protocol.wire import MalformedMessage
 
@@ -30,7 +30,6 @@ class NodeRole:
     def __init__(
         self,
         topic: str,
-        rules: AssignorRules,
         *,
         told: Callable[[], tuple[GroupMember, int]],
         on_taken: Callable[[GroupAssignment], None],
@@ -38,7 +37,6 @@ class NodeRole:
     ) -> None:
         """`told` returns what is true of this node, and how many partitions there are."""
         self._topic = topic
-        self._rules = rules
         self._told = told
         self._on_taken = on_taken
         self._on_removed = on_removed
@@ -55,7 +53,7 @@ class NodeRole:
                 members[member_id] = decode_member(userdata_of_subscription(told[member_id]))
             except (MalformedMessage, UnreadableUserdata) as error:
                 LOG.error("a member of the group cannot be read and gets nothing member=%s error=%r", member_id, str(error))
-        assigned = assign(members, self._told()[1], self._rules)
+        assigned = assign(members, self._told()[1])
         return {
             member_id: encode_assignment(self._topic, one.leads, encode_duties(one))
             for member_id in told

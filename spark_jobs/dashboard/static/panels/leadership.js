@@ -21,7 +21,7 @@ export function leadershipPanel() {
       const legend = h("ul", { class: "legend" }, data.nodes.map((node) => {
         const led = data.coordinators.filter((one) => one.terms.at(-1)?.node_id === node.node_id).length;
         const leads = data.unknown.some((span) => span.to_ms === data.to_ms) ? `led ${led} when last seen` : `leads ${led}`;
-        return h("li", {}, h("span", { class: `key line-${colour.get(node.node_id)}` }), h("span", { class: "name", title: node.endpoints ?? "" }, lookLink(`node ${node.node_id}`, `node/${node.node_id}`), node.rack ? `, ${node.rack}` : ""), h("b", {}, node.silent_ms ? "does not answer" : leads));
+        return h("li", {}, h("span", { class: `key line-${colour.get(node.node_id)}` }), h("span", { class: "name", title: node.endpoints ?? "" }, lookLink(`node ${node.node_id}`, `node/${node.node_id}`), node.rack ? `, ${node.rack}` : ""), h("b", {}, node.silent_ms ? "does not answer" : node.drain ? `drains, ${leads}` : leads));
       }));
       const changes = data.coordinators.flatMap((one) => one.terms.map((term) => ({ ...term, coordinator: one.coordinator }))).filter((term) => term.from_ms > data.from_ms).sort((a, b) => b.from_ms - a.from_ms);
       return [legend, lanes(data, colour, panel.body.clientWidth),

@@ -6,7 +6,7 @@ import { Panel } from "/static/panel.js";
 import * as state from "/static/state.js";
 
 const SHOW = {
-  text: String, number: grouped, bytes: (value) => h("span", { title: `${value} bytes` }, bytes(value)), command: (value) => command(value, "look-command"),
+  text: String, code: (value) => h("code", {}, value), number: grouped, bytes: (value) => h("span", { title: `${value} bytes` }, bytes(value)), command: (value) => command(value, "look-command"),
   time: (value) => h("time", { datetime: iso(value), title: iso(value) }, moment(value)), hex: (value) => h("pre", { tabindex: 0, "aria-label": "first bytes" }, value || "no bytes: a tombstone"),
 };
 
