@@ -131,6 +131,20 @@ def random_directory_record(rng: random.Random) -> model.Record:
                 incarnation_id=bytes(16),
                 assignments=[model.DirectoryAssignment(directory_id=bytes([rng.randrange(3)] * 16), partitions=[rng.randrange(4), 4])],
             ),
+            model.PartitionMoving(
+                topic_id=bytes([topic] * 16),
+                partition=own,
+                from_coordinator=0,
+                to_coordinator=rng.randrange(1, 3),
+                move_id=rng.randrange(4),
+            ),
+            model.PartitionMoved(
+                topic_id=bytes([topic] * 16),
+                partition=own,
+                move_id=rng.randrange(4),
+                earlier=[model.EarlierStretch(coordinator_id=rng.randrange(3), end_offset=9, move_id=1, time_ms=5)],
+            ),
+            model.MovesSettled(last_move_id=rng.randrange(9)),
             model.TopicConfigured(topic_id=bytes([topic] * 16), names=["retention.bytes", "retention.ms"][:own], values=["-1", "5"][:own]),
         ]
     )
@@ -147,7 +161,7 @@ def test_a_rebuilt_directory_says_of_each_item_what_replicas_keep(seed: int) -> 
     ours, theirs = Tally(), Tally()
     groups = {
         (RowKind.DIRECTORY, what) for what in (b"placement", b"topic settings", b"deletion", b"node", b"replica directory", b"schema level")
-    }
+    } | {(RowKind.DIRECTORY, what) for what in (b"move", b"earlier stretches", b"moves")}
     ours.wanted, theirs.wanted = groups, groups
     for offset in range(30):
         if rng.random() < 0.2:
