@@ -470,6 +470,8 @@ class PartitionReleased:
     """Id of the move."""
     to_coordinator: int
     """Coordinator in which the partition goes on."""
+    time_ms: int
+    """Clock of the leader, milliseconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -211,7 +211,7 @@ class Judge:
                 self._check_share(node_id, owner, command, result, places, wheres)
 
     def _holder_of(self, where: Where, command: CommitFile, place: int) -> int | None:
-        """The coordinator that has to answer for a batch: one that had its partition before if the file has the batch there, else the owner."""
+        """The coordinator that answers for a batch: one that had its partition before, if the file has the batch there, else the owner."""
         asked = (*where, int(command.batches["byte_offset"][place]))
         for earlier, _ in self.folds[0].moved.get(where, ()):
             record = self.folds[earlier].committed.get(command.object_key)

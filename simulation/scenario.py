@@ -281,7 +281,7 @@ class Scenario:
 
     @property
     def can_move(self) -> bool:
-        """Whether partitions may move between coordinators: what retention deletes is judged by one log, and restores have lives of their own."""
+        """Whether partitions may move: what retention deletes is judged by one log, and restores have lives of their own."""
         return self.retention is None and self.restore is None and self.gateways is None
 
     @property

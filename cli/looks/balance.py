@@ -1,7 +1,7 @@
 """Which partitions to move so that coordinators have equally many, with the fewest moves. Pure.
 
-Batches stay where they were committed, so a move costs what is asked for there later: of the partitions that would do, those with the fewest
-records go. A coordinator that had a partition before does not get it back (it still has records of it).
+Batches stay where they were committed, so a move costs what is asked for there later: of the partitions that would do, those with the
+fewest records go. A coordinator that had a partition before does not get it back while it has records of it.
 """
 
 from __future__ import annotations

@@ -366,7 +366,12 @@ class AdoptPartition(_WithOneOutcome):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeStretches(_WithOneOutcome):
-    """Tell of all partitions that came to a coordinator or went from it by a move; strict."""
+    """Tell of all partitions that came to a coordinator or went from it by a move; strict.
+
+    `beside` are coordinators that the node which leads it has to follow, and to have read, before it answers.
+    """
+
+    beside: tuple[int, ...] = ()
 
 
 class KnownStretch(NamedTuple):

@@ -277,6 +277,9 @@ DESCRIBE_STRETCHES: Final[Operation] = declare(
     is_internal=True,
     is_unbounded=True,
     translation=Translation(
-        elements=lambda _: [DescribeStretches()], refused=itself, response=_stretches_response, command=lambda elements: elements[0]
+        elements=lambda request: [DescribeStretches(beside=tuple(request.beside_coordinator_ids))],
+        refused=itself,
+        response=_stretches_response,
+        command=lambda elements: elements[0],
     ),
 )

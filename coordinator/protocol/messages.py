@@ -914,6 +914,8 @@ class DescribeStretchesRequest(RequestPart):
     __api_key__: ClassVar[i16] = i16(10233)
     coordinator_id: int = field(metadata=INT32)
     """The coordinator that is asked."""
+    beside_coordinator_ids: tuple[int, ...] = field(metadata=INT32)
+    """The coordinators that its leader's node has to follow, and to have read, before it answers."""
     timeout_ms: int = field(metadata=INT32, default=60000)
     """How long to wait in milliseconds before timing out the request."""
 

@@ -161,10 +161,10 @@ class RebuiltDirectory:
                     ranges.append(replace(one, first_partition=start, num_partitions=end - start, coordinator_id=has))
         self.placed[record.topic_id] = replace(placed, ranges=tuple(ranges))
 
-    def release(self, record: PartitionReleased, time_ms: int, entry_id: int) -> None:
+    def release(self, record: PartitionReleased, entry_id: int) -> None:
         """A partition goes on in another coordinator."""
         known = self.stretches.get(_key(record), {"base_offset": 0, "move_id": -1, "earlier": []})
-        released = {"move_id": record.move_id, "to_coordinator": record.to_coordinator, "time_ms": time_ms, "entry_id": entry_id}
+        released = {"move_id": record.move_id, "to_coordinator": record.to_coordinator, "time_ms": record.time_ms, "entry_id": entry_id}
         self.stretches[_key(record)] = known | {"released": released}
         self.has_changed = True
 

@@ -288,7 +288,7 @@ class Rebuild:
             case PartitionReleased():
                 if (released := self.partitions.get(key_of(record.topic_id, record.partition))) is not None:
                     released.base = RELEASED
-                    self.directory.release(record, self.log_time_ms, offset + self.file_id_base)
+                    self.directory.release(record, offset + self.file_id_base)
             case PartitionAdopted():
                 self._adopt(record, offset)
             case ProducersAdopted():

@@ -151,7 +151,7 @@ EXAMPLES: list[Record] = [
     PartitionMoving(topic_id=TOPIC_A, partition=1, from_coordinator=0, to_coordinator=2, move_id=40),
     PartitionMoved(topic_id=TOPIC_A, partition=1, move_id=40, earlier=[_STRETCH]),
     MovesSettled(last_move_id=41),
-    PartitionReleased(topic_id=TOPIC_A, partition=1, move_id=40, to_coordinator=2),
+    PartitionReleased(topic_id=TOPIC_A, partition=1, move_id=40, to_coordinator=2, time_ms=NOW_MS),
     PartitionAdopted(topic_id=TOPIC_A, partition=1, name="orders", move_id=40, start_offset=3, base_offset=9, earlier=[_STRETCH]),
     ProducersAdopted(topic_id=TOPIC_A, partition=1, producers=[_SEED], time_ms=1_700_000_000_000),
 ]

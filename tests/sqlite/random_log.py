@@ -81,7 +81,9 @@ class LogModel:
         if born and self.rng.random() < 0.5:
             place = self.rng.choice(born)
             self.released.add(place)
-            return model.PartitionReleased(topic_id=place[0], partition=place[1], move_id=self.counter, to_coordinator=2)
+            return model.PartitionReleased(
+                topic_id=place[0], partition=place[1], move_id=self.counter, to_coordinator=2, time_ms=self.now_ms
+            )
         created = self._created()
         place, base = (created.topic_id, created.first_partition), self.rng.randrange(100)
         for partition in range(created.first_partition + 1, created.first_partition + created.num_partitions):

@@ -144,7 +144,7 @@ async def _planned(client: DisklessClient, named: Sequence[str], to_coordinator:
         found = placed.get((topic, int(number))) if number.isdecimal() and len(number) < 10 else None
         if found is None:
             raise Failed(
-                f"there is no partition {text!r}; name one as TOPIC:PARTITION, as `diskless topics describe` shows it", Exit.NOT_FOUND
+                f"there is no partition {text!r}; name one as TOPIC:PARTITION (`diskless topics describe` shows them)", Exit.NOT_FOUND
             )
         planned.append(PlannedMove(found, to_coordinator))
     return planned

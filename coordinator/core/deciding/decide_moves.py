@@ -24,14 +24,16 @@ BATCHES_PER_RECORD = 2_000
 """Remembered batches of producers in a record, some 50 bytes each."""
 
 
-def decide_release(hot: HotState, command: ReleasePartition, coordinator_id: int) -> tuple[list[Record], list[ReleasedPartition]]:
+def decide_release(
+    hot: HotState, command: ReleasePartition, coordinator_id: int, now_ms: int
+) -> tuple[list[Record], list[ReleasedPartition]]:
     """Decide on the overlay, which has everything that was committed to the partition before."""
     topic_id, partition = command.topic_id, command.partition
     row, known = hot.partitions.find(topic_id, partition), hot.stretch_of(topic_id, partition)
     if row is None:
         return [], [ReleasedPartition(outcome=unknown_partition(hot, topic_id, partition))]
     records: list[Record] = []
-    time_ms = hot.log_time_ms
+    time_ms = max(now_ms, hot.log_time_ms)
     if known.released is not None and known.released.move_id == command.move_id:
         time_ms = known.released.time_ms
     else:
@@ -39,7 +41,9 @@ def decide_release(hot: HotState, command: ReleasePartition, coordinator_id: int
         if fault is not None:
             message = f"{partition_text(hot, topic_id, partition)} is not released: {fault}"
             return [], [ReleasedPartition(outcome=Outcome(error=ErrorCode.INVALID_REQUEST, message=message))]
-        released = PartitionReleased(topic_id=topic_id, partition=partition, move_id=command.move_id, to_coordinator=command.to_coordinator)
+        released = PartitionReleased(
+            topic_id=topic_id, partition=partition, move_id=command.move_id, to_coordinator=command.to_coordinator, time_ms=time_ms
+        )
         records.append(released)
     end_offset = hot.partitions.high_watermark.cells[row]
     ended = EarlierStretch(coordinator_id=coordinator_id, end_offset=end_offset, move_id=command.move_id, time_ms=time_ms)

@@ -1,4 +1,4 @@
-"""The directory, committed snapshots, stretches and the restore of the log as plain values: JSON, and the items that the state digest counts."""
+"""Directory, committed snapshots, stretches and the restore of the log as plain values: JSON, and the items that the digest counts."""
 
 from __future__ import annotations
 

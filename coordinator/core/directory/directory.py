@@ -97,8 +97,8 @@ class Directory:
     """State of the directory; plain dictionaries, because it changes rarely.
 
     `topic_settings` has the settings of topics that have some of their own. `replica_dirs` maps a node and a metadata partition to the data
-    directory of the node's replica. `unconfirmed` are topics with owners to tell, `undated` the deletions since the newest file. `moves` are
-    under way, by the key of their partition, and `earlier` has the stretches of partitions that moved before the one of their owner.
+    directory of the node's replica. `unconfirmed` are topics with owners to tell, `undated` the deletions since the newest file.
+    `moves` are under way, by the key of their partition; `earlier` has the stretches of partitions that moved before that of their owner.
     `are_moves_settled` is false from a restore on until it is known where each partition that moved has to go on.
     """
 

@@ -1,7 +1,7 @@
 """Repetitions of commits whose batches were at one coordinator and are at several since a partition moved.
 
-A file that was committed before a partition was released has its batches of that partition there, and nowhere else: they are never committed
-a second time. They are answered as the first time for as long as results are kept, whoever asks, and with whichever other batches.
+A file that was committed before a partition was released has its batches of that partition there, and nowhere else: they are never
+committed a second time. They are answered as the first time while results are kept, whoever asks, and with whichever other batches.
 """
 
 from __future__ import annotations

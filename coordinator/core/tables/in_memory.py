@@ -304,7 +304,7 @@ class HotState:
         released = Released(
             move_id=record.move_id,
             to_coordinator=record.to_coordinator,
-            time_ms=self.log_time_ms,
+            time_ms=record.time_ms,
             entry_id=offset if offset < 0 else offset + self.file_id_base,
         )
         self.stretches[key] = replace(self.stretches.get(key, WHOLE), released=released)

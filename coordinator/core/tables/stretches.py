@@ -1,8 +1,8 @@
 """Stretches: what a coordinator has of a user partition that moved, what the records of a move change, and which are unlawful.
 
-A partition that moves goes on in another coordinator. Its batches stay where they were committed, so its log is a chain of *stretches*: each
-coordinator but the last has *released* the partition, which it never takes up again in that stretch; the last one has *adopted* it, and
-decides its offsets, its producers and where it starts.
+A partition that moves goes on in another coordinator. Its batches stay where they were committed, so its log is a chain of *stretches*:
+each coordinator but the last has *released* the partition, which it never takes up again in that stretch; the last one has *adopted* it,
+and decides its offsets, its producers and where it starts.
 
 FIRST_OFFSET of a released partition is RELEASED, so that the loops of commits refuse its batches as those of a pending one.
 The leader asks `fault_of_move` before it logs a record, and every replica before it applies one.

@@ -1,8 +1,9 @@
 """Which coordinators this node follows, and when it begins and ends to.
 
-A node follows the directory, what the group lets it lead or tells it to follow, and what it leads until it has read the claim of another
-one. Of partitions that moved to one of these it follows the coordinators that have their older batches, too: it knows by them which files were
-committed there, and serves readers. It begins at once with what it may lead, and with the others a few at a time, so that commits do not wait for replicas that warm up.
+A node follows the directory, what the group lets it lead or tells it to follow, and what it leads until it has read the claim of
+another one. Of partitions that moved to these it follows the coordinators that have their older batches, too: it knows by them which files
+were committed there, and serves readers. It begins at once with what it may lead, and with the others a few at a time, so that commits do
+not wait for replicas that warm up.
 A replica that no assignment wants any longer is let go of. Its state database stays on disk as a *spare*, with which the node begins where
 it ended, after the same proof as at a start. Spares take a share of each disk at most; the one let go of first is removed first.
 A replica that has failed stays, because the node refuses to lead for its sake, and so does one that is being made anew or moved.

@@ -1,8 +1,8 @@
 """Deletes the older batches of partitions that moved: those that are in a coordinator that released the partition.
 
-The owner of such a partition says where it starts. The leader of a coordinator that has an earlier stretch asks it at intervals, and logs what
-is deleted there. It also looks for batches that are past their time (`core.reads.retention`), because they are here, and has the owner delete
-them. So records are gone for readers before their batches are counted out of files, as for any other partition.
+The owner of such a partition says where it starts. The leader of a coordinator that has an earlier stretch asks it at intervals, and logs
+what is deleted there. It also looks for batches that are past their time (`core.reads.retention`), because they are here, and has the owner
+delete them. So records are gone for readers before their batches are counted out of files, as for any other partition.
 """
 
 from __future__ import annotations

@@ -104,12 +104,15 @@ class ClusterView:
         return directory is not None and bool(directory.earlier) and not directory.earlier.keys().isdisjoint(partition_keys)
 
     def earlier_coordinators(self, coordinator_ids: frozenset[int]) -> frozenset[int]:
-        """The coordinators that have older batches of partitions of these."""
+        """The coordinators that have older batches of partitions of these, or of such as are about to come."""
         directory = self.directory
-        if directory is None or not directory.earlier:
+        if directory is None or not (directory.earlier or directory.moves):
             return frozenset()
         if self._earlier_of_owners is None:
             self._earlier_of_owners = {}
+            for move in directory.moves.values():
+                older = (*(one.coordinator_id for one in self.earlier_of(move.key)), move.from_coordinator)
+                self._earlier_of_owners.setdefault(move.to_coordinator, set()).update(older)
             for key, stretches in directory.earlier.items():
                 if (owner := self.owner_of(key)) is not None:
                     self._earlier_of_owners.setdefault(owner, set()).update(one.coordinator_id for one in stretches)

@@ -25,6 +25,7 @@ from coordinator.core.commands import (
     ConfirmPlaced,
     CreateTopics,
     DeleteTopics,
+    DescribeStretches,
     DrainNode,
     OrderMoves,
     Outcome,
@@ -53,6 +54,7 @@ from coordinator.protocol.messages import (
 from coordinator.runtime.ports import KafkaUnavailable, PeerUnavailable, group_client_id
 from coordinator.runtime.routing.context import NodeContext
 from coordinator.runtime.routing.move_worker import MoveWorker
+from coordinator.runtime.routing.stretch_questions import not_followed
 
 LOG = logging.getLogger("coordinator.directory")
 
@@ -308,6 +310,8 @@ class DirectoryWorker:
         replica = self._replicas.get(coordinator_id)
         if replica is None or not self._replicas.is_leading(coordinator_id):
             return [self._router.not_led(coordinator_id)] * count
+        if isinstance(command, DescribeStretches) and (missing := not_followed(self._context, command)) is not None:
+            return [missing] * count
         answer: Answer = await replica.ask(command, timeout_ms)
         return [answer] if isinstance(answer, Outcome) else cast(Sequence[object], answer)
 

@@ -1,9 +1,9 @@
 """Carries out moves of partitions that the directory has ordered, and finds out after a restore where partitions that moved go on.
 
-A move has three steps, each of which may be repeated: the coordinator that has the partition releases it and says what the next one has to know,
-that one adopts it, and the directory logs that it owns it. From the release on nobody takes batches of the partition until the third step
-is known, and readers are served from where batches are. Who leads the directory next begins again at the first step; steps that were taken
-already are answered as they were.
+A move has three steps, each of which may be repeated: the coordinator that has the partition releases it and says what the next one has
+to know, that one adopts it, and the directory logs that it owns it. From the release on nobody takes batches of the partition until the
+third step is known, and readers are served from where batches are. Who leads the directory next begins again at the first step; steps that
+were taken already are answered as they were.
 
 The coordinator that is to have the partition is asked before the release whether it has a leader that answers: a release is not taken back.
 """
@@ -109,6 +109,10 @@ class MoveWorker:
         directory = self._view.directory
         return self._replicas.is_leading(DIRECTORY_PARTITION) and directory is not None and directory.moves.get(move.key) == move
 
+    def _older(self, move: Move) -> tuple[int, ...]:
+        """The coordinators that will have older batches of the partition: the next leader has to know what was committed there."""
+        return (*(one.coordinator_id for one in self._view.earlier_of(move.key)), move.from_coordinator)
+
     async def _pause(self) -> None:
         await asyncio.sleep(self._context.rng.uniform(*RETRY_S))
 
@@ -131,7 +135,7 @@ class MoveWorker:
 
     async def _take_steps(self, move: Move) -> None:
         """Raises `NotYet`."""
-        await stretches_of(self._context, move.to_coordinator)
+        await stretches_of(self._context, move.to_coordinator, beside=self._older(move))
         began_s = asyncio.get_running_loop().time()
         released = await self._release(move.from_coordinator, _release_of(move))
         if released.outcome.error is not ErrorCode.NONE:
@@ -183,7 +187,7 @@ class MoveWorker:
     # ---- after a restore
 
     async def _settle(self) -> None:
-        """Find out where partitions that moved go on, until the directory knows: snapshots of several coordinators are of several moments."""
+        """Find out where partitions that moved go on, until the directory knows: snapshots of coordinators are of several moments."""
         while self._replicas.is_leading(DIRECTORY_PARTITION) and not self._view.are_moves_settled:
             try:
                 await self._find_out()
@@ -212,9 +216,9 @@ class MoveWorker:
     async def _end_again(self, moves: list[Move]) -> tuple[PartitionMoving, PartitionMoved] | None:
         """Take the steps of all moves of a partition once more, the oldest first, and say where it is.
 
-        A coordinator whose snapshot is older than its part releases the partition now, earlier than it did: what it took behind that is lost,
-        and offsets are missing there. One that has nothing of the partition, although its part was released, is left out, and so are the moves
-        behind it when nobody has what came later. Raises `NotYet`.
+        A coordinator whose snapshot is older than the end of its part releases the partition now, earlier than it did: what it took behind
+        that is lost, and offsets are missing there. One that has nothing of the partition gets it from the one before, or is left out.
+        Raises `NotYet`.
         """
         ends: list[EarlierStretch] = []
         last: tuple[Move, ReleasedPartition] | None = None

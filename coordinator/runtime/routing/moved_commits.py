@@ -1,8 +1,8 @@
 """Commits of files with batches of partitions that moved.
 
-A file that was committed where such a partition was before has its batches there, and must not get them a second time where the partition is
-now. So the coordinators that had it are looked at first, for as long as a file may be committed that is older than the move: each has an entry
-from which on it takes no batch of the partition, and a replica that has read that entry knows for certain whether the file was there.
+A file that was committed where such a partition was before has its batches there, and must not get them a second time where the partition
+is now. So the coordinators that had it are looked at first, for as long as a file may be committed that is older than the move: each has an
+entry from which on it takes no batch of it, and a replica that has read that entry knows for certain whether the file was there.
 
 A batch whose coordinator the file does not name is refused, for its object would be deleted without asking that one: a writer that did
 not know of the move takes another file for it, as for a partition that has another leader (`unknown_result` refuses the same way).

@@ -19,14 +19,29 @@ class NotYet(Exception):
     """A leader did not answer, or could not do now what it was asked for; the text says why."""
 
 
-async def stretches_of(context: NodeContext, coordinator_id: int) -> list[KnownStretch]:
-    """The partitions of a coordinator that moved, strictly. Raises `NotYet`."""
+def not_followed(context: NodeContext, command: DescribeStretches) -> Outcome | None:
+    """Why this node does not answer yet: it has not read what it has to."""
+    for one in command.beside:
+        replica = context.replicas.get(one)
+        if replica is None or not replica.is_warm:
+            message = f"node {context.node_id} does not follow coordinator {one} yet, of which it is to know; retry"
+            return Outcome(error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, message=message)
+    return None
+
+
+async def stretches_of(context: NodeContext, coordinator_id: int, beside: tuple[int, ...] = ()) -> list[KnownStretch]:
+    """The partitions of a coordinator that moved, strictly, from a node that follows others `beside` it. Raises `NotYet`."""
     if context.replicas.is_leading(coordinator_id):
-        answer = await context.replicas[coordinator_id].ask(DescribeStretches(), TIMEOUT_MS)
+        command = DescribeStretches(beside=beside)
+        answer = not_followed(context, command) or await context.replicas[coordinator_id].ask(command, TIMEOUT_MS)
         if isinstance(answer, Outcome):
             raise NotYet(f"{answer.error.name}: {answer.message}")
         return cast(list[KnownStretch], answer)
-    response = await call_leader(context, coordinator_id, DescribeStretchesRequest(coordinator_id=coordinator_id, timeout_ms=TIMEOUT_MS))
+    response = await call_leader(
+        context,
+        coordinator_id,
+        DescribeStretchesRequest(coordinator_id=coordinator_id, beside_coordinator_ids=beside, timeout_ms=TIMEOUT_MS),
+    )
     if not isinstance(response, DescribeStretchesResponse):
         raise TypeError(f"coordinator {coordinator_id} answered {type(response).__name__}")
     if response.error_code != ErrorCode.NONE:
