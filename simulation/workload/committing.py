@@ -231,9 +231,9 @@ class CommittingClient:
         while True:
             result = await clients.ask(node_id, self._work(command, node_id))
             if result is not None:
-                for place, error in zip(left, result.errors, strict=True):
+                for at, (place, error) in enumerate(zip(left, result.errors, strict=True)):
                     if error not in NOT_DECIDED or error == NOT_LEADER:
-                        final[place] = Final(error, result.base_offsets[place], result.duplicates[place])
+                        final[place] = Final(error, result.base_offsets[at], result.duplicates[at])
                         clients.leaders[wheres[place]] = node_id
                 if any(error in NOT_THERE and clients.is_going(wheres[place]) for place, error in zip(left, result.errors, strict=True)):
                     return None

@@ -56,8 +56,7 @@ def test_every_kind_of_row_is_compared(tmp_path: Path) -> None:
         (tmp_path / str(seed)).mkdir()
         with open_state(write(tmp_path / str(seed), seed).path) as state:
             seen |= {kind for kind, _ in database_replica("n", state).tally(frozenset()).groups}
-    # Partition 3 has no directory; the service's own logs have one.
-    assert seen == set(RowKind) - {RowKind.DIRECTORY}
+    assert seen == set(RowKind)
 
 
 LAST_PARTITION = "id = (SELECT max(id) FROM partition WHERE NOT is_dead)"

@@ -44,9 +44,6 @@ ENTRY_S = 0.02
 """An entry has as many keys as may go in so long."""
 KEYS_PER_ENTRY_FREE = 250
 """While no commits come. The first of them may wait for one such entry, a few milliseconds."""
-HEIRS_WINDOW_AGES = 2
-"""A file that is repeated after a move of one of its partitions was created this many times the age limit before or after it at most: a
-repetition is refused when it is older than that limit, and writers do not go by an old placement for longer."""
 LOG_TIMEOUT_MS = 5_000
 LOG_PAUSE_S = (0.002, 0.1)
 """Bounds of the pause after each entry while commits come: as long as the entry was on its way, or longer for the pace."""
@@ -168,7 +165,7 @@ class EmptyFiles:
         return not left and not self._remover.is_resting
 
     def _owners_of(self, row: FileRow) -> tuple[int, ...]:
-        return self._asked.with_heirs(owner_ids_of(row.owner_ids), row.created_ms, HEIRS_WINDOW_AGES * self._rules.commit_max_age_ms)
+        return self._asked.with_heirs(owner_ids_of(row.owner_ids), row.created_ms, self._rules.moves_window_ms)
 
     def _log_now_ms(self) -> int:
         """The time as this leader writes it into the log."""

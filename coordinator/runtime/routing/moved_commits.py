@@ -1,8 +1,8 @@
 """Commits of files with batches of partitions that moved.
 
 A file that was committed where such a partition was before has its batches there, and must not get them a second time where the partition
-is now. So the coordinators that had it are looked at first, for as long as a file may be committed that is older than the move: each has an
-entry from which on it takes no batch of it, and a replica that has read that entry knows for certain whether the file was there.
+is now. So the coordinators that had it are looked at first: each has an entry from which on it takes no batch of it, and a replica that has
+read that entry knows for certain whether the file was there.
 
 A batch whose coordinator the file does not name is refused, for its object would be deleted without asking that one: a writer that did
 not know of the move takes another file for it, as for a partition that has another leader (`unknown_result` refuses the same way).
@@ -46,7 +46,7 @@ def commit_moved(
 ) -> None:
     """Commit a file to these coordinators of its batches; those without one are left out.
 
-    A move is looked at for files created until `window_ms` after it.
+    A coordinator that had a partition and is not followed here is left out for files created later than `window_ms` after the move.
     """
     keys: list[bytes] = command.batches["topic_partition"].tolist()
     places: dict[bytes, list[int]] = {}
@@ -57,9 +57,12 @@ def commit_moved(
     try:
         for key, mine in places.items():
             for earlier in view.earlier_of(key):
-                if command.created_ms >= 0 and earlier.time_ms + window_ms < command.created_ms:
-                    continue
-                answer = _answer_before(view, earlier, command, key, mine)
+                try:
+                    answer = _answer_before(view, earlier, command, key, mine)
+                except _Unsure:
+                    if command.created_ms >= 0 and earlier.time_ms + window_ms < command.created_ms:
+                        continue
+                    raise
                 if answer is not None:
                     known |= {place: (answer, at) for at, place in enumerate(mine)}
                     break

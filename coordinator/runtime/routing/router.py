@@ -65,7 +65,7 @@ class Router:
     """See the module's text."""
 
     def __init__(self, *, view: ClusterView, node_id: int, moves_window_ms: int) -> None:
-        """After a move, files created up to `moves_window_ms` after it may be repetitions of commits before it."""
+        """Files created later than `moves_window_ms` after a move are no repetitions of commits before it, whatever clocks say."""
         self._moves_window_ms = moves_window_ms
         self._replicas = view.replicas
         self._view = view
