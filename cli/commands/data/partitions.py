@@ -46,9 +46,9 @@ def move(
     """Move partitions to other coordinators, one after the other.
 
     A partition goes on in the other coordinator with its offsets, its producers and its records; writers wait for some milliseconds, and
-    readers notice nothing. Batches that were committed before stay with the coordinator that had them, until they are deleted. With --balance
-    partitions go from the coordinators that have most to those that have fewest, for instance to new ones. An order is carried out even
-    if this command is interrupted; repeating it is safe.
+    readers notice nothing. Batches that were committed before stay with the coordinator that had them, until they are deleted. With
+    --balance partitions go from the coordinators that have most to those that have fewest, for instance to new ones. An order is carried
+    out even if this command is interrupted; repeating it is safe.
 
     Example: `diskless partitions move orders:3 --to 5 --bootstrap-server localhost:9192`
     """
