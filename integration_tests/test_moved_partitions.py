@@ -17,7 +17,7 @@ from coordinator.client import DisklessClient, Record, open_store
 from coordinator.client.records.writing import WriteRefused, WriteUndecided
 from coordinator.kafka.errors import ErrorCode
 from integration_tests import commands
-from integration_tests.service import UNDISTURBED, Service
+from integration_tests.service import Service
 from integration_tests.waiting import wait_until
 
 COORDINATORS = 4
@@ -28,7 +28,7 @@ ROUNDS = COORDINATORS - 1
 
 @pytest.fixture
 def service(kafka: Kafka, data_folder: Path) -> Iterator[Service]:
-    with Service(kafka.bootstrap, data_folder, partitions=COORDINATORS, properties=UNDISTURBED) as made:
+    with Service(kafka.bootstrap, data_folder, partitions=COORDINATORS) as made:
         yield made.start(3)
 
 
@@ -105,8 +105,12 @@ def test_each_record_is_there_once_whatever_is_killed_while_partitions_move(serv
                         killed.kill()
                         killed.start()
                     moving.result(120)
-                now = min(writing.written)
-                wait_until(lambda: min(writing.written) > now + 2 or work.done(), "more records")  # noqa: B023 - awaited here
+                    wait_until(lambda: all(one.readiness()[0] for one in service.nodes.values()), "all nodes", excused=OSError)
+                now = list(writing.written)
+                wait_until(
+                    lambda: all(one > before for one, before in zip(writing.written, now, strict=True)) or work.done(),  # noqa: B023 - awaited
+                    f"more records than {now}",
+                )
         finally:
             writing.end()
         work.result(120)

@@ -262,7 +262,7 @@ class Scenario:
         files = SimulatedFiles.random(seed, are_clocks_true=drawn.are_clocks_true)
         restore = SimulatedRestore.random(seed, duration_s)
         drawn = replace(drawn, files=files, retention=SimulatedRetention.random(seed), restore=restore)
-        return replace(drawn, movers=drawn_movers(seed) if drawn.can_move else 0)
+        return replace(drawn, movers=drawn_movers(seed))
 
     def with_gateways(self, gateways: SimulatedGateways) -> Scenario:
         """The same life with gateways, and with faults of theirs.
@@ -278,11 +278,6 @@ class Scenario:
             faults.append(replace(fault, node=rng.randrange(gateways.gateways), duration_s=round(fault.duration_s, 3)))
         faults.sort(key=lambda fault: fault.at_s)
         return replace(self, gateways=gateways, faults=tuple(faults), skews_ms=(), producers_kept_s=0.0, entry_bytes_max=0)
-
-    @property
-    def can_move(self) -> bool:
-        """Whether partitions may move: what retention deletes is judged by one log, and restores have lives of their own."""
-        return self.retention is None and self.restore is None and self.gateways is None
 
     @property
     def are_clocks_true(self) -> bool:
