@@ -302,7 +302,6 @@ class Run:
         )
         if scenario.files is not None and self.judge.objects is not None:
             self.clients.uploads = Uploads(scenario.files, self.objects, self.judge, self.judge.objects, lambda: time.now_s)
-            self.clients.uploads.names_all = scenario.movers > 0
         self.gateways = None if scenario.gateways is None else self._open_gateways(scenario.gateways, network)
         self.faults = FaultMaker(
             rng=self._rng("faults"),

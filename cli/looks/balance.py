@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 
-class Placed(NamedTuple):
+class PlacedPartition(NamedTuple):
     """A partition, where it is, and how many records it has."""
 
     topic: str
@@ -23,15 +23,15 @@ class Placed(NamedTuple):
 class PlannedMove(NamedTuple):
     """A partition that goes to another coordinator."""
 
-    placed: Placed
+    placed: PlacedPartition
     to_coordinator: int
 
 
 def balance(
-    partitions: Sequence[Placed], coordinators: Collection[int], barred: Collection[tuple[str, int, int]] = ()
+    partitions: Sequence[PlacedPartition], coordinators: Collection[int], barred: Collection[tuple[str, int, int]] = ()
 ) -> list[PlannedMove]:
     """Return the moves after which no coordinator has two partitions more than another; `barred` are topic, partition and coordinator."""
-    at: dict[int, list[Placed]] = {one: [] for one in coordinators}
+    at: dict[int, list[PlacedPartition]] = {one: [] for one in coordinators}
     for one in partitions:
         at.setdefault(one.coordinator, []).append(one)
     of_topic = Counter((one.topic, one.coordinator) for one in partitions)
@@ -53,8 +53,8 @@ def balance(
 
 
 def _movable(
-    here: Sequence[Placed], to: int, barred: Collection[tuple[str, int, int]], of_topic: Counter[tuple[str, int]]
-) -> Placed | None:
+    here: Sequence[PlacedPartition], to: int, barred: Collection[tuple[str, int, int]], of_topic: Counter[tuple[str, int]]
+) -> PlacedPartition | None:
     """The partition that goes: of the topic that has most more here than there, the one with the fewest records."""
     candidates = [one for one in here if (one.topic, one.partition, to) not in barred]
     return min(

@@ -121,6 +121,8 @@ class CommittingClient:
         key = PREFIX + command.object_key
         created_ms, fate, owners = uploads.put(key, rng), uploads.fate(rng), uploads.owners_of(command)
         owner_ids = uploads.owner_list(owners, rng)
+        directory = uploads.judge.folds[0]
+        first = [batch for batch in batches if directory.owner_of(batch.where) == owners[0]]
         await asyncio.sleep(uploads.delay_s(fate, rng))
 
         def part(some: Sequence[IntendedBatch]) -> CommitFile:
@@ -128,8 +130,6 @@ class CommittingClient:
             whole = commit(key, self._number, some, self._clients.partitions, timestamp_ms)
             return whole._replace(created_ms=created_ms, owner_ids=owner_ids)
 
-        directory = uploads.judge.folds[0]
-        first = [batch for batch in batches if directory.owner_of(batch.where) == owners[0]]
         rest = [batch for batch in batches if batch not in first]
         match fate:
             case UploadFate.DIES:

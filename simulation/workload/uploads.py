@@ -44,8 +44,6 @@ class Uploads:
         self._objects = objects
         self.judge = judge
         self.judged = judged
-        self.names_all = False
-        """Whether each file names all coordinators: one that lacks the next owner of a partition could not be committed any more."""
         self._now_s = now_s
 
     def put(self, key: str, rng: random.Random) -> int:
@@ -90,5 +88,5 @@ class Uploads:
 
     def owner_list(self, owners: Sequence[int], rng: random.Random) -> list[int]:
         """A list of owners in some order; now and then with those that get nothing."""
-        listed = range(len(self.judge.folds)) if rng.random() < ALL_OWNERS_CHANCE or self.names_all else owners
+        listed = range(len(self.judge.folds)) if rng.random() < ALL_OWNERS_CHANCE else owners
         return rng.sample(list(listed), len(listed))

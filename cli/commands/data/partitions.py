@@ -125,11 +125,11 @@ async def _move(
 
 
 async def _planned(client: DisklessClient, named: Sequence[str], to_coordinator: int | None) -> list[PlannedMove]:
-    from cli.looks.balance import Placed, PlannedMove, balance
+    from cli.looks.balance import PlacedPartition, PlannedMove, balance
     from cli.outcome import Exit, Failed
 
     placed = {
-        (topic.name, one.partition): Placed(
+        (topic.name, one.partition): PlacedPartition(
             topic.name, one.partition, one.coordinator_id, max(0, one.high_watermark - max(0, one.log_start_offset))
         )
         for topic in await client.describe_topics()

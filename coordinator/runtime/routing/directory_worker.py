@@ -153,7 +153,7 @@ class DirectoryWorker:
         return never + [one for one in self._replicas.ids() if one not in followed and one not in self._view.group_leaders]
 
     async def _await_claims(self, patience_ms: float) -> None:
-        """Wait until every coordinator was claimed once: partitions stay where they are, and a service that starts is about to claim all."""
+        """Wait until every coordinator was claimed once: partitions stay where they are, and a service that starts claims all soon."""
         deadline_ms = self._clock_ms() + patience_ms
         while self._unclaimed() and self._clock_ms() < deadline_ms:  # noqa: ASYNC110 - claims are read by other replicas
             await asyncio.sleep(CLAIMS_POLL_S)

@@ -239,11 +239,14 @@ class MoveWorker:
             return None
         move, released = last
         await self._adopt(move, released)
-        of = {"topic_id": move.topic_id, "partition": move.partition, "move_id": move.move_id}
-        return (
-            PartitionMoving(**of, from_coordinator=move.from_coordinator, to_coordinator=move.to_coordinator),
-            PartitionMoved(**of, earlier=ends),
+        order = PartitionMoving(
+            topic_id=move.topic_id,
+            partition=move.partition,
+            from_coordinator=move.from_coordinator,
+            to_coordinator=move.to_coordinator,
+            move_id=move.move_id,
         )
+        return order, PartitionMoved(topic_id=move.topic_id, partition=move.partition, move_id=move.move_id, earlier=ends)
 
 
 def _release_of(move: Move) -> ReleasePartition:

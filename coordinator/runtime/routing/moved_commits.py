@@ -23,7 +23,7 @@ from records.model import EarlierStretch
 Respond = Callable[[CommitAnswer], None]
 
 
-class Splitting(Protocol):
+class SplitsCommits(Protocol):
     """The router as these commits need it."""
 
     def split(self, command: CommitFile, owners: Sequence[int | None], timeout_ms: int, respond: Respond, size_bytes: int) -> None:
@@ -35,7 +35,7 @@ class _Unsure(Exception):
 
 
 def commit_moved(
-    router: Splitting,
+    router: SplitsCommits,
     view: ClusterView,
     command: CommitFile,
     owners: Sequence[int | None],
@@ -60,6 +60,8 @@ def commit_moved(
                 try:
                     answer = _answer_before(view, earlier, command, key, mine)
                 except _Unsure:
+                    if earlier.coordinator_id not in command.owner_ids and view.owner_of(key) not in command.owner_ids:
+                        continue  # it is refused below in any case, and a file is never sent with two lists of owners
                     if command.created_ms >= 0 and earlier.time_ms + window_ms < command.created_ms:
                         continue
                     raise
