@@ -332,9 +332,16 @@ class ShardView:
         """Whether a partition has gone on elsewhere, as far as this replica has read."""
         return knows_release(self._shard.committed.state, key)
 
-    def answer_committed_before(self, command: CommitFile, key: bytes, places: Sequence[int]) -> CommitResult | None:
-        """Answer the batches of a partition that was released here, by their places in a commit; None when the file did not have them."""
-        return answer_committed_before(self._shard.committed.state, command, key, places)
+    def answer_committed_before(
+        self, command: CommitFile, key: bytes, places: Sequence[int], *, is_known_elsewhere: bool
+    ) -> CommitResult | None:
+        """Answer batches of a partition that was released here; see `reads.former_commits.answer_committed_before`."""
+        state = self._shard.committed.state
+        return answer_committed_before(state, command, key, places, is_known_elsewhere=is_known_elsewhere)
+
+    def knows_file(self, object_key: str) -> bool:
+        """Whether a file is known here, and has not ended."""
+        return self._shard.committed.state.find_file(object_key) is not None
 
     def past_retention(self, topic_id: bytes, partition: int, retention: Retention, bound: Bound, known: Known | None) -> LookedAt | None:
         """Look which batches of a partition are past its retention; see `reads.retention.look_at`."""

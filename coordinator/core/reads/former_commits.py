@@ -49,15 +49,20 @@ def released_before(state: Lookups, key: bytes, file: FileRow) -> bool:
     return released is not None and released.entry_id < file.file_id
 
 
-def answer_committed_before(state: Lookups, command: CommitFile, key: bytes, places: Sequence[int]) -> CommitResult | None:
-    """Answer the batches of a partition that was released here, by their places in a commit; None when the file never had any here."""
+def answer_committed_before(
+    state: Lookups, command: CommitFile, key: bytes, places: Sequence[int], *, is_known_elsewhere: bool
+) -> CommitResult | None:
+    """Answer the batches of a partition that was released here, by their places in a commit; None when the file never had any here.
+
+    Of a file that has ended here nobody knows which batches it had: they are refused, unless the owner of the partition has the file.
+    """
     file = state.find_file(command.object_key)
     if file is not None:
         if released_before(state, key, file):
             return None
         result, found = _answers(state, file, command, places)
         return result if any(found) or not file.record or not _is_same(file, command) else None
-    stone = state.find_tombstone(command.object_key)
+    stone = None if is_known_elsewhere else state.find_tombstone(command.object_key)
     if stone is None or stone.reason == "fenced":
         return None  # of a fenced one nothing was committed
     message = f"file {command.object_key} was committed where its partition was before, and is {stone.reason}; its results are not kept"

@@ -104,9 +104,17 @@ def _answer_before(
     try:
         if not replica.look(ShardView.knows_release, key):
             raise _Unsure(text)
-        return replica.look(ShardView.answer_committed_before, command, key, places)
+        is_known = _has_file(view, command, key)
+        return replica.look(ShardView.answer_committed_before, command, key, places, is_known_elsewhere=is_known)
     except NotReadable as unreadable:
         raise _Unsure(text) from unreadable
+
+
+def _has_file(view: ClusterView, command: CommitFile, key: bytes) -> bool:
+    """Whether the owner of a partition knows a file, as far as this node has read. Raises `NotReadable`."""
+    owner = view.owner_of(key)
+    replica = None if owner is None else view.replicas.get(owner)
+    return replica is not None and replica.look(ShardView.knows_file, command.object_key)
 
 
 def _refused(
