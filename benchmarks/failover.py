@@ -8,6 +8,7 @@ time between two acknowledgements around the fault. In every round one process i
 woken when others lead) or stopped (SIGTERM), and brought back before the next round. A frozen process keeps its
 connections, so a client turns away only after its own `--request-timeout-ms`. Kafka replaces a dead or frozen
 member only after `session.timeout.ms` (6 s, the least a broker allows by default), so that is most of what is seen.
+Joining: a node is added to three that hold batches; commits of the coordinators that move to it wait while leadership changes.
 The standby: two processes, one metadata partition, 20 000 batches/s and saturation in files of 100; CPU of the process
 that follows as a share of the leader's, until the standby has applied and written everything.
 """
@@ -48,6 +49,8 @@ SETTLED_S = 1.0
 STOP_TIMEOUT_S = 30.0
 BATCH_BYTES = 4096
 KINDS = ("kill", "freeze", "stop")
+JOIN_LOAD_S = 10.0
+JOIN_BAR_MS = 300
 STANDBY_BAR = 0.15
 STANDBY_LOADS = (("20,000 batches/s", 200.0), ("saturation", 0.0))
 STANDBY_WARM_UP_S = 5.0
@@ -232,6 +235,43 @@ def fault_row(kind: str, outages: Sequence[Outages]) -> Row:
     }
 
 
+# ---- a node that joins
+
+
+def measure_join(kafka: KafkaCluster, request_timeout_ms: int) -> list[Row]:
+    """A node joins: what it comes to lead it warms up first, so commits wait for a change of leader alone."""
+    with (
+        service(kafka, nodes=NODES, metadata_partitions=METADATA_PARTITIONS) as running,
+        own_process() as generator,
+    ):
+        targets = asyncio.run(create_targets(running.addresses[0], "held", 100, METADATA_PARTITIONS))
+        generator.submit(run_load, standby_load(targets, 0.0, JOIN_LOAD_S)).result()
+        with clients(",".join(running.addresses), request_timeout_ms) as acknowledged:
+            acknowledged.wait_flowing(time.monotonic())
+            start_s = time.monotonic()
+            new = running.add(NODES + 1)
+            new.start()
+            share = METADATA_PARTITIONS // (NODES + 1)
+            wait_for(lambda: len(led_by(new)) >= share, "the new node to lead its share")
+            shared_s = time.monotonic() - start_s
+            time.sleep(SETTLED_S)
+            moved = led_by(new)
+            acknowledged.wait_flowing(time.monotonic())
+            others = [partition for partition in range(METADATA_PARTITIONS) if partition not in moved]
+            freezes_s = acknowledged.outages_s(moved, start_s)
+            return [
+                {
+                    "moved": len(moved),
+                    "led_after_s": shared_s,
+                    "freeze_median_ms": 1000 * statistics.median(freezes_s),
+                    "freeze_max_ms": 1000 * max(freezes_s),
+                    "others_max_ms": 1000 * max(acknowledged.outages_s(others, start_s)),
+                    "bar_ms": JOIN_BAR_MS,
+                    "reached": "yes" if 1000 * max(freezes_s) < JOIN_BAR_MS else "NO",
+                }
+            ]
+
+
 # ---- the standby
 
 
@@ -297,6 +337,7 @@ def wait_for_written(leader: CoordinatorProcess, standby: CoordinatorProcess) ->
 
 
 FAULT_COLUMNS = ("fault", "outages", "median_s", "min_s", "max_s", "led_elsewhere_s", "others_median_s", "others_max_s")
+JOIN_COLUMNS = ("moved", "led_after_s", "freeze_median_ms", "freeze_max_ms", "others_max_ms", "bar_ms", "reached")
 STANDBY_COLUMNS = ("load", "batches_per_s", "leader_us", "standby_us", "standby_loop_us", "share", "bar", "reached", "behind_s")
 
 
@@ -304,20 +345,23 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", action="append", choices=[*KINDS, "standby"], help="only these (repeatable)")
+    parser.add_argument("--only", action="append", choices=[*KINDS, "join", "standby"], help="only these (repeatable)")
     parser.add_argument("--request-timeout-ms", type=int, default=10_000, help="of the clients; the library's default")
     parser.add_argument("--json", metavar="FILE", help="also write the figures there")
     options = parser.parse_args()
-    wanted = options.only or [*KINDS, "standby"]
+    wanted = options.only or [*KINDS, "join", "standby"]
     kinds = [kind for kind in KINDS if kind in wanted]
     with broker() as kafka:
         faults = measure_faults(kafka, kinds, options.rounds, options.request_timeout_ms) if kinds else []
+        join = measure_join(kafka, options.request_timeout_ms) if "join" in wanted else []
         standby = measure_standby(kafka) if "standby" in wanted else []
     if faults:
         say(f"\nseconds without an acknowledgement, per coordinator that was led by the node:\n{table(faults, FAULT_COLUMNS)}")
+    if join:
+        say(f"\nwait for an acknowledgement while coordinators move to a node that joins:\n{table(join, JOIN_COLUMNS)}")
     if standby:
         say(f"\nCPU microseconds per batch:\n{table(standby, STANDBY_COLUMNS)}")
-    write_json(options.json, {"faults": faults, "standby": standby})
+    write_json(options.json, {"faults": faults, "join": join, "standby": standby})
 
 
 if __name__ == "__main__":

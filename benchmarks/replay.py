@@ -4,7 +4,8 @@
 
 Files of 100 and of 10 batches over 100 partitions of 10 topics, 30 % of the batches idempotent, reach a following shard
 as the reader hands them over. Printed are the CPU time per batch of the shard by step, and, with the thread that writes
-the state database beside it as in the service, the rates until all is applied and until all is written (wall time).
+the state database beside it as in the service, the rates until all is applied and until all is written (wall time). Then all records are
+deleted, their batches counted out, and the files removed: CPU per batch and per key, and CPU per key for writing that.
 """
 
 from __future__ import annotations
@@ -32,12 +33,13 @@ from coordinator.core.shard import Shard
 from coordinator.core.state.lookups import OFFSET_END
 from coordinator.core.state.packing import Packer
 from coordinator.core.state.replica_state import ShardState
+from coordinator.runtime.files.empty_files import KEYS_PER_ENTRY_FREE
 from records.codec import encode_entry
 from records.committed_files.codec import CommittedBatch, FileCommitted, read_files
 from records.committed_files.lines import BatchVerdict
 from records.entry_key import EntryKey, encode_key
 from records.log import Fence
-from records.model import LeadershipClaimed, PartitionCreated
+from records.model import FilesRemoved, LeadershipClaimed, PartitionCreated, RecordsDeleted
 from simulation.fakes.state_store import MemoryStateStore
 
 T = TypeVar("T")
@@ -50,6 +52,8 @@ IDEMPOTENT_SHARE = 0.3
 CHUNK_ENTRIES = 500
 FLUSH_BATCHES_MAX = 100_000
 """The default of `state.flush.max.batches`."""
+OF_BATCHES, OF_KEYS = ("count out", "write deletions"), ("remove", "write removals")
+"""Steps of deleting everything, whose CPU is printed per batch and per file."""
 START_MS = 1_760_000_000_000
 TERM = 77
 
@@ -62,6 +66,25 @@ class Log:
         self._batches_per_file = batches_per_file
         self._next_offset: dict[tuple[int, int], int] = {}
         self._next_sequence: dict[tuple[int, int, int], int] = {}
+        self._seq = 0
+        self._keys: list[str] = []
+
+    def deletions(self) -> list[ReadEntry]:
+        """The entries behind the files that delete all their records."""
+        records = [
+            RecordsDeleted(topic_id=TOPICS[topic], partition=partition, new_log_start_offset=offset)
+            for (topic, partition), offset in self._next_offset.items()
+        ]
+        return self._entries([encode_entry([record]) for record in records])
+
+    def removals(self) -> list[ReadEntry]:
+        """The entries behind the deletions that remove all files."""
+        keys, size = self._keys, KEYS_PER_ENTRY_FREE
+        return self._entries([encode_entry([FilesRemoved(object_keys=keys[at : at + size])]) for at in range(0, len(keys), size)])
+
+    def _entries(self, values: list[bytes], epoch: int = 1) -> list[ReadEntry]:
+        first, self._seq = self._seq, self._seq + len(values)
+        return [ReadEntry(at, START_MS, encode_key(EntryKey(epoch, TERM, at)), value) for at, value in enumerate(values, first)]
 
     def entries(self, batches: int, *, epoch: int = 1) -> list[ReadEntry]:
         """A claim, the partitions, and files with so many batches."""
@@ -73,7 +96,7 @@ class Log:
             )
             values.append(encode_entry([created]))
         values += [encode_entry([self._file(number)]) for number in range(batches // self._batches_per_file)]
-        return [ReadEntry(at, START_MS, encode_key(EntryKey(epoch, TERM, at)), value) for at, value in enumerate(values)]
+        return self._entries(values, epoch)
 
     def _file(self, number: int) -> FileCommitted:
         rng, n = self._random, self._batches_per_file
@@ -108,8 +131,9 @@ class Log:
                 places, sizes, accumulate(sizes), counts, bases, producers, sequences, strict=True
             )
         ]
+        self._keys.append(f"wal/01K{number:023d}")
         return FileCommitted(
-            object_key=f"wal/01K{number:023d}", object_format=1, file_size=sum(sizes), uploader_broker_id=1, owner_ids=[0],
+            object_key=self._keys[-1], object_format=1, file_size=sum(sizes), uploader_broker_id=1, owner_ids=[0],
             created_ms=START_MS + number - 250, append_time_ms=START_MS + number, content_hash=rng.randbytes(16), batches=batches,
         )  # fmt: skip
 
@@ -165,37 +189,79 @@ def apply_all(entries: list[ReadEntry]) -> tuple[float, dict[str, float]]:
     return seconds, {**watch.seconds, "rest": seconds - sum(watch.seconds.values())}
 
 
-def apply_and_write_all(entries: list[ReadEntry], path: Path, flush_batches_max: int) -> tuple[float, float]:
-    """Seconds until all is applied, and until all is written, with the writing thread of the service."""
-    database = StateDatabase(path, cluster_id="benchmark", topic_id=b"t" * 16, metadata_partition=0)
-    database.open()
-    shard, packer = new_shard(ShardState(cold=database.reader())), Packer()
-    writer = ThreadPoolExecutor(max_workers=1)
-    writing: Future[None] | None = None
+class Replica:
+    """A following shard and its state database, written as the service does: by a thread, as often as there is enough."""
 
-    def flush() -> Future[None]:
-        header = replace(shard.header("benchmark", b"t" * 16), last_entry_hash=b"h" * 16)
-        freeze = shard.freeze(header)
-        return writer.submit(lambda: database.write(packer.pack(freeze)))
+    def __init__(self, path: Path) -> None:
+        self._database = StateDatabase(path, cluster_id="benchmark", topic_id=b"t" * 16, metadata_partition=0)
+        self._database.open()
+        self._shard, self._packer = new_shard(ShardState(cold=self._database.reader())), Packer()
+        self._writer = ThreadPoolExecutor(max_workers=1)
+        self._writing: Future[None] | None = None
 
+    def apply(self, entries: list[ReadEntry]) -> None:
+        """Apply entries, and write beside it what has come together."""
+        for chunk in chunks(entries):
+            self._shard.feed(EntriesRead(chunk), START_MS)
+            if self._writing is not None and self._writing.done():
+                self._wait()
+            if self._writing is None and self._shard.committed.state.unwritten_batches >= FLUSH_BATCHES_MAX:
+                self._begin()
+        if self._shard.failure is not None:
+            raise AssertionError(self._shard.failure)
+
+    def trim(self) -> None:
+        """Count all deleted batches out of their files."""
+        while self._shard.committed.state.trim_step():
+            pass
+
+    def write(self) -> None:
+        """Write everything."""
+        if self._writing is not None:
+            self._wait()
+        self._begin()
+        self._wait()
+
+    def close(self) -> None:
+        """End it."""
+        self._writer.shutdown()
+        self._database.close(clean=False)
+
+    def _begin(self) -> None:
+        freeze = self._shard.freeze(replace(self._shard.header("benchmark", b"t" * 16), last_entry_hash=b"h" * 16))
+        self._writing = self._writer.submit(lambda: self._database.write(self._packer.pack(freeze)))
+
+    def _wait(self) -> None:
+        assert self._writing is not None
+        self._writing.result()
+        self._writing = None
+        self._shard.written()
+
+
+def apply_and_write_all(log: Log, entries: list[ReadEntry], path: Path) -> tuple[float, float, dict[str, float]]:
+    """Seconds until all is applied and until all is written; then CPU seconds of deleting and removing it again, by step."""
+    replica = Replica(path)
     started = time.perf_counter()
-    for chunk in chunks(entries):
-        shard.feed(EntriesRead(chunk), START_MS)
-        if writing is not None and writing.done():
-            writing.result()
-            shard.written()
-            writing = None
-        if writing is None and shard.committed.state.unwritten_batches >= flush_batches_max:
-            writing = flush()
+    replica.apply(entries)
     applied = time.perf_counter()
-    if writing is not None:
-        writing.result()
-        shard.written()
-    flush().result()
+    replica.write()
     written = time.perf_counter()
-    writer.shutdown()
-    database.close(clean=False)
-    return applied - started, written - started
+    seconds: dict[str, float] = {}
+
+    def timed(name: str, step: Callable[[], None]) -> None:
+        before = time.process_time()
+        step()
+        seconds[name] = time.process_time() - before
+
+    deletions = log.deletions()
+    timed("delete", lambda: replica.apply(deletions))
+    timed("count out", replica.trim)
+    timed("write deletions", replica.write)
+    removals = log.removals()
+    timed("remove", lambda: replica.apply(removals))
+    timed("write removals", replica.write)
+    replica.close()
+    return applied - started, written - started, seconds
 
 
 def main() -> None:
@@ -204,8 +270,9 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=300_000)
     parser.add_argument("--profile", action="store_true", help="print the functions that take the time")
     options = parser.parse_args()
-    for batches_per_file in (100, 10):
-        entries = Log(batches_per_file).entries(options.batches)
+    for batches_per_file in (1000, 100, 10):
+        log = Log(batches_per_file)
+        entries = log.entries(options.batches)
         profile = cProfile.Profile()
         if options.profile:
             profile.enable()
@@ -217,8 +284,11 @@ def main() -> None:
             pstats.Stats(profile).sort_stats("tottime").print_stats(30)
             continue
         with tempfile.TemporaryDirectory() as name:
-            applied, written = apply_and_write_all(entries, Path(name) / "state", FLUSH_BATCHES_MAX)
+            applied, written, steps = apply_and_write_all(log, entries, Path(name) / "state")
         print(f"  with the state database: applied {options.batches / applied:,.0f} batches/s, written {options.batches / written:,.0f}")
+        keys = options.batches // batches_per_file
+        print("  us per batch: " + ", ".join(f"{name} {steps[name] / options.batches * 1e6:.3f}" for name in OF_BATCHES))
+        print("  us per key: " + ", ".join(f"{name} {steps[name] / keys * 1e6:.2f}" for name in OF_KEYS))
 
 
 if __name__ == "__main__":

@@ -147,15 +147,16 @@ class Observer:
                 behind = "no answer"
                 try:
                     answer = await describe_coordinators(self._pool, self._nodes[node_id])
-                    late = [one for one in answer.coordinators if one.applied_offset < reached.get(one.coordinator_id, -1)]
+                    followed = [one for one in answer.coordinators if one.error_code == 0]
+                    late = [one for one in followed if one.applied_offset < reached.get(one.coordinator_id, -1)]
                     behind = f"coordinators {[(one.coordinator_id, one.state, one.applied_offset) for one in late]} are behind"
-                    if not late and answer.coordinators:
+                    if not late and followed:
                         break
                 except (ConnectionLost, RequestTimedOut) as lost:
                     behind = str(lost)
                 assert time.monotonic() < end_s, f"node {node_id} did not write its replicas within {DEADLINE_S:g} s: {behind}"
                 await asyncio.sleep(RETRY_PAUSE_S)
-            digests += [ReplicaDigest(node_id, one.coordinator_id, one.applied_offset, one.digest) for one in answer.coordinators]
+            digests += [ReplicaDigest(node_id, one.coordinator_id, one.applied_offset, one.digest) for one in followed]
         unseen = reached.keys() - {one.coordinator_id for one in digests}
         assert not unseen, f"no node has a replica of coordinators {sorted(unseen)}"
         return tuple(digests)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -21,93 +18,17 @@ from playwright.sync_api import sync_playwright
 
 from cli.dev.kafka import KafkaCluster
 from cli.outcome import Exit
-from coordinator.client.client import DisklessClient
-from coordinator.client.errors import ServiceError
-from coordinator.client.records.ulid import new_key
-from coordinator.protocol.messages import CommitBatch
 from integration_tests.dashboard_browser import DashboardProcess, Watched, looked_at, open_chromium
 from integration_tests.monitor_process import START_TIMEOUT_S, MonitorProcess
 from integration_tests.page_news import PageNews, Sentence
 from integration_tests.service import Service
+from integration_tests.uploader import Uploader
 from integration_tests.waiting import wait_until
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.long]  # Kafka, two nodes and, three times, Spark start in it
 
-PARTITIONS = 12
 TOLD_WITHIN_S = 10.0
 SEEN_S = 5.0
-PAUSE_S = 0.05
-
-
-class Uploader:
-    """Uploads files with batches of several coordinators into the folder of the object store and commits them, until it is stopped."""
-
-    def __init__(self, service: Service) -> None:
-        self.folder = Path(service.properties["object.store.url"].removeprefix("file://"))
-        self._service = service
-        self._random = random.Random(7)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="uploader")
-        self.committed = 0
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End it after the running commit."""
-        self._stop.set()
-        self._thread.join()
-
-    async def _run(self) -> None:
-        async with DisklessClient(self._service.addresses) as client:
-            topic_id = (await client.admin.create_topic("orders", PARTITIONS)).topic_id
-            while not self._stop.is_set():
-                batches = self._batches(topic_id)
-                size = sum(batch.size for batch in batches)
-                key = f"wal/{new_key(time.time_ns() // 1_000_000, os.urandom(10))}"
-                object_file = self.folder / key
-                object_file.parent.mkdir(parents=True, exist_ok=True)
-                object_file.write_bytes(bytes(size))
-                while not await self._commit(client, key, size, batches):
-                    if self._stop.is_set():
-                        return
-                self.committed += 1
-                await asyncio.sleep(PAUSE_S)
-
-    async def _commit(self, client: DisklessClient, key: str, size: int, batches: list[CommitBatch]) -> bool:
-        try:
-            (await client.commit_file(key, size, batches, timeout_ms=5000)).raise_for_errors()
-        except ServiceError:
-            return False
-        return True
-
-    def _batches(self, topic_id: bytes) -> list[CommitBatch]:
-        batches, position = [], 0
-        for partition in sorted(self._random.sample(range(PARTITIONS), self._random.randint(1, 6))):
-            size = self._random.randint(100, 2000)
-            batches.append(
-                CommitBatch(
-                    magic=2,
-                    request_id=0,
-                    topic_id=topic_id,
-                    partition_index=partition,
-                    byte_offset=position,
-                    size=size,
-                    base_offset=0,
-                    last_offset=9,
-                    batch_max_timestamp=1,
-                    timestamp_type=0,
-                    producer_id=-1,
-                    producer_epoch=-1,
-                    base_sequence=-1,
-                    last_sequence=-1,
-                )
-            )
-            position += size
-        return batches
-
-    def stored(self) -> tuple[int, int]:
-        """How many files were uploaded, and their bytes; the store also has the place of the last orphan scan."""
-        sizes = [path.stat().st_size for path in (self.folder / "wal").rglob("*") if path.is_file()]
-        return len(sizes), sum(sizes)
 
 
 @pytest.fixture

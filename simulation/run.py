@@ -43,6 +43,7 @@ from simulation.protections.weakened import without
 from simulation.restored import FinishingOperator, begin_restored
 from simulation.scenario import Scenario, SimulatedGateways
 from simulation.story import Story, Violation
+from simulation.succession import Succession
 from simulation.workload.clients import (
     Admin,
     Clients,
@@ -57,6 +58,7 @@ from simulation.workload.keeping import KeepingClient
 from simulation.workload.uploads import PREFIX, UNUSUAL_KEYS, Uploads
 
 HEAL_S = 60.0
+SUCCESSION_S = 30.0
 LOOK_S = 0.25
 EXPIRY_MS = 700
 CLEANER_MS = 150
@@ -438,6 +440,18 @@ class Run:
             self.judge.broken("everything heals", f"{heal_s} s after the last fault: {'; '.join(unwell)}")
             return
         ending.compare_with_log()
+        self._let_one_die()
+
+    def _let_one_die(self) -> None:
+        """Kill a node of the settled cluster."""
+        succession = Succession(judge=self.judge, processes=self.processes, rng=self._rng("succession"))
+        succession.begin()
+        end_s = self.time.now_s + SUCCESSION_S
+        while (left := succession.left()) and not self.time.is_over:
+            if self.time.now_s >= end_s:
+                self.judge.broken("everything heals", f"{SUCCESSION_S:g} s after one death nobody leads partitions {left}")
+                return
+            self.time.run_until(self.time.now_s + LOOK_S)
 
     def _look_for_failed_clients(self) -> None:
         for task in self.tasks:

@@ -28,6 +28,7 @@ Allowed = Mapping[str, tuple[int, str]]
 """By file: how often, and why."""
 PRIVATE_READS: Allowed = {
     "tests/client/test_pool.py": (2, "only the pool knows when it begins to connect, and when it has noticed a loss"),
+    "tests/core/test_assignor_protections.py": (3, "rules of the plan are left out, for which the product has no switches"),
     "tests/records/test_row_hashes.py": (2, "the source of what runs compiled; without a compiler its caller uses hashlib"),
     "tests/runtime/test_doubled_ids.py": (2, "two processes that pass the same step of a start before either takes the next"),
 }

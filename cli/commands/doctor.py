@@ -236,7 +236,7 @@ async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Se
         why = error.message if isinstance(error, ServiceError) else str(error)
         return [Diagnosis(health=Health.ERROR, check="nodes", finding=f"no node answers: {why}", remedy=remedy)]
     skew_max_ms = SKEW_MAX_MS if patient.settings is None else patient.settings.clock_skew_max_ms
-    coordinators = len({one.coordinator_id for view in views for one in view.coordinators})
+    coordinators = max((view.coordinator_count for view in views), default=0)
     found = [
         *diagnose_nodes(views, None if facts is None else facts.cluster_id),
         *diagnose_withheld(views),

@@ -20,6 +20,7 @@ from coordinator.client.routing.connection import ConnectionLost, RequestTimedOu
 from coordinator.client.routing.identify import ServerKind, identify_all
 from coordinator.core.drains import drain_text
 from coordinator.kafka.directory_ids import directory_text
+from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.messages import (
     DescribeCoordinatorsCoordinator,
     DescribeCoordinatorsDirectory,
@@ -45,7 +46,10 @@ class NodeView:
     node: ServiceNode
     cluster_id: str | None
     coordinators: Sequence[DescribeCoordinatorsCoordinator]
+    """Those that the node follows."""
     error: str
+    coordinator_count: int = 0
+    """How many there are, as far as the node knows."""
     incarnation_id: bytes = b""
     registered_id: bytes = b""
     """The process that the directory has under this node's id, as far as the node knows."""
@@ -113,7 +117,8 @@ async def _ask(client: DisklessClient, node: ServiceNode, timeout_s: float) -> N
     return NodeView(
         node=node,
         cluster_id=response.cluster_id,
-        coordinators=response.coordinators,
+        coordinators=tuple(one for one in response.coordinators if one.error_code == ErrorCode.NONE),
+        coordinator_count=len(response.coordinators),
         error="",
         incarnation_id=response.incarnation_id,
         registered_id=b"" if registered is None else registered.incarnation_id,
@@ -358,7 +363,7 @@ async def check_coordinators(client: DisklessClient, wanted: Sequence[int], time
         return
     # One node may not have seen yet that the metadata topic has grown: a coordinator exists as soon as any node knows it.
     for view in await look(client, timeout_s):
-        known.update(one.coordinator_id for one in view.coordinators)
+        known.update(range(view.coordinator_count))
     unknown = sorted(set(wanted) - known)
     # Nodes that have just started know of no coordinator yet: then the command goes on and finds out for itself.
     if known and unknown:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -36,6 +37,7 @@ from coordinator.client.model import (
     TopicChanges,
     TopicListing,
 )
+from coordinator.client.routing.connection import ConnectionLost, RequestTimedOut
 from coordinator.client.routing.discovery import ATTEMPT_TIMEOUT_MS
 from coordinator.client.routing.node import NodeClient
 from coordinator.client.routing.retry import Deadline, server_timeout_ms
@@ -53,6 +55,7 @@ from coordinator.protocol.messages import (
     ListTopicsResponse,
     ListTopicsTopic,
 )
+from coordinator.protocol.wire import MalformedMessage
 
 if TYPE_CHECKING:
     from coordinator.core.file_state import FileState
@@ -260,9 +263,28 @@ class DisklessAdmin(ServiceUser):
         return directory.configs_described(described)
 
     async def describe_producers(self, topic: str, partitions: Sequence[int], *, timeout_ms: int | None = None) -> list[DescribedProducers]:
-        """Idempotent producers of partitions as the node that answers knows them, one result for each partition. Raises Unavailable."""
-        described = await self._service.ask(producers_request(topic, partitions), self._service.deadline(timeout_ms))
-        return described_producers(described)
+        """Idempotent producers of partitions as the node that answers knows them, one result for each partition. Raises Unavailable.
+
+        Of coordinators that it does not follow their leaders are asked.
+        """
+        deadline = self._service.deadline(timeout_ms)
+        described = described_producers(await self._service.ask(producers_request(topic, partitions), deadline))
+        missing = {one.partition for one in described if one.outcome.error is ErrorCode.COORDINATOR_NOT_AVAILABLE}
+        if not missing:
+            return described
+        [placed] = await self._service.describe_topics([topic], deadline)
+        nodes = {one.node_id: one for one in await self._service.discovery.nodes(deadline)}
+        by_leader: dict[ServiceNode, list[int]] = {}
+        for one in placed.partitions:
+            if one.partition in missing and one.leader_id in nodes:
+                by_leader.setdefault(nodes[one.leader_id], []).append(one.partition)
+        told: dict[int, DescribedProducers] = {}
+        for leader, wanted in by_leader.items():
+            with suppress(ConnectionLost, RequestTimedOut, MalformedMessage):  # what is missing stays refused
+                left_ms = round(1_000 * deadline.at_most_ms(ATTEMPT_TIMEOUT_MS))
+                answer = await self.node(leader.host, leader.port).call(producers_request(topic, wanted), left_ms)
+                told |= {each.partition: each for each in described_producers(answer)}
+        return [told.get(one.partition, one) for one in described]
 
     async def delete_topic(self, topic: str | bytes, *, timeout_ms: int | None = None) -> None:
         """Delete a topic, named by its name or its 16-byte id. Returns when every owner has logged it.

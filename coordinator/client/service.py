@@ -197,7 +197,7 @@ class Service:
 
         results, refusal = await self.until_served(ask, deadline, _MAY_HEAL)
         refusal.raise_for_error()
-        return [_topic(one) for one in results]
+        return [_topic(one) for one in await self.discovery.with_bounds(results, deadline)]
 
     def forget_topics(self, topic_ids: Collection[bytes]) -> None:
         """Ask anew where the partitions of topics are."""

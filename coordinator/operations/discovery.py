@@ -45,11 +45,12 @@ class TopicLeaders(NamedTuple):
 
 
 class CoordinatorKey(NamedTuple):
-    """The key of FindCoordinator: a coordinator id, or a topic partition."""
+    """The key of FindCoordinator: a coordinator id, or a topic partition. `standby` counts from 1 for a standby, 0 is the leader."""
 
     coordinator_id: int | None
     topic_id: bytes
     partition: int
+    standby: int = 0
 
 
 class FoundCoordinator(NamedTuple):
@@ -61,12 +62,13 @@ class FoundCoordinator(NamedTuple):
 
 
 def parse_coordinator_key(text: str) -> CoordinatorKey:
-    """A key is `<topicId>:<partition>` or a coordinator id. Raises ValueError."""
-    if text.isdecimal():
-        return CoordinatorKey(int(text), bytes(16), -1)
+    """A key is `<topicId>:<partition>` or a coordinator id, with `/1` behind it for its first standby, and so on. Raises ValueError."""
+    coordinator, slash, standby = text.partition("/")
+    if coordinator.isdecimal() and (standby.isdecimal() if slash else True):
+        return CoordinatorKey(int(coordinator), bytes(16), -1, int(standby or 0))
     topic, colon, partition = text.rpartition(":")
     if not colon or not partition.isdecimal():
-        raise ValueError(f"key {text!r} is neither a coordinator id nor <topicId>:<partition>")
+        raise ValueError(f"key {text!r} is neither a coordinator id, <coordinatorId>/<number of a standby> nor <topicId>:<partition>")
     return CoordinatorKey(None, parse_topic_id(topic), int(partition))
 
 

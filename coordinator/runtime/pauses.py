@@ -46,13 +46,13 @@ class Pauses:
     """Between attempts to tell a leader of its contradiction."""
 
     clocks_ask_s: float = 1.0
-    """Between two questions for the clocks of the other nodes, at most."""
+    """Between two turns of questions for the clocks of other nodes, at most."""
 
     clock_look_s: float = 0.25
     """Between two checks whether the own clock is wrong, at least."""
 
     clocks_forgotten_s: float = 5.0
-    """A node that has not answered for so long has no vote on clocks."""
+    """A node that has not answered for so long, times the turns in which all are asked, has no vote on clocks."""
 
     level_check_s: float = 1.0
     """Between two looks whether the schema level can be raised, at most."""

@@ -187,6 +187,20 @@ LEADERSHIP: Final = Section(
             ),
         ),
         Panel(
+            title="Replicas by node",
+            help="What each node follows; those not warm could not lead at once. Of what it follows no longer it keeps spares on disk.",
+            queries=(
+                Query(expr=f"sum by (instance, is_warm) ({metric('partitions_followed')})", legend="{{instance}} warm: {{is_warm}}"),
+                Query(expr=f"sum by (instance) ({metric('partitions_spare')})", legend="{{instance}} spare"),
+            ),
+        ),
+        Panel(
+            title="Spare state databases",
+            help="Their bytes on each node; state.spare.max.percent of a disk is the most.",
+            queries=(Query(expr=f"sum by (instance) ({metric('partitions_spare_bytes')})", legend="{{instance}}"),),
+            unit=Unit.BYTES,
+        ),
+        Panel(
             title="Clocks",
             help="How far each node's clock is certainly ahead of others' and of Kafka's. Beyond the limit such a node does not lead.",
             queries=(

@@ -141,9 +141,13 @@ class FakeGroup:
         self.generation += 1
         nodes = {node: member.told.node_id for node, member in self._members.items()}
         leaders = {partition: nodes[owner] for partition, owner in self._owners.items() if owner in nodes}
+        followers: dict[int, tuple[int, ...]] = {}
+        for node, node_id in nodes.items():
+            for partition in self._followed.get(node, frozenset()):
+                followers[partition] = (*followers.get(partition, ()), node_id)
         for node, member in self._members.items():
             led = frozenset(partition for partition, owner in self._owners.items() if owner == node)
-            member.hear(GroupAssignment(led, self._followed.get(node, frozenset()) - led, leaders))
+            member.hear(GroupAssignment(led, self._followed.get(node, frozenset()) - led, leaders, followers))
 
 
 class FakeMembership:

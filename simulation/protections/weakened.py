@@ -14,6 +14,7 @@ from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from coordinator.core import follower, view
+from coordinator.core.assignor.plan import Because, _Leading
 from coordinator.core.commands import CommitFile, DescribeFiles, ListOffsets
 from coordinator.core.committed import Committed
 from coordinator.core.deciding import decide, group
@@ -40,7 +41,9 @@ from coordinator.runtime.directories.keeper import DirectoryKeeper
 from coordinator.runtime.directories.moving import ReplicaMove
 from coordinator.runtime.directories.port import StateDirectory
 from coordinator.runtime.loading.opening import Loaded, StateLoader
+from coordinator.runtime.node import following
 from coordinator.runtime.node.clocks import NodeClocks
+from coordinator.runtime.node.following import Following
 from coordinator.runtime.node.repairs import ReplicaRepairs
 from coordinator.runtime.ports import Proof
 from coordinator.runtime.replica.recovery import Recovery
@@ -417,7 +420,33 @@ async def _locks_end_starts(load: Callable[..., Awaitable[Loaded]], loader: Stat
         raise StateFailed(str(busy)) from busy
 
 
+# ---- who follows
+
+
+@instead(_Leading, "give_orphans")
+def _orphans_to_any(self: _Leading) -> None:
+    for partition in self._known.partitions:
+        if partition not in self.leaders:
+            nodes = [node_id for level in self._led.levels(partition) for node_id in level]
+            self._give(partition, nodes[0], Because.LEAST_LOADED)
+
+
 PROTECTIONS: dict[str, Protection] = {
+    "warm-heir": Protection(
+        rule="without a leader a partition goes to a replica that is warm", patches=_orphans_to_any, kinds=("pause",), seeds_max=30
+    ),
+    "let-go": Protection(
+        rule="a node follows what it is told to, and lets go of the rest",
+        patches=lambda: [(Following, "_may_go", lambda _following, _replica: False)],
+        kinds=("restart", "pause"),
+        seeds_max=30,
+    ),
+    "let-go-late": Protection(
+        rule="a leader follows until it has read the claim of its successor",
+        patches=lambda: [(following, "TERMS", frozenset())],
+        kinds=("ghost", "expire"),
+        seeds_max=30,
+    ),
     "epoch-successor": Protection(
         rule="a claim counts only with the epoch after the one in force", patches=_any_later_epoch, kinds=("stray",)
     ),

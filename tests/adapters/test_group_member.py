@@ -43,11 +43,14 @@ class ScriptedCoordinator:
         self.is_connected = True
         self.asked: list[Any] = []
         self.dropped: list[str] = []
+        self.longer_s: dict[str, float] = {}
+        """How much longer an answer was waited for at last, by kind of request."""
         self._answers = answers
 
-    async def ask(self, request: Any, _answer_type: type[object], _longer_s: float = 0) -> Any:
+    async def ask(self, request: Any, _answer_type: type[object], longer_s: float = 0) -> Any:
         self.asked.append(request)
         name = type(request).__name__.removesuffix("Request")
+        self.longer_s[name] = longer_s
         await asyncio.sleep(0)
         if name == "Heartbeat" and not self._answers.get(name):
             return heartbeat.HeartbeatResponse(throttle_time=NO_TIME, error_code=ErrorCode.none)
@@ -151,6 +154,9 @@ async def test_an_assignment_holds_when_a_round_begins(code: ErrorCode) -> None:
     await one.join()
     await one.stay()
     assert (role.heard, one.is_in_generation) == ([b"mine"], False)
+    assert coordinator.longer_s["Heartbeat"] == 6, "a frozen coordinator that goes on must hear a heartbeat first"
+    await one.heartbeat()
+    assert coordinator.longer_s["Heartbeat"] == 0, "a proof does not wait"
 
 
 async def test_a_member_that_the_group_does_not_know_is_told_so_and_joins_as_a_new_one() -> None:
@@ -173,9 +179,11 @@ async def test_a_member_that_the_group_does_not_know_is_told_so_and_joins_as_a_n
 
 async def test_a_broker_that_was_frozen_and_has_forgotten_the_member_is_not_believed() -> None:
     coordinator = ScriptedCoordinator(
-        JoinGroup=[joined(), joined(ErrorCode.unknown_member_id), joined(generation=8)],
+        JoinGroup=[
+            joined(), joined(ErrorCode.unknown_member_id), joined(generation=8), joined(ErrorCode.unknown_member_id), joined(generation=9),
+        ],
         SyncGroup=[synced(), synced(ErrorCode.not_coordinator), synced()],
-    )
+    )  # fmt: skip
     role = Role()
     one = member(coordinator, role)
     await one.join()
@@ -184,7 +192,6 @@ async def test_a_broker_that_was_frozen_and_has_forgotten_the_member_is_not_beli
     assert not one.is_in_generation
     with pytest.raises(GroupTrouble, match="not_coordinator"):
         await one.join()
-    coordinator._answers["JoinGroup"] = [joined(ErrorCode.unknown_member_id), joined(generation=9)]
     with pytest.raises(GroupTrouble, match="does not know this member"):
         await one.join()  # a broker knew it since: it is a new doubt
     await one.join()
@@ -243,7 +250,7 @@ def test_nodes_are_assigned_by_what_they_tell_and_strangers_get_nothing() -> Non
     assert [sorted(decode_assignment(TOPIC, assigned[member])[0]) for member in ("m1", "m2", *damaged)] == [[0, 1], [2, 3], [], [], []]
     taken: list[GroupAssignment] = []
     role_of(taken, one).take(assigned["m1"])
-    assert taken == [GroupAssignment(frozenset({0, 1}), frozenset({2, 3}), {0: 1, 1: 1, 2: 2, 3: 2})]
+    assert taken == [GroupAssignment(frozenset({0, 1}), frozenset({2, 3}), {0: 1, 1: 1, 2: 2, 3: 2}, {0: (2,), 1: (2,), 2: (1,), 3: (1,)})]
 
 
 def test_a_former_process_of_a_node_gets_nothing() -> None:

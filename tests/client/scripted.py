@@ -46,6 +46,7 @@ class ScriptedCluster:
     topics: dict[bytes, tuple[str, list[int]]] = field(default_factory=dict)
     topic_settings: dict[bytes, dict[str, str]] = field(default_factory=dict)
     leaders: dict[int, int] = field(default_factory=dict)
+    standbys: dict[int, tuple[int, ...]] = field(default_factory=dict)
     epochs: dict[int, int] = field(default_factory=dict)
     nodes: dict[int, ScriptedNode] = field(default_factory=dict)
     starts: dict[bytes, int] = field(default_factory=dict)
@@ -187,7 +188,10 @@ class ScriptedNode(Handler):
         )
 
     def _find(self, key: str) -> discovery.FoundCoordinator:
-        leader = self.told.get(int(key), self.cluster.leaders.get(int(key), -1))
+        coordinator, _, standby = key.partition("/")
+        leader = self.told.get(int(coordinator), self.cluster.leaders.get(int(coordinator), -1))
+        if standby:
+            leader = (*self.cluster.standbys.get(int(coordinator), ()), -1, -1, -1)[int(standby) - 1]
         if leader < 0:
             return discovery.FoundCoordinator(key, -1, "", -1, Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message="no leader now"))
         return discovery.FoundCoordinator(key, leader, "127.0.0.1", self.cluster.nodes[leader].port, OK)
@@ -200,13 +204,24 @@ class ScriptedNode(Handler):
         name, owners = self.cluster.topics[topic_id]
         partitions = tuple(
             m.DescribeTopicsPartitionResult(
-                error_code=0, partition_index=index, coordinator_id=owner, leader_id=self.cluster.leaders[owner]
+                error_code=0,
+                partition_index=index,
+                coordinator_id=owner,
+                leader_id=self.cluster.leaders[owner],
+                # Nodes know the logs of coordinators that they follow: here, that they lead.
+                **({"log_start_offset": 0, "high_watermark": self._end(topic_id, index)} if self._leads(owner) else {}),
             )
             for index, owner in enumerate(owners)
         )
         settings = self.cluster.topic_settings.get(topic_id, {})
         configs = tuple(m.DescribeTopicsConfig(name=key, value=value) for key, value in settings.items())
         return m.DescribeTopicsTopicResult(error_code=0, topic_id=topic_id, name=name, partitions=partitions, configs=configs)
+
+    def _leads(self, coordinator_id: int) -> bool:
+        return self.cluster.leaders[coordinator_id] == self.node_id
+
+    def _end(self, topic_id: bytes, partition: int) -> int:
+        return self.cluster.ends.get(topic_id + partition.to_bytes(4, "big"), 0)
 
     def _topics(self) -> m.ListTopicsResponse:
         topics = self.cluster.topics.items()

@@ -486,6 +486,30 @@ async def test_batches_are_found_on_another_node_while_the_leader_fails_or_is_mi
         assert other.count(ApiKey.FIND_BATCHES) <= 1
 
 
+async def test_a_topic_is_described_with_the_ends_of_logs_that_the_node_which_is_asked_does_not_follow() -> None:
+    async with scripted(nodes=3, coordinators=3) as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 3)
+        cluster.ends = {PartitionId(TOPIC, partition).key: 10 + partition for partition in range(3)}
+        described = await client.describe_topic("t")
+        assert {one.leader_id for one in described.partitions} == set(cluster.nodes)
+        assert [(one.log_start_offset, one.high_watermark) for one in described.partitions] == [(0, 10), (0, 11), (0, 12)]
+
+
+async def test_the_standby_is_asked_before_nodes_that_do_not_follow() -> None:
+    async with scripted(nodes=9, coordinators=1) as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 1)
+        failing = cluster.nodes[cluster.leaders[0]]
+        standby = next(node for node in reversed(cluster.nodes.values()) if node is not failing)
+        cluster.standbys[0] = (standby.node_id,)
+        failing.has_failed = True
+        [found] = await client.find_batches([FetchFrom(PartitionId(TOPIC, 0), 0)])
+        assert found.refusal.code is ErrorCode.NONE
+        assert {node_id: node.count(ApiKey.FIND_BATCHES) for node_id, node in cluster.nodes.items() if node.count(ApiKey.FIND_BATCHES)} == {
+            failing.node_id: 1,
+            standby.node_id: 1,
+        }
+
+
 async def test_an_offset_outside_the_log_is_refused_with_the_ends_of_the_log() -> None:
     async with scripted(nodes=1, coordinators=1) as cluster, client_of(cluster) as client:
         cluster.add_topic(TOPIC, "t", 1)

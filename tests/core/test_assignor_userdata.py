@@ -15,12 +15,15 @@ from coordinator.core.assignor.userdata import UnreadableUserdata, decode_duties
 NUMBERS = st.integers(0, 2**31 - 1)
 SETS = st.frozensets(NUMBERS, max_size=9)
 PAIRS = st.dictionaries(NUMBERS, NUMBERS, max_size=9)
+PARTITIONS = st.integers(0, 65_534)
+MAPS = st.dictionaries(PARTITIONS, NUMBERS, max_size=9)
 MEMBERS = st.builds(
     GroupMember,
     node_id=NUMBERS,
     rack=st.text(max_size=9),
     started_ms=st.integers(0, 2**62),
     leads=PAIRS,
+    led_ms=PAIRS,
     follows=PAIRS,
     claims=SETS,
     refuses=SETS,
@@ -35,9 +38,11 @@ def test_a_member_is_read_as_it_was_told(member: GroupMember) -> None:
     assert decode_member(encode_member(member)) == member
 
 
-@given(SETS, SETS, PAIRS)
-def test_duties_are_read_as_they_were_given(leads: frozenset[int], follows: frozenset[int], leaders: dict[int, int]) -> None:
-    assignment = GroupAssignment(leads, follows, leaders)
+@given(SETS, SETS, MAPS, st.dictionaries(PARTITIONS, st.lists(NUMBERS, min_size=1, max_size=4).map(tuple), max_size=9))
+def test_duties_are_read_as_they_were_given(
+    leads: frozenset[int], follows: frozenset[int], leaders: dict[int, int], followers: dict[int, tuple[int, ...]]
+) -> None:
+    assignment = GroupAssignment(leads, follows, leaders, followers)
     assert decode_duties(leads, encode_duties(assignment)) == assignment
 
 
@@ -63,5 +68,6 @@ def test_another_version_is_named() -> None:
 def test_what_a_thousand_partitions_and_fifty_nodes_tell_fits_in_one_record() -> None:
     led, followed = dict.fromkeys(range(20), 2**31 - 1), dict.fromkeys(range(40), 2**31 - 1)
     told = encode_member(GroupMember(node_id=1, rack="europe-west4-a", leads=led, follows=followed))
-    duties = encode_duties(GroupAssignment(frozenset(), frozenset(range(40)), dict.fromkeys(range(1000), 49)))
+    followers = {partition: (partition % 50, 7) for partition in range(1000)}
+    duties = encode_duties(GroupAssignment(frozenset(), frozenset(range(40)), dict.fromkeys(range(1000), 49), followers))
     assert 50 * (len(told) + len(duties)) < 500_000

@@ -244,6 +244,7 @@ def test_the_monitor_is_the_driver_of_the_cluster_that_the_chart_runs() -> None:
     assert {f"spark.master=spark://{master['metadata']['name']}:{master['spec']['ports'][0]['port']}", "spark.executor.memory=1g"} < set(
         given
     )
+    assert monitor["args"][monitor["args"].index("--max-entries") + 1] == "60000"
     assert "spark.cores.max=4" in given, "what is given goes before what the chart says"
     let_in = find(objects, "NetworkPolicy", f"{NAME}-monitor")["spec"]["ingress"][1]["ports"]
     assert [(one["port"], one["endPort"]) for one in let_in] == [(7078, 7079)]

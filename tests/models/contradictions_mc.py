@@ -12,9 +12,11 @@ Run it as a program to see how many states each variant has and which promise it
 from __future__ import annotations
 
 import sys
-from collections import deque
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
+
+from tests.models.exploring import explore
 
 ENTRIES_MAX = 4
 RESTARTS_MAX = 2
@@ -149,21 +151,6 @@ def broken(world: World, rules: Rules) -> str:
     return ""
 
 
-def explore(rules: Rules) -> tuple[int, str, World | None]:
-    """Visit every reachable state; returns how many there are, and the first broken promise with its state."""
-    seen, waiting = {World()}, deque([World()])
-    while waiting:
-        world = waiting.popleft()
-        promise = broken(world, rules)
-        if promise:
-            return len(seen), promise, world
-        for after in steps(world, rules):
-            if after not in seen:
-                seen.add(after)
-                waiting.append(after)
-    return len(seen), "", None
-
-
 VARIANTS = {
     "all rules": Rules(),
     "damage is not found at load": Rules(proof=False),
@@ -173,5 +160,5 @@ VARIANTS = {
 
 if __name__ == "__main__":
     for name, variant in VARIANTS.items():
-        states, promise, world = explore(variant)
+        states, promise, world = explore(World(), partial(steps, rules=variant), partial(broken, rules=variant))
         sys.stdout.write(f"{name}: {states} states, {promise or 'every promise holds'}{f' in {world}' if world else ''}\n")

@@ -60,6 +60,17 @@ class OtherNode:
         )
 
 
+class ManyNodes:
+    """Other nodes, which answer at hosts that are named by their ids; `asked` has who was."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    async def call(self, host: str, port: int, request: Message, timeout_ms: int) -> Message:
+        self.asked.append(int(host))
+        return replace(await OtherNode().call("two", port, request, timeout_ms), node_id=int(host))  # type: ignore[type-var]
+
+
 class Shifted:
     """The clock of the node under test, and how far it is from the truth."""
 
@@ -107,6 +118,23 @@ async def test_a_leader_whose_clock_jumps_refuses_all_leads_on_and_is_assigned_a
         await started.until(lambda: started.node.withheld_reason is None, "the clock to be right")
         await started.until(lambda: started.node.assignment == EVERYTHING, "what is led here to be assigned here again")
     assert started.fatal == []
+
+
+async def test_many_other_nodes_are_asked_in_turns_and_all_have_a_vote() -> None:
+    others = ManyNodes()
+    async with running(in_memory(), MemoryStateStores(), peers=others, pauses=Pauses(clocks_ask_s=3600)) as started:
+        await started.leads()
+        directory = started.node.view.directory
+        assert directory is not None
+        for node_id in range(2, 12):
+            place_of = [Endpoint(listener="PLAINTEXT", host=str(node_id), port=9192)]
+            directory.nodes[node_id] = replace(OTHER, node_id=node_id, endpoints=place_of)
+        for _ in range(3):
+            others.asked.clear()
+            await started.node.clocks.ask()
+            assert 3 <= len(others.asked) <= 4
+        voters = {one.clock for one in started.node.clocks.comparisons()}
+        assert {f"node {node_id}" for node_id in range(2, 12)} <= voters
 
 
 async def test_times_of_the_log_do_not_run_ahead_of_the_brokers() -> None:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.kafka.errors import ErrorCode
-from coordinator.runtime.node.following import WARM_UPS_BUSY
+from coordinator.runtime.directories.keeper import DirectoryKeeper
+from coordinator.runtime.node.following import WARM_UPS_BUSY, WARM_UPS_IDLE, Following
+from coordinator.runtime.node.repairs import ReplicaRepairs
+from coordinator.runtime.node.standing import GroupStanding
+from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.routing.cluster_view import UNKNOWN_EPOCH
 from records.model import Endpoint
 from simulation.fakes.kafka import FakeKafka
 from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place, result_of
-from tests.runtime.nodes import Running, in_memory, running
+from tests.runtime.nodes import Running, context_of, in_memory, replicas_of, running
 
 PARTITIONS = 4
 ALL = frozenset(range(PARTITIONS))
@@ -59,12 +64,17 @@ async def follows(node: Running, partitions: Iterable[int]) -> None:
 async def test_three_nodes_follow_what_they_are_told_and_each_coordinator_has_one_standby() -> None:
     kafka = in_memory(partitions=6)
     async with nodes(kafka, *(MemoryStateStores() for _ in range(3))) as started:
-        for one in started:
-            await one.until(lambda: sum(len(node.node.replicas.led()) for node in started) == 6, "leaders of all")
-            await one.until(lambda node=one: set(followed(node)) == kafka.group.told(str(node.node.config.node_id)) | {0}, "what is told")  # type: ignore[misc]
-        assert sorted(len(one.node.replicas.led()) for one in started) == [2, 2, 2]
-        assert sum(partition in followed(one) for one in started for partition in range(1, 6)) == 2 * 5
-        assert all(DIRECTORY_PARTITION in followed(one) for one in started)
+
+        def is_settled() -> bool:
+            told = [kafka.group.told(str(one.node.config.node_id)) | {DIRECTORY_PARTITION} for one in started]
+            replicas = sum(partition in followed(one) for one in started for partition in range(1, 6))
+            return (
+                [len(one.node.replicas.led()) for one in started] == [2, 2, 2]
+                and replicas == 2 * 5
+                and list(map(set, map(followed, started))) == told
+            )
+
+        await started[0].until(is_settled, "every coordinator to have one standby, and every node to follow what it is told")
 
 
 async def test_what_is_let_go_of_goes_on_from_its_spare_when_it_is_wanted_again() -> None:
@@ -124,24 +134,32 @@ async def test_a_node_that_is_no_member_any_longer_follows_as_before() -> None:
         assert followed(two) == [0, 1, 2]
 
 
-async def test_a_few_replicas_warm_up_at_a_time_while_the_node_leads() -> None:
-    kafka = in_memory(partitions=8)
-    async with nodes(kafka, MemoryStateStores(), MemoryStateStores()) as [_, two]:
-        kafka.group.assign({**dict.fromkeys(range(7), "1"), 7: "2"}, {"2": NOTHING})
-        await two.until(lambda: two.node.replicas.led() == [7], "leadership of one")
-        await follows(two, {0, 7})
-        most = 0
-        begin = two.node.keeper.following._begin
+@pytest.mark.parametrize(("leads", "at_a_time"), [(True, WARM_UPS_BUSY), (False, WARM_UPS_IDLE)])
+async def test_a_few_replicas_warm_up_at_a_time_and_what_is_to_be_led_begins_at_once(leads: bool, at_a_time: int) -> None:
+    led = SimpleNamespace(partition=0, is_warm=True, failure=None, view=SimpleNamespace(is_leading=leads))
+    replicas = replicas_of([led])
+    replicas.count = 30
+    waiting: set[int] = set()
 
-        def begins(partition: int) -> None:
-            nonlocal most
-            begin(partition)
-            most = max(most, len(two.node.keeper.following.warming()))
+    def begin(partition: int) -> None:
+        replicas.follow(cast(Replica, SimpleNamespace(partition=partition, is_warm=False, failure=None, view=None)))
 
-        two.node.keeper.following._begin = begins
-        kafka.group.assign({**dict.fromkeys(range(7), "1"), 7: "2"}, {"2": frozenset(range(7))})
-        await follows(two, range(8))
-        assert most == WARM_UPS_BUSY
+    following = Following(
+        context_of(replicas=replicas),
+        standing=cast(GroupStanding, SimpleNamespace(is_told=True, wanted=frozenset(range(30)), assignment=frozenset({28, 29}))),
+        directories=cast(DirectoryKeeper, SimpleNamespace(spares_beyond=lambda percent: [])),
+        repairs=cast(ReplicaRepairs, SimpleNamespace(is_waiting=waiting.__contains__)),
+        begin=begin,
+        spare_percent_max=10,
+    )
+    following.look()
+    begun = {one.partition for one in replicas.followed()}
+    assert begun == {0, 28, 29, *range(1, at_a_time + 1)}
+    following.look()
+    assert {one.partition for one in replicas.followed()} == begun, "those that warm up take the room"
+    waiting |= {1, 28, 29}  # a broker does not answer
+    following.look()
+    assert {one.partition for one in replicas.followed()} - begun == {at_a_time + 1}
 
 
 async def test_who_does_not_follow_knows_the_leader_from_the_group_and_says_so() -> None:

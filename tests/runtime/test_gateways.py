@@ -17,7 +17,7 @@ from coordinator.runtime.answers.gateways import places_of
 from coordinator.runtime.answers.serving import serve
 from coordinator.runtime.node.kafka_brokers import KEPT_S, WAIT_S, KafkaBrokers
 from coordinator.runtime.ports import KafkaBroker, KafkaUnavailable
-from coordinator.runtime.routing.cluster_view import KnownLeader
+from coordinator.runtime.routing.cluster_view import KnownNode
 from simulation.fakes.state_store import MemoryStateStores
 from tests.runtime.nodes import Running, in_memory, running
 from tests.virtual_loop import VirtualLoop
@@ -63,8 +63,8 @@ async def test_a_node_that_cannot_plan_says_why() -> None:
         assert (await gateways(started)).error_code == ErrorCode.NONE
 
 
-def leader(node_id: int, host: str) -> KnownLeader:
-    return KnownLeader(node_id, 1, 1, host, 9192)
+def leader(node_id: int, host: str) -> KnownNode:
+    return KnownNode(node_id, 1, 1, host, 9192)
 
 
 @pytest.mark.parametrize(

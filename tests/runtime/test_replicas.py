@@ -67,8 +67,14 @@ async def test_topics_are_placed_on_coordinators_that_are_not_followed_here() ->
 async def test_descriptions_are_of_what_is_followed_here() -> None:
     async with running(in_memory(partitions=1), MemoryStateStores()) as started:
         await with_one_elsewhere(started)
-        for wanted in ([], [HERE, ELSEWHERE]):
-            assert [one.coordinator_id for one in Descriptions(started.node, "").coordinators(wanted)] == [HERE]
+        for wanted in ([], [HERE, ELSEWHERE, NOWHERE]):
+            here, elsewhere = Descriptions(started.node, "").coordinators(wanted)
+            assert (here.coordinator_id, here.error_code, here.state) == (HERE, ErrorCode.NONE, "leading")
+            assert (elsewhere.coordinator_id, elsewhere.error_code, elsewhere.state) == (
+                ELSEWHERE,
+                ErrorCode.NOT_COORDINATOR,
+                "not followed",
+            )
         request = DescribeSnapshotsRequest(coordinator_ids=())
         response = cast(DescribeSnapshotsResponse, await serve(started.node, DESCRIBE_SNAPSHOTS, 0, request))
         assert [one.coordinator_id for one in response.coordinators] == [HERE, ELSEWHERE]

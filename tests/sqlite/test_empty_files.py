@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from coordinator.adapters.sqlite import StateDatabases
-from coordinator.core.tables.stored_rows import FileRow
-from records.model import FilesRemoved
+from coordinator.core.contradiction import check_records
+from coordinator.core.tables.in_memory import Contradiction
+from coordinator.core.tables.stored_rows import ColdStore, FileRow
+from records.model import FilesRemoved, Record
 from simulation.fakes.state_store import MemoryStateStores
 from tests.sqlite.random_log import LogModel
 from tests.sqlite.replicas import CLUSTER_ID, PARTITION, TOPIC_ID, Replica, Store
@@ -34,6 +37,21 @@ def empty(replica: Replica, before_ms: int = ALWAYS, after: tuple[int, int] = FI
         rows, behind = replica.state.empty_files(before_ms, behind, limit - len(found))
         found += rows
     return found
+
+
+class CountedReads:
+    """A cold store that notes the keys that files are read by."""
+
+    def __init__(self, store: ColdStore) -> None:
+        self._store = store
+        self.keys: list[str] = []
+
+    def files_by_key(self, object_keys: Sequence[str]) -> list[FileRow]:
+        self.keys += object_keys
+        return self._store.files_by_key(object_keys)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
 
 
 def keys(rows: list[FileRow]) -> list[str]:
@@ -102,6 +120,26 @@ def test_a_file_whose_end_is_not_written_yet_is_left_out_and_pages_go_on_behind_
         found += keys(page)
         after = (page[-1].emptied_ms, page[-1].file_id)
     assert found == ["k1", "k4", "k5", "k6"]
+
+
+def test_what_a_follower_judges_and_then_removes_is_read_once(open_store: OpenStore) -> None:
+    """And a count that is not written yet is not kept: it has no time at which the file became empty."""
+    replica = started(open_store)
+    for number, name in enumerate("abc"):
+        replica.apply([file(name, {0: 1}, base=number)], number + 1)
+    replica.flush()
+    replica.apply([deleted(0, 2)], 4)
+    replica.trim()
+    assert [row.emptied_ms for row in replica.state.find_files("a").values()] == [-1]
+    replica.flush()
+    replica.state.cold = reading = CountedReads(replica.state.cold)
+    removed: list[Record] = [FilesRemoved(object_keys=["a", "b"])]
+    check_records(replica.state, removed)
+    replica.apply(removed, 5)
+    assert reading.keys == ["a", "b"]
+    assert replica.state.find_files("ab") == {}
+    with pytest.raises(Contradiction, match="of its batches are live"):
+        check_records(replica.state, [FilesRemoved(object_keys=["c"])])
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, Generic, TypeVar, cast
 
 from coordinator.client.errors import NOT_ALLOWED, InvalidRequest, NotAuthorized, Refusal, Unavailable, refusal_of
@@ -36,6 +37,8 @@ DIRECTORY: Final = 0
 """The coordinator that places topics."""
 ATTEMPT_TIMEOUT_MS: Final = 3_000
 IDENTIFY_MS: Final = 1_000
+STANDBYS_ASKED: Final = 3
+"""So many standbys are asked for when a leader does not answer a read."""
 SURE: Final = NOT_ALLOWED | {ErrorCode.NONE}
 """Answers to DescribeTopics that need no word of the directory's leader."""
 STRANGERS: Final = (ServerKind.BROKER, ServerKind.HTTP)
@@ -228,6 +231,14 @@ class Discovery:
         silent = Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the node's answer does not name it; retry")
         return [found.get(key, silent) for key in keys]
 
+    async def standbys(self, coordinator_id: int, deadline: Deadline) -> list[ServiceNode]:
+        """The nodes that stand by for a coordinator, as far as one that answers knows; none when none does."""
+        try:
+            found = await self.find_coordinators([f"{coordinator_id}/{number}" for number in range(1, STANDBYS_ASKED + 1)], deadline)
+        except Unavailable:
+            return []
+        return [one for one in found if isinstance(one, ServiceNode)]
+
     def forget_leader(self, coordinator_id: int, node: ServiceNode) -> None:
         """Forget who leads a coordinator, if it is still believed to be `node`; ask another node next time."""
         if self._leaders.get(coordinator_id) == node:
@@ -295,6 +306,49 @@ class Discovery:
             for place, one in zip(unsure, confirmed, strict=True):
                 results[place] = one
         return results
+
+    async def with_bounds(self, topics: Sequence[DescribeTopicsTopicResult], deadline: Deadline) -> list[DescribeTopicsTopicResult]:
+        """Have leaders tell where logs begin and end, of partitions whose coordinators the node does not follow that described them.
+
+        What no leader tells in time stays -1. Raises Unavailable.
+        """
+        missing = {one.coordinator_id for topic in topics for one in topic.partitions if one.high_watermark < 0}
+        leaders = await self.leaders(missing, deadline)
+        asked: dict[ServiceNode, dict[bytes, DescribeTopicsTopic]] = {}
+        for topic in topics:
+            for one in topic.partitions:
+                leader = leaders.get(one.coordinator_id)
+                if one.high_watermark < 0 and isinstance(leader, ServiceNode):
+                    asked.setdefault(leader, {})[topic.topic_id] = DescribeTopicsTopic(topic_id=topic.topic_id, name=None)
+        answers = await asyncio.gather(*(self._described_by(node, list(wanted.values()), deadline) for node, wanted in asked.items()))
+        told = {
+            (topic.topic_id, one.partition_index): one
+            for answer in answers
+            for topic in answer
+            for one in topic.partitions
+            if one.high_watermark >= 0
+        }
+        return [
+            replace(
+                topic,
+                partitions=tuple(
+                    one if one.high_watermark >= 0 else told.get((topic.topic_id, one.partition_index), one) for one in topic.partitions
+                ),
+            )
+            for topic in topics
+        ]
+
+    async def _described_by(
+        self, node: ServiceNode, topics: Sequence[DescribeTopicsTopic], deadline: Deadline
+    ) -> Sequence[DescribeTopicsTopicResult]:
+        """Topics as one node describes them; none when it does not answer."""
+        try:
+            line = Line(*node.address, "discovery")
+            answer = await self._pool.call(line, _describe_request(topics, deadline), deadline.at_most_ms(ATTEMPT_TIMEOUT_MS))
+        except (ConnectionLost, RequestTimedOut, MalformedMessage):
+            self.forget_node(node)
+            return ()
+        return cast(DescribeTopicsResponse, answer).topics
 
     async def _confirm(self, topics: Sequence[DescribeTopicsTopic], deadline: Deadline) -> list[DescribeTopicsTopicResult]:
         """Describe topics by the directory's leader; COORDINATOR_NOT_AVAILABLE for each when it does not answer."""

@@ -133,6 +133,7 @@ class _Run(Generic[R]):
         self._is_served_by_standbys = request.operation.answered_by is AnsweredBy.ANY_NODE
         self._answers: dict[int, R] = {}
         self._uncertain: set[int] = set()
+        self._standbys: dict[int, list[ServiceNode]] = {}
         self._tried: dict[int, set[tuple[str, int]]] = {}  # by element: addresses that could not serve it
         retried = HEALING | NOT_CREATED if request.wait_for_creation else HEALING
         self._retried = frozenset(map(int, retried))
@@ -200,7 +201,7 @@ class _Run(Generic[R]):
         for place, coordinator in coordinators.items():
             leader = leaders[coordinator] if isinstance(coordinator, int) else coordinator
             if self._is_served_by_standbys and isinstance(coordinator, int):
-                leader = self._leader_or_standby(place, leader)
+                leader = await self._leader_or_standby(place, coordinator, leader)
             if isinstance(leader, Refusal):
                 self._refuse([place], leader)
                 refused.append(place)
@@ -211,11 +212,17 @@ class _Run(Generic[R]):
             groups = {most: sorted(place for group in groups.values() for place in group)}
         return groups, refused
 
-    def _leader_or_standby(self, place: int, leader: ServiceNode | Refusal) -> ServiceNode | Refusal:
-        """The leader first; then, each once, the other nodes; then from the beginning."""
+    async def _leader_or_standby(self, place: int, coordinator: int, leader: ServiceNode | Refusal) -> ServiceNode | Refusal:
+        """The leader first; then, each once, its standbys, and the other nodes, which may follow by now; then from the beginning."""
         tried = self._tried.setdefault(place, set())
         if isinstance(leader, ServiceNode) and leader.address not in tried:
             return leader
+        if coordinator not in self._standbys:
+            self._standbys[coordinator] = await self._discovery.standbys(coordinator, self._deadline)
+        for standby in self._standbys[coordinator]:
+            if standby.address not in tried:
+                return standby
+        del self._standbys[coordinator]
         others = [node for node in self._discovery.nodes_known() if node.address not in tried]
         if others:
             return self._rng.choice(others)

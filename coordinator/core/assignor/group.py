@@ -10,11 +10,15 @@ from coordinator.core.assignor.plan import make_plan
 
 
 class GroupAssignment(NamedTuple):
-    """What the group wants of a node: partitions that it may claim, others that it follows, and the node of every partition's leader."""
+    """What the group wants of a node: partitions that it may claim, and others that it follows.
+
+    And what all nodes do, for those who ask it: the node of every partition's leader, and the nodes that follow besides.
+    """
 
     leads: frozenset[int]
     follows: frozenset[int]
     leaders: Mapping[int, int]
+    followers: Mapping[int, tuple[int, ...]] = {}
 
 
 NOT_ASSIGNED = GroupAssignment(frozenset(), frozenset(), {})
@@ -29,6 +33,10 @@ def assign(members: Mapping[str, GroupMember], partitions: int) -> dict[str, Gro
     leads: dict[int, set[int]] = {node_id: set() for node_id in newest}
     for partition, node_id in plan.leaders.items():
         leads[node_id].add(partition)
+    followers: dict[int, tuple[int, ...]] = {}
+    for node_id, follows in sorted(plan.follows.items()):
+        for partition in follows:
+            followers[partition] = (*followers.get(partition, ()), node_id)
     assigned = {}
     for member_id, member in members.items():
         is_newest = newest[member.node_id] is member
@@ -36,5 +44,6 @@ def assign(members: Mapping[str, GroupMember], partitions: int) -> dict[str, Gro
             frozenset(leads[member.node_id]) if is_newest else frozenset(),
             plan.follows[member.node_id] if is_newest else frozenset(),
             plan.leaders,
+            followers,
         )
     return assigned

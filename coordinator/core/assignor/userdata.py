@@ -18,6 +18,8 @@ _HEAD: Final = struct.Struct(">Biq?iH")
 _SIZE: Final = struct.Struct(">H")
 _COUNT: Final = struct.Struct(">i")
 _NONE: Final = -1
+_MAP_HEAD: Final = struct.Struct(">HH")
+_NOBODY: Final = 0xFFFF
 
 
 class UnreadableUserdata(Exception):
@@ -25,7 +27,7 @@ class UnreadableUserdata(Exception):
 
 
 def encode_member(member: GroupMember) -> bytes:
-    """Return what a member tells of itself; times and entries behind are clipped to 31 bits. Of the rules it tells those that are settings."""
+    """Return what a member tells of itself; times and entries behind clipped to 31 bits. Of the rules it tells those that are settings."""
     rules = member.rules
     only = [_COUNT.pack(_NONE)] if member.only is None else [_numbers(member.only)]
     return b"".join(
@@ -69,8 +71,7 @@ def decode_member(data: bytes) -> GroupMember:
 
 def encode_duties(assignment: GroupAssignment) -> bytes:
     """Return what Kafka's own form of an assignment has no place for: all but the partitions that the member leads."""
-    leaders = (number for pair in sorted(assignment.leaders.items()) for number in pair)
-    return bytes((VERSION,)) + _numbers(assignment.follows) + _numbers(leaders)
+    return bytes((VERSION,)) + _numbers(assignment.follows) + _map(assignment)
 
 
 def decode_duties(leads: frozenset[int], data: bytes) -> GroupAssignment:
@@ -78,9 +79,24 @@ def decode_duties(leads: frozenset[int], data: bytes) -> GroupAssignment:
     reader = _Reader(data)
     if reader.raw(1) != bytes((VERSION,)):
         raise UnreadableUserdata(f"another version of duties than {VERSION}")
-    assignment = GroupAssignment(leads, frozenset(reader.numbers() or ()), reader.pairs())
+    follows = frozenset(reader.numbers() or ())
+    assignment = GroupAssignment(leads, follows, *reader.map())
     reader.end()
     return assignment
+
+
+def _map(assignment: GroupAssignment) -> bytes:
+    """The nodes of each partition, in 16 bits each by their places in a list: it goes to every member, all in one record of the brokers."""
+    leaders, followers = assignment.leaders, assignment.followers
+    nodes = sorted({*leaders.values(), *(node_id for row in followers.values() for node_id in row)})
+    places = {node_id: place for place, node_id in enumerate(nodes)}
+    width = 1 + max(map(len, followers.values()), default=0)
+    partitions = sorted({*leaders, *followers})
+    cells: list[int] = []
+    for partition in partitions:
+        row = [places[leaders[partition]] if partition in leaders else _NOBODY, *(places[one] for one in followers.get(partition, ()))]
+        cells += (partition, *row, *[_NOBODY] * (width - len(row)))
+    return _numbers(nodes) + struct.pack(f">{len(cells) + 2}H", len(partitions), width, *cells)
 
 
 def _clipped(amounts: Mapping[int, int]) -> bytes:
@@ -136,6 +152,24 @@ class _Reader:
         if len(numbers) % 2:
             raise UnreadableUserdata(f"{len(numbers)} numbers are no pairs")
         return dict(zip(numbers[::2], numbers[1::2], strict=True))
+
+    def map(self) -> tuple[dict[int, int], dict[int, tuple[int, ...]]]:
+        """The leader and the followers of each partition."""
+        nodes = self.numbers() or ()
+        count, width = self.take(_MAP_HEAD)
+        if not width:
+            raise UnreadableUserdata("rows without a leader")
+        row = struct.Struct(f">{width + 1}H")
+        leaders, followers = {}, {}
+        for partition, *places in row.iter_unpack(self.raw(count * row.size)):
+            if any(place >= len(nodes) and place != _NOBODY for place in places):
+                raise UnreadableUserdata(f"a node that is not among {len(nodes)}")
+            leader, *others = (None if place == _NOBODY else nodes[place] for place in places)
+            if leader is not None:
+                leaders[partition] = leader
+            if any(one is not None for one in others):
+                followers[partition] = tuple(one for one in others if one is not None)
+        return leaders, followers
 
     def end(self) -> None:
         if self._at != len(self._data):

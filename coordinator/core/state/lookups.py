@@ -86,7 +86,9 @@ class Lookups:
                 left.append(key)
         if left:
             generations = self._generations()
-            found.update((row.object_key, with_losses(row, *generations)) for row in self.cold.files_by_key(left))
+            rows = [with_losses(row, *generations) for row in self.cold.files_by_key(left)]
+            self._keep_empty(rows)
+            found.update((row.object_key, row) for row in rows)
         for key in left:
             if key not in found:
                 self._check_absent(key)
@@ -156,10 +158,14 @@ class Lookups:
             for row in page
             if not any(row.object_key in generation.files_removed for generation in generations)
         ]
-        if len(self._empty_kept) + len(found) > EMPTY_FILES_KEPT_MAX:
-            self._empty_kept.clear()
-        self._empty_kept.update((row.object_key, row) for row in found if not row.live_batches)
+        self._keep_empty(found)
         return EmptyFilesPage(found, (page[-1].emptied_ms, page[-1].file_id) if len(page) == limit else None)
+
+    def _keep_empty(self, rows: list[FileRow]) -> None:
+        """Keep those of some files that are written as empty: what ends them is judged first and applied then."""
+        if len(self._empty_kept) + len(rows) > EMPTY_FILES_KEPT_MAX:
+            self._empty_kept.clear()
+        self._empty_kept.update((row.object_key, row) for row in rows if row.emptied_ms >= 0)
 
     def file_totals(self) -> FileTotals:
         """The number of files in the state database."""

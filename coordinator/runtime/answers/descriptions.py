@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from coordinator.core.directory.directory import Deletion, Placement
 from coordinator.core.directory.topic_settings import settings_of
 from coordinator.core.leadership.states import State
+from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.messages import (
     DescribeCoordinatorsCoordinator,
     DescribeTopicsConfig,
@@ -79,9 +80,28 @@ class Descriptions:
         return [None if topic_id is None else directory.placements.get(topic_id) for topic_id in ids]
 
     def coordinators(self, wanted: Iterable[int]) -> list[DescribeCoordinatorsCoordinator]:
-        """Those of the coordinators with these ids, or of all, that are followed here."""
+        """Those of the coordinators with these ids, or of all, that exist; of those that are not followed here only who leads them."""
         replicas = self._node.replicas
-        return [self._coordinator(replica) for one in list(wanted) or replicas.ids() if (replica := replicas.get(one)) is not None]
+        return [
+            self._elsewhere(one) if (replica := replicas.get(one)) is None else self._coordinator(replica)
+            for one in list(wanted) or replicas.ids()
+            if replicas.exists(one)
+        ]
+
+    def _elsewhere(self, coordinator_id: int) -> DescribeCoordinatorsCoordinator:
+        leader = self._node.view.leader(coordinator_id, self._listener)
+        return DescribeCoordinatorsCoordinator(
+            error_code=ErrorCode.NOT_COORDINATOR,
+            error_message=self._node.router.not_led(coordinator_id).message,
+            coordinator_id=coordinator_id,
+            state="not followed",
+            leader_id=-1 if leader is None else leader.node_id,
+            host="" if leader is None else leader.host,
+            port=-1 if leader is None else leader.port,
+            digest=b"",
+            is_local=False,
+            directory_id=NO_DIRECTORY,
+        )
 
     def _coordinator(self, replica: Replica) -> DescribeCoordinatorsCoordinator:
         """Failures, evidence and contradictions are those of this node since its process started."""

@@ -74,6 +74,13 @@ async def _find_one(node: Node, key_type: int, text: str, listener: str) -> Foun
             coordinator_id = node.view.owner_of(wire_key)
         if coordinator_id is None:
             coordinator_id = node.view.former_owner_of(wire_key)
+    if coordinator_id is not None and key.standby:
+        standbys = node.view.standbys(coordinator_id, listener)
+        if key.standby > len(standbys):
+            what = f"coordinator {coordinator_id} has {len(standbys)} standbys, as far as node {node.config.node_id} knows"
+            return _not_found(text, ErrorCode.COORDINATOR_NOT_AVAILABLE, what)
+        one = standbys[key.standby - 1]
+        return FoundCoordinator(text, one.node_id, one.host, one.port, OK)
     leader = None if coordinator_id is None else node.view.leader(coordinator_id, listener)
     if leader is None:
         what = f"no coordinator owns {text}" if coordinator_id is None else f"coordinator {coordinator_id} has no leader now"

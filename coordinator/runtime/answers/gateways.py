@@ -22,7 +22,7 @@ from coordinator.protocol.messages import (
 from coordinator.runtime.answers.gateway_plan import Broker, CoordinatorPlace, GatewayPlan, plan_gateways
 from coordinator.runtime.node.node import Node
 from coordinator.runtime.ports import KafkaBroker, KafkaUnavailable
-from coordinator.runtime.routing.cluster_view import KnownLeader
+from coordinator.runtime.routing.cluster_view import KnownNode
 
 
 async def describe_gateways(node: Node, _: int, request: DescribeGatewaysRequest) -> Message:
@@ -58,7 +58,7 @@ def _plan(brokers: tuple[Broker, ...], places: tuple[CoordinatorPlace, ...]) -> 
     return plan_gateways(brokers, places)
 
 
-def places_of(leaders: Mapping[int, KnownLeader | None], brokers: Iterable[KafkaBroker]) -> list[CoordinatorPlace]:
+def places_of(leaders: Mapping[int, KnownNode | None], brokers: Iterable[KafkaBroker]) -> list[CoordinatorPlace]:
     """Return where coordinators are: at their leader's node, and at the broker whose host is that of the node.
 
     A host with several brokers says nothing of which of them is near, so a coordinator there has no broker.
@@ -76,7 +76,7 @@ def places_of(leaders: Mapping[int, KnownLeader | None], brokers: Iterable[Kafka
     ]
 
 
-def _described(plan: GatewayPlan, coordinator_id: int, leader: KnownLeader | None) -> DescribeGatewaysCoordinator:
+def _described(plan: GatewayPlan, coordinator_id: int, leader: KnownNode | None) -> DescribeGatewaysCoordinator:
     return DescribeGatewaysCoordinator(
         coordinator_id=coordinator_id, leader_id=-1 if leader is None else leader.node_id, broker_ids=plan.gateways_of(coordinator_id)
     )

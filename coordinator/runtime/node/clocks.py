@@ -1,6 +1,7 @@
 """Compares the clock of this machine with those of the other nodes and of Kafka's brokers.
 
-Every second each node asks every other one what its clock shows (DescribeNode). Kafka's clock is the median of what the
+Every second each node asks some others what their clocks show (DescribeNode), in turns, so that it costs the same in a service of many
+nodes. Kafka's clock is the median of what the
 replicas led here have measured (`broker_time`), or what other nodes have. Everything is kept as a distance to the monotonic
 clock, so a jump of this machine's clock shows at the next look, without a new exchange. Only nodes that are members of the
 group have a vote: a node that stays out of leadership cannot take over from the judged one.
@@ -12,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from math import ceil, inf
 from statistics import median
 
 from coordinator.core.leadership.clock_votes import KAFKA, ClockVerdict, Comparison, judge
@@ -24,6 +26,8 @@ from records.model import NodeRegistered
 LOG = logging.getLogger("coordinator.clocks")
 
 ASK_TIMEOUT_MS = 1_000
+ASKED_AT_ONCE = 4
+"""Nodes that are asked in one turn; an answer counts as many turns longer as there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +58,9 @@ class NodeClocks:
         self._ask_s = context.pauses.clocks_ask_s
         self._forgotten_ms = context.pauses.clocks_forgotten_s * 1000
         self._heard: dict[int, Heard] = {}
-        self._brackets: list[Bracket] = []
+        self._turn, self._turns = 0, 1
         self._kafka: Bracket | None = None
+        self._looked_ms = -inf
         """Kafka's clock by the brackets; kept, since every replica asks for it in every tick."""
 
     # ---- asking
@@ -67,12 +72,14 @@ class NodeClocks:
             await asyncio.sleep(self._ask_s * self._context.rng.uniform(0.5, 1.0))
 
     async def ask(self) -> None:
-        """Ask every other registered node once."""
+        """Ask those of the other registered nodes whose turn it is."""
         nodes = [node for node in self._context.other_nodes() if node.endpoints]
         gone = self._heard.keys() - {node.node_id for node in nodes}
         for node_id in gone:
             del self._heard[node_id]
-        await asyncio.gather(*(self._ask(node) for node in nodes))
+        self._turns = max(1, ceil(len(nodes) / ASKED_AT_ONCE))
+        self._turn = (self._turn + 1) % self._turns
+        await asyncio.gather(*(self._ask(node) for node in nodes[self._turn :: self._turns]))
 
     async def _ask(self, node: NodeRegistered) -> None:
         asked_ms = self._monotonic_ms()
@@ -133,15 +140,16 @@ class NodeClocks:
         return judge(self.comparisons(), self._skew_max_ms * share)
 
     def _voters(self) -> list[tuple[int, Heard]]:
-        now_ms = self._monotonic_ms()
-        return [
-            (node_id, heard) for node_id, heard in self._heard.items() if heard.is_member and now_ms - heard.at_ms <= self._forgotten_ms
-        ]
+        since_ms = self._monotonic_ms() - self._forgotten_ms * self._turns
+        return [(node_id, heard) for node_id, heard in self._heard.items() if heard.is_member and heard.at_ms >= since_ms]
 
     def _measured(self) -> Bracket | None:
-        brackets = [bracket for replica in self._context.replicas.followed() if (bracket := replica.broker_time.bracket) is not None]
-        if brackets != self._brackets:
-            self._brackets, self._kafka = brackets, _median(brackets)
+        """Look once per round of the event loop, in which its time stands still: each replica asks at every tick."""
+        now_ms = self._monotonic_ms()
+        if now_ms != self._looked_ms:
+            self._looked_ms = now_ms
+            brackets = (replica.broker_time.bracket for replica in self._context.replicas.followed())
+            self._kafka = _median(bracket for bracket in brackets if bracket is not None)
         return self._kafka
 
 

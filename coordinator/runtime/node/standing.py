@@ -106,7 +106,8 @@ class GroupStanding:
         if assignment.leaders:
             self.is_told = True
             self.wanted = assignment.leads | assignment.follows
-            self._context.view.group_leaders = assignment.leaders
+            view = self._context.view
+            view.group_leaders, view.group_followers = assignment.leaders, assignment.followers
         self.tell()
         return before
 

@@ -16,14 +16,14 @@ from coordinator.core.endpoints import endpoint_of
 from coordinator.kafka.batches import BatchArray, split_partition_key
 from coordinator.runtime.routing.owner_loops import owners_of_files
 from coordinator.runtime.routing.replicas import Replicas
-from records.model import EarlierStretch, Endpoint, NodeRegistered
+from records.model import EarlierStretch, Endpoint
 
 UNKNOWN_EPOCH: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class KnownLeader:
-    """The leader of a coordinator, and its address. Epoch and term are those of its claim; UNKNOWN_EPOCH and 0 where the group named it."""
+class KnownNode:
+    """A node for a coordinator, and its address. Epoch and term are those of its claim, UNKNOWN_EPOCH and 0 where the group named it."""
 
     node_id: int
     epoch: int
@@ -40,6 +40,8 @@ class ClusterView:
         self.replicas = replicas
         self.group_leaders: Mapping[int, int] = {}
         """The node that the group lets lead each coordinator, by its last assignment; empty before the first one."""
+        self.group_followers: Mapping[int, tuple[int, ...]] = {}
+        """The other nodes that it has follow each coordinator."""
         self._node_listener = node_listener
         self._owners: dict[bytes, int] = {}
         # Owners by topic and partition, -1 where none was looked up: files have many partitions of few topics.
@@ -184,26 +186,33 @@ class ClusterView:
         """Where this node reaches another one: the two may name different listeners for nodes while that setting is changed."""
         return endpoint_of(endpoints, self._node_listener)
 
-    def leader(self, coordinator_id: int, listener: str | None = None) -> KnownLeader | None:
+    def leader(self, coordinator_id: int, listener: str | None = None) -> KnownNode | None:
         """The leader of a coordinator, at its address of a listener, else that for nodes.
 
         By the claim in force as this node has read it, which outranks whatever the group says. Where this node does not follow, or has
         not read its log to the end yet, by the group.
         """
         replica = self.replicas.get(coordinator_id)
-        named = None if replica is not None and replica.is_warm else self._named_leader(coordinator_id)
+        named = None if replica is not None and replica.is_warm else self._named(self.group_leaders.get(coordinator_id, -1), listener)
         if named is not None:
-            return self._at(named.node_id, UNKNOWN_EPOCH, 0, named.endpoints, listener)
+            return named
         claim = None if replica is None or replica.view is None else replica.view.known_claim
         return None if claim is None else self._at(claim.node_id, claim.epoch, claim.term, claim.endpoints, listener)
 
-    def _at(self, node_id: int, epoch: int, term: int, endpoints: Sequence[Endpoint], listener: str | None) -> KnownLeader | None:
+    def _at(self, node_id: int, epoch: int, term: int, endpoints: Sequence[Endpoint], listener: str | None) -> KnownNode | None:
         if not endpoints:
             return None
         endpoint = endpoint_of(endpoints, self._node_listener if listener is None else listener)
-        return KnownLeader(node_id, epoch, term, endpoint.host, endpoint.port)
+        return KnownNode(node_id, epoch, term, endpoint.host, endpoint.port)
 
-    def _named_leader(self, coordinator_id: int) -> NodeRegistered | None:
-        """The node that the group lets lead a coordinator, if it is registered."""
+    def standbys(self, coordinator_id: int, listener: str | None = None) -> list[KnownNode]:
+        """The nodes that stand by for a coordinator, or are to, as far as they are registered."""
+        leader = self.leader(coordinator_id, listener)
+        named = (self._named(node_id, listener) for node_id in self.group_followers.get(coordinator_id, ()))
+        return [one for one in named if one is not None and (leader is None or one.node_id != leader.node_id)]
+
+    def _named(self, node_id: int, listener: str | None) -> KnownNode | None:
+        """A node that the group names, if it is registered."""
         directory = self.directory
-        return None if directory is None else directory.nodes.get(self.group_leaders.get(coordinator_id, -1))
+        node = None if directory is None else directory.nodes.get(node_id)
+        return None if node is None else self._at(node_id, UNKNOWN_EPOCH, 0, node.endpoints, listener)

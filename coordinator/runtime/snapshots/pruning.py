@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.messages import DescribeCoordinatorsRequest, DescribeCoordinatorsResponse
 from coordinator.runtime.ports import (
     DurableSnapshots,
@@ -146,7 +147,7 @@ class LogPruner:
         return [
             Standing(node.node_id, one.applied_offset, one.verified_end_offset)
             for one in answer.coordinators
-            if one.coordinator_id == partition
+            if one.coordinator_id == partition and one.error_code == ErrorCode.NONE
         ]
 
 

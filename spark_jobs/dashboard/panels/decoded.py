@@ -28,8 +28,22 @@ class DecodedField(NamedTuple):
     hex: str = ""
 
 
-def decoded_fields(key: bytes | None, value: bytes | None) -> list[DecodedField]:
-    """Return the fields of an entry, as far as they can be read; the last one says why it ends before the entry does."""
+def decoded_fields(
+    key: bytes | None, value: bytes | None, *, bytes_shown: int = BYTES_SHOWN, fields_max: int = FIELDS_MAX
+) -> list[DecodedField]:
+    """Return the fields of an entry, as far as they can be read; the last one says why it ends before the entry does.
+
+    Of a field at most so many bytes are shown.
+    """
+    return [one._replace(hex=_shortened(one.hex, bytes_shown)) for one in _fields(key, value, fields_max)]
+
+
+def _shortened(text: str, bytes_shown: int) -> str:
+    size = (len(text) + 1) // 3
+    return text if size <= bytes_shown else f"{text[: 3 * bytes_shown]}.. {size} bytes"
+
+
+def _fields(key: bytes | None, value: bytes | None, fields_max: int) -> list[DecodedField]:
     found = [*_key(key)]
     if value is None:
         return [*found, DecodedField("value", "none: a tombstone")]
@@ -39,26 +53,21 @@ def decoded_fields(key: bytes | None, value: bytes | None) -> list[DecodedField]
         schema = schema_of_header(value[:HEADER_SIZE_BYTES])
         for one in walk.entry(schema):
             found.append(one)
-            if len(found) >= FIELDS_MAX:
+            if len(found) >= fields_max:
                 return [*found, DecodedField("more", f"{len(value) - walk.at} bytes are not shown")]
         found += (one for record in records if isinstance(record, FileCommitted) for one in _file(record))
     except UnreadableEntry as error:
-        found.append(DecodedField("not readable", str(error)[:TEXT_MAX], _hex(value)))
-    return found[:FIELDS_MAX]
+        found.append(DecodedField("not readable", str(error)[:TEXT_MAX], value.hex(" ")))
+    return found[:fields_max]
 
 
 def _key(key: bytes | None) -> Iterator[DecodedField]:
     parts = decode_key(key)
     if key is None or parts is None:
-        yield DecodedField("key", "none" if key is None else "not that of an entry", _hex(key or b""))
+        yield DecodedField("key", "none" if key is None else "not that of an entry", (key or b"").hex(" "))
         return
     for name, number, (start, end) in zip(parts._fields, parts, ((0, 4), (4, 12), (12, 20)), strict=True):
-        yield DecodedField(f"key.{name}", str(number), _hex(key[start:end]))
-
-
-def _hex(data: bytes) -> str:
-    more = f" .. {len(data)} bytes" if len(data) > BYTES_SHOWN else ""
-    return f"{data[:BYTES_SHOWN].hex(' ')}{more}"
+        yield DecodedField(f"key.{name}", str(number), key[start:end].hex(" "))
 
 
 class _Walk:
@@ -71,8 +80,8 @@ class _Walk:
     def entry(self, schema: EntrySchema) -> Iterator[DecodedField]:
         """Yield every field."""
         marker = len(SINGLE_OBJECT_MARKER)
-        yield DecodedField("marker", "Avro, one object", _hex(self._data[:marker]))
-        yield DecodedField("schema", f"level {schema.level}", _hex(self._data[marker:HEADER_SIZE_BYTES]))
+        yield DecodedField("marker", "Avro, one object", self._data[:marker].hex(" "))
+        yield DecodedField("schema", f"level {schema.level}", self._data[marker:HEADER_SIZE_BYTES].hex(" "))
         self.at = HEADER_SIZE_BYTES
         yield from self._any("records", Array(items=Union(branches=tuple(schema.record_types.values()))))
 
@@ -81,21 +90,21 @@ class _Walk:
         match kind:
             case Array():
                 count = self._long()
-                yield DecodedField(path, f"{count} in all", _hex(self._data[start : self.at]))
+                yield DecodedField(path, f"{count} in all", self._data[start : self.at].hex(" "))
                 for number in range(count):
                     yield from self._any(f"{path}[{number}]", kind.items)
                 if count:
                     self.at += 1  # a block of none ends it
             case Union():
                 branch = kind.branches[self._long()]
-                yield DecodedField(path, branch.name, _hex(self._data[start : self.at]))
+                yield DecodedField(path, branch.name, self._data[start : self.at].hex(" "))
                 yield from self._any(path, branch)
             case RecordType():
                 for field in kind.fields:
                     yield from self._any(f"{path}.{field.name}", field.type)
             case _:
                 value = self._plain(kind)
-                yield DecodedField(path, value[:TEXT_MAX], _hex(self._data[start : self.at]))
+                yield DecodedField(path, value[:TEXT_MAX], self._data[start : self.at].hex(" "))
 
     def _plain(self, kind: Primitive | Fixed) -> str:
         match kind:

@@ -61,9 +61,11 @@ select {_RANK_STATE} as state, max(file_bytes) as file_bytes, sum(live_bytes) as
 from (select f.*, {_RANKED} as rank from file f where {_IS_SHARED}) as ranked group by object_key) as objects group by state"""
 _WAITING = """select object_key, kpart, owners, next_owner, file_bytes, state_since_ms from file
 where state = 'waiting' order by state_since_ms limit ?"""
-# A coordinator knows only its own batches of a file: what still counts of it is the sum over its owners.
+# A coordinator knows only its own batches of a file: what still counts of it is the sum over its owners. In a cross join SQLite keeps the
+# order of tables: it would look through all files for each.
 _LIVE_OF_ALL = """case when f.owners like '%,%'
-then (select sum(o.live_bytes) from head h join file o on o.kpart = h.kpart and o.object_key = f.object_key) else f.live_bytes end"""
+then (select sum(o.live_bytes) from head h cross join file o where o.kpart = h.kpart and o.object_key = f.object_key)
+else f.live_bytes end"""
 # Among the rows with the most bytes that are not live for their coordinator, which is never less than what is dead for all.
 _EMPTIEST = f"""select object_key, min(kpart) as coordinator, max(file_bytes) as file_bytes, min(live) as live_bytes from
 (select f.object_key, f.kpart, f.file_bytes, {_LIVE_OF_ALL} as live from

@@ -18,8 +18,8 @@ from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.retention import (
     BLOCKS_MAX,
     UNLIMITED,
-    Kept,
     LiveShare,
+    RetentionInForce,
     kept_of,
     live_batches,
     live_shares,
@@ -187,7 +187,7 @@ def _limit(value: int | None, text: Callable[[int], str], *, is_own: bool) -> st
     return f"{'no limit' if value == UNLIMITED else text(value)}, {'set for the topic' if is_own else 'as the service has it'}"
 
 
-def _retention(kept: Kept, share: LiveShare | None, name: str) -> list[tuple[str, Cell]]:
+def _retention(kept: RetentionInForce, share: LiveShare | None, name: str) -> list[tuple[str, Cell]]:
     """Return what retention removes next; without a share, which is too large to be counted here, the command that counts."""
     limits, own = kept.limits, kept.own
     facts: list[tuple[str, Cell]] = [
@@ -424,7 +424,7 @@ def _deletable(db: Database, coordinators: Sequence[int]) -> Json:
 
 
 def _file(db: Database, key: str, sight: Sight) -> Described | None:
-    found = rows(db, "select f.* from head h join file f on f.kpart = h.kpart and f.object_key = ?", key)
+    found = rows(db, "select f.* from head h cross join file f where f.kpart = h.kpart and f.object_key = ?", key)
     if not found:
         return None
     row = found[0]

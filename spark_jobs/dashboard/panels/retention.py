@@ -37,7 +37,7 @@ UNKNOWN_LIMITS = RetentionLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class RetentionInForce:
     """The limits of a topic, and which of them are its own."""
 
     limits: RetentionLimits
@@ -70,13 +70,13 @@ class LiveShare:
         self.room_bytes = min((one for one in (self.room_bytes, other.room_bytes) if one is not None), default=None)
 
 
-def kept_of(db: StoreConnection, topic_id: bytes, service: RetentionLimits) -> Kept:
+def kept_of(db: StoreConnection, topic_id: bytes, service: RetentionLimits) -> RetentionInForce:
     """Return what is kept of a topic; a value of its own that is no number counts as not set."""
     found = rows(db, "select settings from topic where topic_id = ?", topic_id)
     settings: Mapping[str, str] = json.loads(found[0]["settings"] or "{}") if found else {}
     own = {name: number for name in ("retention.ms", "retention.bytes") if (number := _number(settings.get(name))) is not None}
     limits = RetentionLimits(own.get("retention.ms", service.ms), own.get("retention.bytes", service.size_bytes))
-    return Kept(limits=limits, own=frozenset(own))
+    return RetentionInForce(limits=limits, own=frozenset(own))
 
 
 def _number(text: str | None) -> int | None:
@@ -141,7 +141,8 @@ class StoredShare(NamedTuple):
 
 
 _STORED = """select o.object_key, max(o.file_bytes), sum(case when o.state = 'live' then o.live_bytes else 0 end)
-from file f cross join head h join file o on o.kpart = h.kpart and o.object_key = f.object_key where f.file_number in ({marks})
+from file f cross join head h cross join file o
+where f.file_number in ({marks}) and o.kpart = h.kpart and o.object_key = f.object_key
 group by o.object_key"""
 
 

@@ -34,7 +34,8 @@ def search(db: StoreConnection, query: PanelQuery, sight: Sight) -> Json:
             found.append((f"partition {name}-{int(number)}", f"partition/{name}/{int(number)}"))
     names = topic_names(db, matching_ids(db, text, FOUND_MAX))
     found += [(f"topic {one}", f"topic/{one}") for one in sorted(set(names.values()), key=lambda one: (one != text, one))]
-    begins = "select distinct f.object_key from head h join file f on f.kpart = h.kpart and f.object_key >= ? and f.object_key < ? limit ?"
+    begins = "select distinct f.object_key from head h cross join file f"
+    begins += " where f.kpart = h.kpart and f.object_key >= ? and f.object_key < ? limit ?"
     keys = rows(db, begins, text, text + chr(0x10FFFF), FOUND_MAX)
     found += [(f"file {row['object_key']}", f"file/{row['object_key']}") for row in keys]
     return {"rows": [{"text": shown, "look": to} for shown, to in found]}

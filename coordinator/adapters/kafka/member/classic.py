@@ -161,7 +161,8 @@ class ClassicMember:
                 continue
 
     async def _is_generation_alive(self) -> bool:
-        code = await self.heartbeat()
+        # A broker that was frozen hears this one as it goes on; asked anew, it might find that the session is over.
+        code = await self.heartbeat(self._session_timeout_ms / 1000)
         if code in (ErrorCode.rebalance_in_progress, ErrorCode.illegal_generation):
             self.is_in_generation = False
             return False
@@ -172,12 +173,12 @@ class ClassicMember:
         self._is_doubted = False
         return True
 
-    async def heartbeat(self) -> ErrorCode:
-        """Ask the group whether this member is in its current generation. Raises `GroupTrouble`, `BrokerLost`."""
+    async def heartbeat(self, longer_s: float = 0) -> ErrorCode:
+        """Ask the group whether this member is in its current generation, and wait longer. Raises `GroupTrouble`, `BrokerLost`."""
         request = heartbeat.HeartbeatRequest(
             group_id=self._coordinator.group_id, generation_id=i32(self._generation), member_id=self._member_id
         )
-        return (await self._coordinator.ask(request, heartbeat.HeartbeatResponse)).error_code
+        return (await self._coordinator.ask(request, heartbeat.HeartbeatResponse, longer_s)).error_code
 
     async def leave(self, why: str) -> None:
         """Leave the group, if it was joined. Raises `GroupTrouble`, `BrokerLost`, `TimeoutError`."""

@@ -40,8 +40,8 @@ LOG = logging.getLogger("coordinator.kafka.membership")
 
 PROTOCOL: Final = "diskless-1"
 """The name says the form of what members tell: a member with another one cannot join."""
-LOOK_S: Final = 0.1
-"""How often the watchdog looks."""
+LOOK_S: Final = 0.5
+"""How often the watchdog looks, which is told in seconds; commands wake it."""
 PROOF_TIMEOUT_S: Final = 3.0
 BACKOFF_MIN_S: Final = 0.2
 BACKOFF_MAX_S: Final = 5.0

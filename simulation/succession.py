@@ -1,0 +1,62 @@
+"""One node of a settled cluster dies at the end of a run: what it led goes to nodes that were warm, and none is led cold.
+
+succession = Succession(judge=..., processes=..., random=...)
+succession.begin()
+while left := succession.left(): ...  # some virtual time later
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+from simulation.judge import Judge
+from simulation.process import SimulatedProcess
+
+
+class Succession:
+    """See the module's text."""
+
+    def __init__(self, *, judge: Judge, processes: Mapping[int, SimulatedProcess], rng: random.Random) -> None:
+        self._judge = judge
+        self._processes = processes
+        self._rng = rng
+        self._heirs: dict[int, frozenset[int]] = {}
+        """By metadata partition that the dead node led: the nodes that were warm and did not refuse to lead it."""
+
+    def begin(self) -> None:
+        """Kill a node that leads something, if there is one with a warm standby for all of it."""
+        wills = {node_id: self._will_of(process) for node_id, process in self._processes.items()}
+        mortal = [node_id for node_id, will in wills.items() if will and all(will.values())]
+        if mortal:
+            dead = self._rng.choice(mortal)
+            self._heirs = wills[dead]
+            self._processes[dead].kill()
+
+    def _will_of(self, process: SimulatedProcess) -> dict[int, frozenset[int]]:
+        led = [] if process.node is None else process.node.replicas.led()
+        others = [
+            (one.node_id, one.node) for one in self._processes.values() if one is not process and one.node is not None and one.is_well
+        ]
+        return {
+            partition: frozenset(
+                node_id
+                for node_id, node in others
+                if (replica := node.replicas.get(partition)) is not None
+                and replica.is_warm
+                and not node.standing.refusals.includes(partition)
+            )
+            for partition in led
+        }
+
+    def left(self) -> list[int]:
+        """The partitions that nobody leads yet; one that is led by a node that was not warm breaks a rule."""
+        leaders = {
+            partition: one.node_id for one in self._processes.values() if one.node is not None for partition in one.node.replicas.led()
+        }
+        for partition, heirs in self._heirs.items():
+            leader = leaders.get(partition)
+            if leader is not None and leader not in heirs:
+                text = f"node {leader} leads partition {partition} after one death, warm were {sorted(heirs)}"
+                self._judge.broken("no cold leader after one death of a settled group", text)
+        return sorted(self._heirs.keys() - leaders.keys())
