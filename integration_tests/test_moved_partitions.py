@@ -88,6 +88,7 @@ def _move(service: Service, partition: str, to: str) -> None:
     commands.run(service, "partitions", "move", partition, "--to", to, "--timeout", "60")
 
 
+@pytest.mark.long
 def test_each_record_is_there_once_whatever_is_killed_while_partitions_move(service: Service) -> None:
     commands.run(service, "topics", "create", MOVED, "--partitions", str(COORDINATORS), output=False)
     rng, writing = random.Random(7), Writing(service)

@@ -12,7 +12,7 @@ from cli.options import INDEX, dry_run_option, output_option, server_option, tim
 from cli.output import print_rows, say
 
 if TYPE_CHECKING:
-    from cli.looks.balance import PlannedMove
+    from cli.looks.balance import PlacedPartition, PlannedMove
     from cli.output import Row
     from coordinator.client.calls.moves import MoveUnderWay
     from coordinator.client.client import DisklessClient
@@ -125,7 +125,7 @@ async def _move(
 
 
 async def _planned(client: DisklessClient, named: Sequence[str], to_coordinator: int | None) -> list[PlannedMove]:
-    from cli.looks.balance import PlacedPartition, PlannedMove, balance
+    from cli.looks.balance import PlacedPartition, PlannedMove
     from cli.outcome import Exit, Failed
 
     placed = {
@@ -137,7 +137,7 @@ async def _planned(client: DisklessClient, named: Sequence[str], to_coordinator:
     }
     if to_coordinator is None:
         coordinators = [one.coordinator_id for one in (await client.admin.describe_coordinators()).coordinators]
-        return balance(list(placed.values()), coordinators)
+        return await _balanced(client, list(placed.values()), coordinators)
     planned = []
     for text in named:
         topic, _, number = text.rpartition(":")
@@ -148,3 +148,26 @@ async def _planned(client: DisklessClient, named: Sequence[str], to_coordinator:
             )
         planned.append(PlannedMove(found, to_coordinator))
     return planned
+
+
+async def _balanced(client: DisklessClient, placed: Sequence[PlacedPartition], coordinators: Sequence[int]) -> list[PlannedMove]:
+    """The moves of a balance that may be ordered: in the place of those that are refused, as of a partition that was there, others."""
+    from cli.looks.balance import balance
+    from coordinator.client.calls.moves import WantedMove
+    from coordinator.client.model import PartitionId
+    from coordinator.kafka.errors import ErrorCode
+
+    ids = {one.name: one.topic_id for one in await client.describe_topics()}
+    barred: set[tuple[str, int, int]] = set()
+    while True:
+        planned = balance(placed, coordinators, barred)
+        wanted = [WantedMove(PartitionId(ids[one.topic], one.partition), to) for one, to in planned]
+        checked = await client.admin.move_partitions(wanted, only_check=True)
+        refused = {
+            (one.topic, one.partition, to)
+            for (one, to), refusal in zip(planned, checked.refusals, strict=True)
+            if refusal.code is not ErrorCode.NONE
+        }
+        if not refused:
+            return planned
+        barred |= refused
