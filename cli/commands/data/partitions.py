@@ -106,7 +106,13 @@ async def _move(
         ids = {one.name: one.topic_id for one in await client.describe_topics()}
         rows: list[Row] = []
         for placed, to in planned:
-            row: Row = {"topic": placed.topic, "partition": placed.partition, "from": placed.coordinator, "to": to, "state": "planned"}
+            row: dict[str, object] = {
+                "topic": placed.topic,
+                "partition": placed.partition,
+                "from": placed.coordinator,
+                "to": to,
+                "state": "planned",
+            }
             rows.append(row)
             partition = PartitionId(ids[placed.topic], placed.partition)
             ordered = await client.admin.move_partitions([WantedMove(partition, to)], only_check=is_dry_run)
