@@ -1,12 +1,14 @@
-"""The growth of cost, memory and recovery: with user partitions, metadata partitions, processes and connections.
+"""The growth of cost, memory and recovery: with user partitions, metadata partitions, nodes and connections.
 
-    python -m benchmarks.scaling [--only partitions|metadata|processes|connections ...] [--at N ...] [--json FILE]
+    python -m benchmarks.scaling [--only partitions|metadata|nodes|connections ...] [--at N ...] [--json FILE]
 
-Prints a table in markdown per dimension, its last line the slope (least squares over the rows), for the section "Scaling"
-of docs/decisions/015-scaling.md. CPU is in microseconds per batch of files of 100, 30 % of the batches idempotent, at 20 000
+Prints a table in markdown per dimension, its last line the slope (least squares over the rows; none for nodes), for
+docs/decisions/015-scaling.md. CPU is in microseconds per batch of files of 100, 30 % of the batches idempotent, at 20 000
 batches/s unless it says saturation; `loop` is the event loop of the leader, `others` its other threads. `restart` is from
 the start of the process until it leads everything, with its state databases; `replay` the same without them, from the
 log; `written` is how much later the databases are whole again.
+Of nodes, `all_us` is the CPU of all of them together, `to_first` beside the first row, `standbys` the setting `standby.replicas` (as
+many as there are others: everything follows everything), `raw_entries_per_s` what a raw producer appends to one partition in the same run.
 `stall` is the longest wait of a small request on a connection of its own meanwhile: other clients wait as long.
 """
 
@@ -16,28 +18,31 @@ import argparse
 import asyncio
 import os
 import random
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.bed import Row, broker, own_process, say, service, wait_for, write_json
+from benchmarks.bed import Row, broker, metrics_urls, own_process, say, service, wait_for, write_json
 from benchmarks.process_cost import resident_bytes, thread_cpu
 from benchmarks.scaling_parts import (
+    BATCHES_PER_FILE,
+    FILES_IN_FLIGHT,
     MB,
     light,
     recovery,
     run,
     saturating,
-    seconds_until_leading,
     show,
     stalls,
     wait_written,
 )
 from benchmarks.wire import Wire
+from cli.bench.counters import log_counts, settled_log_counts
 from cli.bench.generator import Target
+from cli.bench.raw import measure_produce, raw_topic
 from cli.bench.targets import create_targets
 from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.kafka import KafkaCluster
@@ -55,12 +60,17 @@ from coordinator.protocol.messages import (
     DescribeTopicsResponse,
     DescribeTopicsTopic,
 )
+from integration_tests.service import Service
 from records.model import PartitionCreated
 
 TOPIC_PARTITIONS_MAX = 100_000
 USER_PARTITIONS = (10_000, 100_000, 1_000_000)
 METADATA_PARTITIONS = (1, 4, 16, 32)
-PROCESSES = (1, 2, 4, 8)
+NODES = (1, 2, 4, 8)
+NODE_PARTITIONS = 24
+STANDBYS = (1, 2)
+NODES_WINDOW_S = 6.0
+SETTLED_S = 3.0
 CONNECTION_COUNTS = (16, 100, 1000)
 CONNECTIONS = 16
 HOT_PARTITIONS = 100
@@ -219,32 +229,67 @@ def idle_percent(nodes: Sequence[CoordinatorProcess]) -> float:
     return used / seconds / len(nodes) * 100
 
 
-# ---- processes
+# ---- nodes
 
 
-def measure_processes(kafka: KafkaCluster, pool: ProcessPoolExecutor, counts: Sequence[int]) -> list[Row]:
-    """Processes that share 8 coordinators; every one follows all of them."""
+def measure_nodes(kafka: KafkaCluster, pool: ProcessPoolExecutor, counts: Sequence[int]) -> list[Row]:
+    """Nodes that share 24 coordinators, with one standby, with two, and with as many as there are others; and one node alone."""
     rows: list[Row] = []
     for count in counts:
-        started = time.perf_counter()
-        with service(kafka, nodes=count, metadata_partitions=max(PROCESSES)) as running:
-            nodes = list(running.nodes.values())
-            row: Row = {"processes": count, "start_s": time.perf_counter() - started, "idle_cpu_percent": idle_percent(nodes)}
-            targets = asyncio.run(create_targets(running.addresses[0], "scaling", LOADED_PARTITIONS, CONNECTIONS))
-            cost = run(nodes, pool, light(targets))
-            row |= {"all_us": sum(cost.loop_us) + sum(cost.others_us), "per_process_us": sum(cost.loop_us + cost.others_us) / count}
-            row |= {"p50_ms": cost.measured.percentile_ms(0.5), "p99_ms": cost.measured.percentile_ms(0.99)}
-            row["memory_mb"] = sum(resident_bytes(node.pid) for node in nodes) / MB / count
-            wait_written(nodes)
-            node = nodes[-1]
-            node.terminate(60)
-            row["restart_s"] = seconds_until_leading(node, running)
-            node.terminate(60)
-            shutil.rmtree(node.data_folder)
-            row["replay_s"] = seconds_until_leading(node, running)
-        rows.append(row)
-        progress(row)
+        for standbys in sorted({min(wanted, count - 1) for wanted in (*STANDBYS, count - 1)}):
+            with service(kafka, nodes=count, metadata_partitions=NODE_PARTITIONS, standby_replicas=str(standbys)) as running:
+                nodes = list(running.nodes.values())
+                wait_even(nodes)
+                row: Row = {"nodes": count, "standbys": standbys, **cost_of_nodes(kafka, running, pool)}
+                row["memory_mb"] = sum(resident_bytes(node.pid) for node in nodes) / MB / count
+            alone = rows[0] if rows else row
+            row["to_first"] = float(str(row["all_us"])) / float(str(alone["all_us"]))
+            rows.append(row)
+            progress(row)
+    for row in rows:
+        if row["nodes"] == max(NODES) and row["standbys"] == STANDBYS[0]:
+            say(f"CPU per batch of {row['nodes']} nodes to that of the first row: {row['to_first']:.2f} (aim: <= 1.5)")
     return rows
+
+
+def wait_even(nodes: Sequence[CoordinatorProcess]) -> None:
+    """Wait until every node leads as many coordinators as the others, within one, and no leader has moved for some seconds."""
+    since_s = time.perf_counter()
+    before: list[object] = []
+
+    def is_settled() -> bool:
+        nonlocal since_s, before
+        led = [node.readiness()[1].get("leading", []) for node in nodes]
+        if led != before:
+            since_s, before = time.perf_counter(), led
+        sizes = [len(one) for one in led]  # type: ignore[arg-type]
+        is_even = sum(sizes) == NODE_PARTITIONS and max(sizes) - min(sizes) <= 1
+        return is_even and time.perf_counter() - since_s > SETTLED_S
+
+    wait_for(is_settled, "the leaders to be even", look_every_s=0.1)
+
+
+def cost_of_nodes(kafka: KafkaCluster, running: Service, pool: ProcessPoolExecutor) -> Row:
+    """The cost of nodes at rest, at the same load for any number of them, and at saturation, with raw Kafka beside it."""
+    nodes = list(running.nodes.values())
+    targets = asyncio.run(create_targets(running.addresses[0], "scaling", LOADED_PARTITIONS, CONNECTIONS))
+    run(nodes, pool, light(targets))
+    row: Row = {"idle_cpu_percent": idle_percent(nodes) * len(nodes)}
+    counts = log_counts(metrics_urls(running))
+    cost = run(nodes, pool, replace(light(targets), window_s=NODES_WINDOW_S))
+    entry_bytes = settled_log_counts(metrics_urls(running)).bytes_per_batch_since(counts) * BATCHES_PER_FILE
+    row |= {"all_us": sum(cost.loop_us) + sum(cost.others_us), "loops_us": sum(cost.loop_us)}
+    row |= {"p50_ms": cost.measured.percentile_ms(0.5), "p99_ms": cost.measured.percentile_ms(0.99)}
+    full = run(nodes, pool, saturating(targets))
+    row |= {"saturated_us": sum(full.loop_us) + sum(full.others_us)}
+    row["saturated_batches_per_s"] = full.measured.batches / full.measured.window_s
+    with raw_topic(kafka.bootstrap) as topic:
+        raw = pool.submit(
+            measure_produce, kafka.bootstrap, topic, round(entry_bytes), rate=0.0, in_flight=FILES_IN_FLIGHT, warm_up_s=1.0, window_s=2.0
+        ).result()
+    row["raw_entries_per_s"] = raw.messages / raw.window_s
+    row["to_raw"] = full.measured.batches / BATCHES_PER_FILE / full.measured.window_s / (raw.messages / raw.window_s)
+    return row
 
 
 # ---- connections
@@ -277,7 +322,7 @@ Measure = Callable[[KafkaCluster, ProcessPoolExecutor, Sequence[int]], list[Row]
 DIMENSIONS: dict[str, tuple[str, Measure, Sequence[int], int, str]] = {
     "partitions": ("User partitions of a coordinator", measure_partitions, USER_PARTITIONS, 100_000, "100 000"),
     "metadata": ("Metadata partitions of a process", measure_metadata, METADATA_PARTITIONS, 1, "1"),
-    "processes": ("Processes", measure_processes, PROCESSES, 1, "1"),
+    "nodes": ("Nodes that share 24 metadata partitions", measure_nodes, NODES, 0, ""),
     "connections": ("Connections of a process", measure_connections, CONNECTION_COUNTS, 100, "100"),
 }
 

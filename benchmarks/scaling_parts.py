@@ -138,6 +138,6 @@ def slope_row(rows: Sequence[Row], unit: int, name: str) -> Row:
 
 
 def show(title: str, rows: Sequence[Row], unit: int, name: str) -> None:
-    """Print a dimension."""
-    shown = [*rows, slope_row(rows, unit, name)] if len(rows) > 1 else rows
+    """Print a dimension; with a `unit` of 0 without slopes."""
+    shown = [*rows, slope_row(rows, unit, name)] if unit and len(rows) > 1 else rows
     say(f"\n### {title}\n\n{table(shown, tuple(rows[0]))}\n")
