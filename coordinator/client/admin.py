@@ -22,7 +22,7 @@ from coordinator.client.calls.directory import LevelDescription, RestoreDescript
 from coordinator.client.calls.files import FileLiveness, FilesWanted, FoundFiles, ListedFile
 from coordinator.client.calls.gateways import GatewayBroker, GatewayDescription, gateways_described
 from coordinator.client.calls.migrations import DisklessLogState, LogToInit, RepairReport
-from coordinator.client.calls.moves import OrderedMoves, WantedMove, move_partitions
+from coordinator.client.calls.moves import OrderedMoves, PartitionMove, move_partitions
 from coordinator.client.calls.orphans import OrphanScanState, scan_orphans
 from coordinator.client.calls.partitions import DeletedRecords, delete_records
 from coordinator.client.calls.retention import EnforcedRetention, enforce_retention
@@ -166,7 +166,7 @@ class DisklessAdmin(ServiceUser):
     # ---- moves
 
     async def move_partitions(
-        self, moves: Sequence[WantedMove], *, only_check: bool = False, timeout_ms: int | None = None
+        self, moves: Sequence[PartitionMove], *, only_check: bool = False, timeout_ms: int | None = None
     ) -> OrderedMoves:
         """Have partitions go on in other coordinators; the answer has a refusal for each, and what is under way, also when none is named.
 

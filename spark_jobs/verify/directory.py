@@ -119,12 +119,12 @@ class RebuiltDirectory:
                     self.moves[_key(record)] = record
                     self._place(record, record.from_coordinator)
             case PartitionMoved():
-                order = self.moves.get(_key(record))
-                if order is not None and order.move_id == record.move_id:
+                move = self.moves.get(_key(record))
+                if move is not None and move.move_id == record.move_id:
                     del self.moves[_key(record)]
-                    kept = [one for one in record.earlier if one.coordinator_id != order.to_coordinator]
+                    kept = [one for one in record.earlier if one.coordinator_id != move.to_coordinator]
                     self.earlier[_key(record)] = [asdict(one) for one in kept]
-                    self._place(record, order.to_coordinator)
+                    self._place(record, move.to_coordinator)
             case MovesSettled():
                 self.are_moves_settled, self.last_move_id = True, max(self.last_move_id, record.last_move_id)
             case FeatureLevelSet():

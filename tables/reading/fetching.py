@@ -15,7 +15,7 @@ from typing import NamedTuple
 from coordinator.client.records.wal_objects import OBJECTS_AT_ONCE, BatchOf, read_object
 from coordinator.client.routing.retry import Deadline
 from coordinator.object_store import ObjectMissing, ObjectStore, StoreDenied, StoreError, StoreUnavailable
-from tables.reading.places import RETRIES, SpanPlaces, Stretch
+from tables.reading.places import RETRIES, FetchStretch, SpanPlaces
 from tables.reading.span import Damage, ReadCounts, ReadOptions, Span
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class Fetcher:
         self._store = store
         self._options = options
         self._counts = counts
-        self._flights: deque[tuple[Stretch, Flight]] = deque()
+        self._flights: deque[tuple[FetchStretch, Flight]] = deque()
         self._rng = random.Random()
 
     async def batches(self) -> AsyncGenerator[list[FetchedBatch]]:
@@ -82,7 +82,7 @@ class Fetcher:
             self._flights.append((stretch, asyncio.create_task(self._fetch(stretch))))
         self._places.ask_ahead()
 
-    async def _find_anew(self, stretch: Stretch, error: ObjectMissing) -> None:
+    async def _find_anew(self, stretch: FetchStretch, error: ObjectMissing) -> None:
         """Ask where batches are whose object is missing: records may be deleted, or be in another object. Raises it the second time."""
         for place in {id(one.place): one.place for one in stretch.batches}.values():
             if place.missing_at == place.next_offset:
@@ -97,7 +97,7 @@ class Fetcher:
         await asyncio.gather(*(flight for _, flight in self._flights), return_exceptions=True)
         self._flights.clear()
 
-    async def _fetch(self, stretch: Stretch) -> list[memoryview | None]:
+    async def _fetch(self, stretch: FetchStretch) -> list[memoryview | None]:
         """Fetch batches of one object; None for those that are left out since the object ends before."""
         batches = [one.batch for one in stretch.batches]
         deadline, attempt = Deadline.after_ms(self._options.timeout_s * 1000), 0
@@ -116,7 +116,7 @@ class Fetcher:
                 if len(batches) == 1:
                     skip(batches[0], error, self._counts)
                     return [None]
-                alone = (Stretch([one], one.batch.location.byte_size) for one in stretch.batches)
+                alone = (FetchStretch([one], one.batch.location.byte_size) for one in stretch.batches)
                 return [data for one in alone for data in await self._fetch(one)]
 
 

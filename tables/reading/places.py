@@ -82,7 +82,7 @@ class PlacedBatch(NamedTuple):
     first_offset: int
 
 
-class Stretch(NamedTuple):
+class FetchStretch(NamedTuple):
     """Batches of one object that are fetched together."""
 
     batches: list[PlacedBatch]
@@ -104,7 +104,7 @@ class SpanPlaces:
         self._attempt = 0
         self._rng = random.Random()
 
-    def take(self, bytes_max: int) -> Stretch | None:
+    def take(self, bytes_max: int) -> FetchStretch | None:
         """Take the next batches that are found: of one object, and of about `bytes_max` or one batch that is larger."""
         live = self._live = [one for one in self._live if one.found or not one.is_found]
         if not live or not all(one.found for one in live):
@@ -116,11 +116,11 @@ class SpanPlaces:
         for place in live:
             while place.found and place.found[0].location.object_key == first.object_key:
                 if taken and size + place.found[0].location.byte_size > bytes_max:
-                    return Stretch(taken, size)
+                    return FetchStretch(taken, size)
                 first_offset, location = place.found.popleft()
                 taken.append(PlacedBatch(place, BatchOf(place.span.topic, place.span.partition, location), first_offset))
                 size += location.byte_size
-        return Stretch(taken, size)
+        return FetchStretch(taken, size)
 
     def ask_ahead(self) -> None:
         """Begin to ask for the next page of the spans of which less than half a page is left."""

@@ -8,8 +8,10 @@ import pytest
 
 from coordinator.core.commands import OK, AdoptPartition, ReleasedPartition, ReleasePartition
 from coordinator.core.events import SchemaLevel
+from coordinator.core.reads.retention import Bound
 from coordinator.kafka.batches import partition_key
 from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.topic_configs import Retention
 from records import model
 from simulation.fakes.shard_harness import HarnessReplica, World
 from tests.core.build import TOPIC, batch, commit, place, result_of
@@ -86,7 +88,6 @@ UNLAWFUL: dict[str, Sequence[model.Record]] = {
 def test_a_step_that_contradicts_the_log_is_void(reason: str) -> None:
     world, leader, follower = two()
     forge(world, leader, UNLAWFUL[reason])
-    follower.certain_end = len(world.log)
     follower.read()
     assert follower.view.contradiction is not None
     assert reason in follower.view.contradiction.reason
@@ -105,6 +106,9 @@ def test_what_was_adopted_goes_on_where_it_ended_and_older_steps_are_refused() -
     )
     adopt = AdoptPartition(topic_id=TOPIC, partition=7, move_id=9, released=given)
     assert leader.ask(adopt) == leader.ask(adopt) == [OK]
+    looked = leader.view.past_retention(TOPIC, 7, Retention(-1, 1), Bound(now_ms=1), None)
+    assert looked is not None
+    assert (looked.batches, looked.has_more) == (0, False), "a limit of size finds its end where no batch is yet"
     assert result_of(leader.ask(commit("c", [batch(7, 2, sequence=2, producer_id=1)]))[0]).base_offsets == [5]
     duplicate = result_of(leader.ask(commit("d", [batch(7, 2, sequence=0, producer_id=1)]))[0])
     assert (duplicate.base_offsets, duplicate.duplicates) == ([4], [True])

@@ -97,7 +97,7 @@ async def _move(
 ) -> tuple[list[Row], str | None]:
     """The moves with what became of each, and why the first that failed did, after which none is ordered."""
     from cli.service import open_client
-    from coordinator.client.calls.moves import WantedMove
+    from coordinator.client.calls.moves import PartitionMove
     from coordinator.client.model import PartitionId
     from coordinator.kafka.errors import ErrorCode
 
@@ -115,7 +115,7 @@ async def _move(
             }
             rows.append(row)
             partition = PartitionId(ids[placed.topic], placed.partition)
-            ordered = await client.admin.move_partitions([WantedMove(partition, to)], only_check=is_dry_run)
+            ordered = await client.admin.move_partitions([PartitionMove(partition, to)], only_check=is_dry_run)
             [refusal] = ordered.refusals
             if refusal.code is not ErrorCode.NONE:
                 row["state"] = "refused"
@@ -159,7 +159,7 @@ async def _planned(client: DisklessClient, named: Sequence[str], to_coordinator:
 async def _balanced(client: DisklessClient, placed: Sequence[PlacedPartition], coordinators: Sequence[int]) -> list[PlannedMove]:
     """The moves of a balance that may be ordered: in the place of those that are refused, as of a partition that was there, others."""
     from cli.looks.balance import balance
-    from coordinator.client.calls.moves import WantedMove
+    from coordinator.client.calls.moves import PartitionMove
     from coordinator.client.model import PartitionId
     from coordinator.kafka.errors import ErrorCode
 
@@ -167,7 +167,7 @@ async def _balanced(client: DisklessClient, placed: Sequence[PlacedPartition], c
     barred: set[tuple[str, int, int]] = set()
     while True:
         planned = balance(placed, coordinators, barred)
-        wanted = [WantedMove(PartitionId(ids[one.topic], one.partition), to) for one, to in planned]
+        wanted = [PartitionMove(PartitionId(ids[one.topic], one.partition), to) for one, to in planned]
         checked = await client.admin.move_partitions(wanted, only_check=True)
         refused = {
             (one.topic, one.partition, to)

@@ -13,7 +13,7 @@ from coordinator.operations.moves import MOVE_PARTITIONS
 from coordinator.protocol.messages import MovePartitionsPartition, MovePartitionsRequest, MovePartitionsResponse
 
 
-class WantedMove(NamedTuple):
+class PartitionMove(NamedTuple):
     """A partition, and the coordinator in which it is to go on."""
 
     partition: PartitionId
@@ -37,7 +37,7 @@ class OrderedMoves(Result):
     under_way: tuple[MoveUnderWay, ...] = ()
 
 
-def move_partitions(moves: Sequence[WantedMove], *, only_check: bool) -> OneByOne[OrderedMoves]:
+def move_partitions(moves: Sequence[PartitionMove], *, only_check: bool) -> OneByOne[OrderedMoves]:
     """Order moves, or only check them; without any ask which are under way. Repeating it is harmless."""
     parts = tuple(MovePartitionsPartition(topic_id=one.topic_id, partition_index=one.partition, to_coordinator_id=to) for one, to in moves)
 

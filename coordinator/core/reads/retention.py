@@ -156,9 +156,9 @@ def _older(state: Lookups, row: int, log_start: int, end: int, cutoff_ms: int) -
 
 
 def _counted(state: Lookups, row: int, known: Known, end: int) -> Known:
-    """Count the batches behind those that were counted."""
-    counted_to, size_bytes = known.counted_to, known.counted_bytes
-    for part in _parts(state, row, counted_to, end):
+    """Count the batches behind those that were counted. A partition that moved here may have none before the end."""
+    counted_to, size_bytes = end, known.counted_bytes
+    for part in _parts(state, row, known.counted_to, end):
         counted_to = part.end_of(len(part.sizes))
         size_bytes += int(part.sizes.sum())
     return known._replace(counted_to=counted_to, counted_bytes=size_bytes)
