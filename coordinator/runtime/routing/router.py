@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Protocol, TypeAlias, TypeVar, cast
 
@@ -134,10 +135,21 @@ class Router:
         return Outcome(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=message)
 
     async def settle(self, keys: Iterable[bytes], timeout_ms: int) -> Outcome | None:
-        """If some key has no owner, bring the directory up to date; returns why that failed, or None."""
-        if all(self._view.owner_of(key) is not None for key in keys) or await self.directory_is_current(timeout_ms):
+        """If some key has no owner, bring the directory up to date; returns why that failed, or None.
+
+        After a restore this waits until it is known where partitions that moved go on; when that takes too long, `unplaced` says so.
+        """
+        started_s = asyncio.get_running_loop().time()
+        if all(self._view.owner_of(key) is not None for key in keys):
             return None
-        return Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message="the directory of topics cannot be read to its end now; retry")
+        if not await self.directory_is_current(timeout_ms):
+            message = "the directory of topics cannot be read to its end now; retry"
+            return Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=message)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_left_ms(timeout_ms, started_s) / 1000):
+                while not self._view.are_moves_settled:  # noqa: ASYNC110 - the directory is read by a replica
+                    await asyncio.sleep(DIRECTORY_POLL_S)
+        return None
 
     # ---- commits
 
