@@ -10,6 +10,7 @@ COMMANDS = {
     "init": Lazy("cli.commands.init", "init", "Create the metadata topic, or check the one that exists."),
     "coordinator": Lazy("cli.commands.coordinator", "coordinator", "Run a coordinator process; look at running ones."),
     "topics": Lazy("cli.commands.data.topics", "topics", "Create, grow, delete and look at diskless topics."),
+    "partitions": Lazy("cli.commands.data.partitions", "partitions", "Move partitions of topics between coordinators."),
     "files": Lazy("cli.commands.data.files", "files", "Make WAL files, commit them, look at those that are known."),
     "gateway": Lazy("cli.commands.gateway", "gateway", "Run a gateway, by which Kafka clients use diskless topics."),
     "gateways": Lazy("cli.commands.data.gateways", "gateways", "Look at gateways, and at the plan of produce gateways."),

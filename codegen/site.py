@@ -85,6 +85,7 @@ NAV: Mapping[str, tuple[str, ...]] = {
         "design/orphans.md",
         "design/retention.md",
         "design/directory.md",
+        "design/moves.md",
         "design/nodes.md",
         "design/long-polls.md",
         "design/client.md",

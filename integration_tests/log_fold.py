@@ -55,6 +55,8 @@ class LogFold:
     tombstones: dict[str, int] = field(default_factory=dict)
     migrations: dict[Where, Migration] = field(default_factory=dict)
     """Of partitions that are, or were, classic ones."""
+    released: set[Where] = field(default_factory=set)
+    """Partitions that go on in another coordinator."""
 
     def apply(self, records: Sequence[model.Record], *, is_transaction: bool = False) -> str | None:
         """Apply records that take effect together; returns why they contradict, and then has applied none of them."""
@@ -69,6 +71,7 @@ class LogFold:
                 return reason
         self.high_watermarks, self.producers = trial.high_watermarks, trial.producers
         self.files, self.tombstones, self.migrations = trial.files, trial.tombstones, trial.migrations
+        self.released = trial.released
         return None
 
     def apply_one(self, record: model.Record) -> str | None:
@@ -94,7 +97,24 @@ class LogFold:
                     self.high_watermarks.setdefault(where, 0)
             case model.DisklessLogInitialized() | model.DisklessLogReset() | model.DisklessLogRepaired() | model.PrefixStartReported():
                 return self._migrate(record)
+            case model.PartitionReleased():
+                where = (record.topic_id, record.partition)
+                if where not in self.high_watermarks or where in self.released or where in self.migrations:
+                    return f"partition {where[0].hex()[:8]}-{where[1]} is released, and is not here, or was released before"
+                self.released.add(where)
+            case model.PartitionAdopted():
+                where = (record.topic_id, record.partition)
+                if where in self.high_watermarks and where not in self.released:
+                    return f"partition {where[0].hex()[:8]}-{where[1]} is adopted, and is here"
+                self.released.discard(where)
+                self.high_watermarks[where] = record.base_offset
+                self.producers = {key: known for key, known in self.producers.items() if key[0] != where}
+            case model.ProducersAdopted():
+                for seed in record.producers:
+                    known = Producer(seed.producer_epoch, seed.last_sequence, record.time_ms)
+                    self.producers[(record.topic_id, record.partition), seed.producer_id] = known
             case model.TopicDeleted():
+                self.released = {where for where in self.released if where[0] != record.topic_id}
                 self.high_watermarks = {where: end for where, end in self.high_watermarks.items() if where[0] != record.topic_id}
                 self.migrations = {where: one for where, one in self.migrations.items() if where[0] != record.topic_id}
                 self.producers = {key: known for key, known in self.producers.items() if key[0][0] != record.topic_id}
@@ -159,6 +179,8 @@ class LogFold:
             name = f"partition {where[0].hex()[:8]}-{where[1]}"
             if due is None:
                 return f"{name} does not exist"
+            if where in self.released:
+                return f"{name} was released"
             if where in self.migrations and self.migrations[where].start is None:
                 return f"{name} takes no batches before its diskless log begins"
             if batch.base_offset != due:

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from cli.dev.kafka import Kafka
+from cli.kafka.cluster import find_kafka_place
+from cli.looks.leadership import find_members
 from cli.outcome import Exit
 from coordinator.client import DisklessClient, Record, open_store
 from integration_tests import commands
@@ -154,3 +156,32 @@ def test_coordinators_are_added_to_a_busy_service_and_nothing_that_exists_moves(
     where = [[(row["partition"], row["coordinator"]) for row in rows] for rows in (before, after)]
     assert where[0] == where[1]
     run.judge()
+
+
+@pytest.mark.long
+def test_leaders_are_in_the_racks_that_are_named_and_a_reserved_node_has_its_coordinators_alone(undisturbed: Service, kafka: Kafka) -> None:
+    undisturbed.properties["leader.racks"] = "b"
+    for node_id, rack, only in ((1, "a", ""), (2, "b", ""), (3, "b", "3")):
+        undisturbed.add(node_id, node_rack=rack, node_coordinators=only).start()
+
+    def led() -> dict[int, object]:
+        return {node_id: node.readiness()[1].get("leading") for node_id, node in undisturbed.nodes.items()}
+
+    wait_until(lambda: led() == {1: [], 2: [0, 1, 2], 3: [3]}, "leaders where they are to be", excused=OSError)
+    place = ("--kafka-bootstrap-server", kafka.bootstrap, "--metadata-topic", undisturbed.topic)
+    group = ("--group", undisturbed.properties["group.id"])
+
+    def told_to_lead_ms() -> dict[int, int]:
+        """For how long each node led all it leads, when it last took part in a round."""
+        members = find_members(find_kafka_place(kafka.bootstrap, None, undisturbed.topic, None, ()), group[1], 30.0)
+        return {one.told.node_id: sum(one.told.led_ms.values()) for one in asyncio.run(members)}
+
+    assert commands.run(undisturbed, "coordinator", "rebalance", "--dry-run", *place, *group) == []
+    before = told_to_lead_ms()
+    assert "3 nodes asked" in commands.run(undisturbed, "coordinator", "rebalance", *place, *group, output=False)
+    wait_until(lambda: all(told > before[node_id] for node_id, told in told_to_lead_ms().items() if node_id > 1), "a round of the group")
+    assert led() == {1: [], 2: [0, 1, 2], 3: [3]}
+    assert undisturbed.nodes[3].terminate() == 0
+    wait_until(lambda: undisturbed.nodes[2].readiness()[1]["leading"] == [0, 1, 2, 3], "the rack's other node to lead all")
+    found = commands.run(undisturbed, "doctor", *place, status=Exit.FAILURE)
+    assert [one["health"] for one in found if one["check"] == "placement"] == ["ok"]

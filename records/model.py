@@ -406,6 +406,108 @@ class PrefixStartReported:
     """Leader epoch of the partition that said so."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionMoving:
+    """Partition 0: a user partition is to go on in another coordinator."""
+
+    topic_id: bytes
+    """Topic the record is about."""
+    partition: int
+    """Partition."""
+    from_coordinator: int
+    """Coordinator that has it."""
+    to_coordinator: int
+    """Coordinator that is to have it."""
+    move_id: int
+    """Id of the move: greater than those of all moves that were ordered before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierStretch:
+    """A stretch of a partition that ended in a move."""
+
+    coordinator_id: int
+    """Coordinator that has its batches."""
+    end_offset: int
+    """The offset after its last one."""
+    move_id: int
+    """Id of the move in which it ended."""
+    time_ms: int
+    """Time of that coordinator's log when it ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionMoved:
+    """Partition 0: the move is done. The coordinator that it names owns the partition from here on."""
+
+    topic_id: bytes
+    """Topic the record is about."""
+    partition: int
+    """Partition."""
+    move_id: int
+    """Id of the move."""
+    earlier: list[EarlierStretch]
+    """The stretches of the partition that ended in moves, the oldest first; the last one in this move."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovesSettled:
+    """Partition 0: after a restore, the directory knows of all partitions that moved where they have to go on."""
+
+    last_move_id: int
+    """No move that any coordinator knows has a greater id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionReleased:
+    """A coordinator takes no batches of a partition any more: the stretch that it has of it has ended, for good."""
+
+    topic_id: bytes
+    """Topic the record is about."""
+    partition: int
+    """Partition."""
+    move_id: int
+    """Id of the move."""
+    to_coordinator: int
+    """Coordinator in which the partition goes on."""
+    time_ms: int
+    """Clock of the leader, milliseconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionAdopted:
+    """A partition goes on in this coordinator, from where the stretch of another one has ended."""
+
+    topic_id: bytes
+    """Topic the record is about."""
+    partition: int
+    """Partition."""
+    name: str
+    """Topic name."""
+    move_id: int
+    """Id of the move."""
+    start_offset: int
+    """Log start offset of the partition, in whichever stretch."""
+    base_offset: int
+    """Where this stretch begins."""
+    earlier: list[EarlierStretch]
+    """The stretches before this one, the oldest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducersAdopted:
+    """What is remembered of producers of a partition that was adopted by an earlier record of the same operation."""
+
+    topic_id: bytes
+    """Topic the record is about."""
+    partition: int
+    """Partition."""
+    producers: list[SeededProducerBatch]
+    """The remembered batches; those of a producer are adjacent, in the order of their offsets."""
+    time_ms: int
+    """Time of the log that had them: they are remembered from then on."""
+
+
 Record = (
     LeadershipClaimed
     | PartitionCreated
@@ -435,4 +537,10 @@ Record = (
     | TopicConfigured
     | DisklessLogRepaired
     | PrefixStartReported
+    | PartitionMoving
+    | PartitionMoved
+    | MovesSettled
+    | PartitionReleased
+    | PartitionAdopted
+    | ProducersAdopted
 )

@@ -7,7 +7,7 @@ ending.compare_with_log()
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.core.leadership.states import State
@@ -17,7 +17,7 @@ from records.state_digest import Digest, hash_position
 from simulation.fakes.kafka_group import FakeGroup
 from simulation.fakes.snapshots import FakeObjects
 from simulation.gateways.world import GatewayWorld
-from simulation.judge import Judge
+from simulation.judge import Judge, name
 from simulation.process import SimulatedProcess
 from simulation.scenario import Scenario
 from simulation.workload.clients import Clients
@@ -60,6 +60,7 @@ class Ending:
         directory = judge.folds[0]
         open_work = directory.placements.keys() - directory.confirmed - directory.deleting
         unwell += [f"topic {topic_id.hex()[:6]} is not confirmed" for topic_id in open_work]
+        unwell += [f"partition {name(where)} is still moving" for where in directory.moving]
         if judge.retention is not None:
             unwell += judge.retention.left()
         if judge.objects is not None:
@@ -68,6 +69,12 @@ class Ending:
             unwell += self._gateways.left()
         return unwell
 
+    def _with_earlier(self, told: Collection[int]) -> set[int]:
+        """What a node is to follow: what it is told to, and what has older batches of partitions of that, or of the directory."""
+        directory, duties = self._judge.folds[0], {*told, DIRECTORY_PARTITION}
+        moved = {where: earlier for where, earlier in directory.moved.items() if directory.owner_of(where) in duties}
+        return {*told, *(one for where, earlier in moved.items() if where[0] not in directory.deleting for one, _ in earlier)}
+
     def _unwell_replicas(self, partition: int) -> list[str]:
         fold = self._judge.folds[partition]
         shards = self._shards(partition)
@@ -75,7 +82,7 @@ class Ending:
         leading = [node_id for node_id, shard in shards.items() if shard.is_leading]
         if leading != [fold.leader]:
             unwell.append(f"partition {partition} is led by {leading}, its claim is of {fold.leader}")
-        told = {node_id: self._group.told(process.name) for node_id, process in self._processes.items()}
+        told = {node_id: self._with_earlier(self._group.told(process.name)) for node_id, process in self._processes.items()}
         for node_id, duties in told.items():
             if partition not in duties and partition != DIRECTORY_PARTITION:
                 unwell += [f"node {node_id} follows partition {partition}, which it is not told to"] if node_id in shards else []

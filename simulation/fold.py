@@ -31,9 +31,14 @@ from records.model import (
     FilesRemoved,
     LeadershipClaimed,
     NoOp,
+    PartitionAdopted,
     PartitionCreated,
+    PartitionMoved,
+    PartitionMoving,
+    PartitionReleased,
     PlacedRange,
     PrefixStartReported,
+    ProducersAdopted,
     ProducersExpired,
     Record,
     RecordsDeleted,
@@ -102,6 +107,11 @@ class FoldedPartition:
     start: int | None = 0
     """B0; None while the partition takes no batches."""
     leader_epoch: int = -1
+    base_offset: int = 0
+    """Where the batches of this coordinator begin."""
+    newest_move: int = -1
+    is_released: bool = False
+    """Whether it goes on in another coordinator."""
 
 
 class LogFold:
@@ -147,6 +157,10 @@ class LogFold:
         self.deletions: list[DeletedRange] = []
         self.configured: list[tuple[bytes, dict[str, str]]] = []
         """The settings of topics, one after the other; of partition 0 only."""
+        self.moved: dict[Where, list[tuple[int, int]]] = {}
+        """The coordinators that had a partition before, and where their parts end; of partition 0 only."""
+        self.moving: dict[Where, PartitionMoving] = {}
+        self.moves = 0
         self.replica_dirs: dict[tuple[int, int], bytes] = {}
         """The data directories of replicas, by node and metadata partition; of partition 0 only."""
         self.in_force = EntryKey(0, 0, 0)
@@ -279,6 +293,20 @@ class LogFold:
                 self.configured.append((record.topic_id, dict(zip(record.names, record.values, strict=True))))
             case TopicDeleting():
                 self.deleting.add(record.topic_id)
+                self.moving = {where: move for where, move in self.moving.items() if where[0] != record.topic_id}
+            case PartitionMoving():
+                self._ordered_move(record, offset)
+            case PartitionMoved():
+                self._done_move(record, offset)
+            case PartitionReleased():
+                self._released(record, offset)
+            case PartitionAdopted():
+                self._adopted(record, offset)
+            case ProducersAdopted():
+                known = self.partitions[record.topic_id, record.partition]
+                for seed in record.producers:
+                    time_ms = max(record.time_ms, self.log_time_ms)
+                    known.producers[seed.producer_id] = FoldedProducer(seed.producer_epoch, seed.last_sequence, time_ms)
             case FilesFenced():
                 self._fenced(record, offset)
             case FilesRemoved() | FilesHandedOver():
@@ -332,6 +360,43 @@ class LogFold:
             case _:
                 pass
         known.leader_epoch = record.leader_epoch
+
+    def _ordered_move(self, record: PartitionMoving, offset: int) -> None:
+        where = (record.topic_id, record.partition)
+        if where in self.moving or self.owner_of(where) != record.from_coordinator or record.topic_id in self.deleting:
+            raise Violation("a partition has one owner", f"{record} at {offset}, though {self.owner_of(where)} has it, or it moves already")
+        self.moving[where] = record
+
+    def _done_move(self, record: PartitionMoved, offset: int) -> None:
+        where = (record.topic_id, record.partition)
+        order = self.moving.pop(where, None)
+        if order is None or order.move_id != record.move_id:
+            raise Violation("a partition has one owner", f"{record} at {offset} ends {order}")
+        self.moves += 1
+        self.moved[where] = [(one.coordinator_id, one.end_offset) for one in record.earlier if one.coordinator_id != order.to_coordinator]
+        self.placements[record.topic_id] = [
+            PlacedRange(first_partition=partition, num_partitions=1, coordinator_id=owner)
+            for placed in self.placements[record.topic_id]
+            for partition in range(placed.first_partition, placed.first_partition + placed.num_partitions)
+            for owner in [order.to_coordinator if partition == record.partition else placed.coordinator_id]
+        ]
+
+    def _released(self, record: PartitionReleased, offset: int) -> None:
+        known = self.partitions.get((record.topic_id, record.partition))
+        if known is None or known.is_released or record.move_id <= known.newest_move:
+            raise ContradictingEntry("a partition is released once", f"{record} at {offset} of {known}")
+        known.is_released, known.start, known.newest_move = True, None, record.move_id
+
+    def _adopted(self, record: PartitionAdopted, offset: int) -> None:
+        where = (record.topic_id, record.partition)
+        known = self.partitions.get(where)
+        if record.topic_id in self.deleted:
+            raise Violation("deleted stays deleted", f"{record} at {offset} of partition {self.partition}")
+        if known is not None and (not known.is_released or known.log_start < known.high_watermark or record.move_id <= known.newest_move):
+            raise ContradictingEntry("a partition has one owner", f"{record} at {offset} of {known}")
+        self.partitions[where] = FoldedPartition(
+            high_watermark=record.base_offset, log_start=record.start_offset, base_offset=record.base_offset, newest_move=record.move_id
+        )
 
     def _deleted_records(self, record: RecordsDeleted, offset: int) -> None:
         known = self.partitions.get((record.topic_id, record.partition))

@@ -29,7 +29,7 @@ from records.codec import HEADER_SIZE_BYTES
 from records.committed_files.codec import table_of
 from records.history import schema_of_header
 from simulation.compare import differences
-from simulation.fold import LogFold, Where
+from simulation.fold import FoldedPartition, LogFold, Where
 from simulation.loop import START_MS
 from simulation.objects import JudgedObjects
 from simulation.produced import JudgedRecords
@@ -201,7 +201,7 @@ class Judge:
         wheres = [split_partition_key(key) for key in command.batches["topic_partition"].tolist()]
         shares: dict[int, list[int]] = {}
         for place, where in enumerate(wheres):
-            owner = self.folds[0].owner_of(where)
+            owner = self._holder_of(where, command, place)
             if owner is not None:
                 shares.setdefault(owner, []).append(place)
             elif result.errors[place] not in NOT_DECIDED:
@@ -209,6 +209,21 @@ class Judge:
         for owner, places in shares.items():
             if not NOT_DECIDED.intersection([result.errors[place] for place in places]):
                 self._check_share(node_id, owner, command, result, places, wheres)
+
+    def _holder_of(self, where: Where, command: CommitFile, place: int) -> int | None:
+        """The coordinator that answers for a batch: one that had its partition before, if the file has the batch there, else the owner."""
+        asked = (*where, int(command.batches["byte_offset"][place]))
+        for earlier, _ in self.folds[0].moved.get(where, ()):
+            record = self.folds[earlier].committed.get(command.object_key)
+            if record is not None and asked in {(one.topic_id, one.partition, one.byte_offset) for one in record.batches}:
+                return earlier
+        return self.folds[0].owner_of(where)
+
+    def stretches_of(self, where: Where) -> list[FoldedPartition]:
+        """The parts of a partition in the coordinators that have one, the oldest first."""
+        owner = self.folds[0].owner_of(where)
+        ids = [*(earlier for earlier, _ in self.folds[0].moved.get(where, ())), *([] if owner is None else [owner])]
+        return [part for one in ids if (part := self.folds[one].partitions.get(where)) is not None]
 
     def _check_share(
         self, node_id: int, owner: int, command: CommitFile, result: CommitResult, places: list[int], wheres: list[Where]
@@ -236,7 +251,9 @@ class Judge:
             return
         self.promises.files[command.object_key].add(owner)
         first = result_of(table_of([record]), 0, None)
-        for at, place in enumerate(places):
+        logged_at = {(batch.topic_id, batch.partition, batch.byte_offset): at for at, batch in enumerate(record.batches)}
+        for place in places:
+            at = logged_at[(*wheres[place], int(command.batches["byte_offset"][place]))]
             told = (
                 result.errors[place],
                 result.base_offsets[place],
@@ -302,7 +319,7 @@ class Judge:
         owner = self.folds[0].owner_of((query.topic_id, query.partition))
         if limits is None or owner is None:
             return
-        times = self.folds[owner].partitions[query.topic_id, query.partition].times
+        times = [one for part in self.stretches_of((query.topic_id, query.partition)) for one in part.times]
         sure = [batch for batch in times if limits.log_start <= batch.last_offset < floor.high_watermark]
         given = next((batch for batch in times if batch.base_offset <= one.offset <= batch.last_offset), None)
         is_greatest = query.timestamp == MAX_TIMESTAMP
@@ -352,6 +369,8 @@ class Judge:
         """A node answered DescribeFiles for the coordinators that it led when it was asked."""
         for key, floor, one in zip(keys, floors, answers, strict=True):
             error = int(one.outcome.error)
+            if any(key in fold.files and any(self.folds[0].moved.get(where) for where, _ in fold.batches_of(key)) for fold in self.folds):
+                continue  # deletions reach the parts of partitions that moved later
             self._story.trace(b"described %d %d %d" % (node_id, error, one.has_live_batches))
             who = f"node {node_id}, which leads {list(led)}, described {key} with {error}, live: {one.has_live_batches}"
             # Files that were let go are not known any more.
@@ -398,8 +417,7 @@ class Judge:
         who = f"node {node_id}, batches of {name(where)}"
         if one.high_watermark > limits.high_watermark:
             self.broken("found is logged", f"{who}: high watermark {one.high_watermark}, the log reaches {limits.high_watermark}")
-        owner = self.folds[0].owner_of(where)
-        known = {} if owner is None else self.folds[owner].partitions[where].batches
+        known = {base: batch for part in self.stretches_of(where) for base, batch in part.batches.items()}
         due = point.offset
         if self.objects is not None:
             self.objects.found(batch.object_key for batch in one.batches)

@@ -82,22 +82,29 @@ class JudgedRetention:
         for deletion in fold.deletions[self._seen[partition] :]:
             self._seen[partition] += 1
             known = fold.partitions.get(deletion.where)
-            if known is not None and deletion.end > self._asked.get(deletion.where, 0):
-                self._judge(partition, deletion, known)
+            # A part that was released follows the owner, whose deletions are judged.
+            if known is not None and not known.is_released and deletion.end > self._asked.get(deletion.where, 0):
+                self._judge(partition, deletion)
 
     def _history(self, topic_id: bytes) -> list[KeptSince]:
         life = self.life
         return self._settings.setdefault(topic_id, [KeptSince(0.0, life.default_ms, life.default_bytes)])
 
-    def _judge(self, partition: int, deletion: DeletedRange, known: FoldedPartition) -> None:
-        gone = [one for one in known.times if deletion.start <= one.last_offset < deletion.end]
+    def _times(self, where: Where) -> list[TimedBatch]:
+        """The batches of a partition, in all coordinators that it has been in."""
+        parts = [known for fold in self._folds if (known := fold.partitions.get(where)) is not None]
+        return sorted(one for known in parts for one in known.times)
+
+    def _judge(self, partition: int, deletion: DeletedRange) -> None:
+        times = self._times(deletion.where)
+        gone = [one for one in times if deletion.start <= one.last_offset < deletion.end]
         self.expired_batches += len(gone)
         if self._folds[0].is_restore_open:
             self._broken(HELD, f"coordinator {partition} has let the batches {gone} go as past retention")
             return
         if not self._are_clocks_near:
             return
-        left = sum(one.size_bytes for one in known.times if one.last_offset >= deletion.end)
+        left = sum(one.size_bytes for one in times if one.last_offset >= deletion.end)
         used = list(self._used(deletion.where[0]))
         if not any(self._is_past(kept, gone, left) for kept in used):
             topic, number = deletion.where
@@ -128,13 +135,17 @@ class JudgedRetention:
             f"{where[0].hex()[:6]}-{where[1]} has batches that are past retention"
             for fold in self._folds
             for where, known in fold.partitions.items()
-            if where[0] in self._folds[0].placements and self._is_too_much(self._history(where[0])[-1], known)
+            if where[0] in self._folds[0].placements
+            and not known.is_released
+            and self._is_too_much(where, self._history(where[0])[-1], known)
         ]
 
-    def _is_too_much(self, kept: KeptSince, known: FoldedPartition) -> bool:
-        live = [one for one in known.times if one.last_offset >= known.log_start]
+    def _is_too_much(self, where: Where, kept: KeptSince, known: FoldedPartition) -> bool:
+        live = [one for one in self._times(where) if one.last_offset >= known.log_start]
         if not live:
             return False
         old_ms = START_MS + self._now_s() * 1000 - kept.ms - self._off_ms - LATE_MS
-        rest_bytes = sum(one.size_bytes for one in live[1:])
+        # While older batches are elsewhere, the owner counts its own.
+        counted = live if live[0].base_offset >= known.base_offset else [one for one in live if one.base_offset >= known.base_offset]
+        rest_bytes = sum(one.size_bytes for one in counted[1:])
         return (kept.ms >= 0 and live[0].time_ms < old_ms) or 0 <= kept.size_bytes <= rest_bytes

@@ -50,6 +50,7 @@ from simulation.workload.clients import (
     DeletingClient,
     DescribingClient,
     FindingClient,
+    MovingOperator,
     ReadingClient,
 )
 from simulation.workload.committing import CarelessClient, CommittingClient
@@ -94,6 +95,8 @@ class RunOutcome:
     """How many objects of files were deleted, by whomever."""
     batches_expired: int
     """How many batches were deleted because they were past retention."""
+    moves: int
+    """How many partitions have moved."""
     acknowledged: int
     """How many batches gateways have acknowledged."""
     virtual_s: float
@@ -125,6 +128,7 @@ def simulate(scenario: Scenario, *, is_detailed: bool = False) -> RunOutcome:
         schema_level=run.judge.folds[0].schema_level,
         objects_removed=0 if run.judge.objects is None else len(run.judge.objects.removed_keys),
         batches_expired=0 if run.judge.retention is None else run.judge.retention.expired_batches,
+        moves=run.judge.folds[0].moves,
         acknowledged=0 if run.judge.records is None else run.judge.records.acknowledgements,
         virtual_s=run.time.now_s,
     )
@@ -227,7 +231,7 @@ def retention_rules_of(scenario: Scenario) -> RetentionRules:
     """The rules of every node for batches that are past retention."""
     kept = scenario.retention
     if kept is None:
-        return RetentionRules()
+        return RetentionRules(check_interval_ms=500) if scenario.movers else RetentionRules()
     default = Retention(ms=kept.default_ms, size_bytes=kept.default_bytes)
     return RetentionRules(default=default, check_interval_ms=int(kept.check_s * 1000))
 
@@ -469,6 +473,7 @@ class Run:
         work += [FindingClient(clients, self._rng(f"finder {n}")).run() for n in range(scenario.finders)]
         work += [DescribingClient(clients, self._rng(f"describer {n}")).run() for n in range(scenario.describers)]
         work += [DeletingClient(clients, self._rng(f"pruner {n}")).run() for n in range(scenario.pruners)]
+        work += [MovingOperator(clients, self._rng(f"mover {n}")).run() for n in range(scenario.movers)]
         reuses_names = self.gateways is not None
         work += [Admin(n, clients, self._rng(f"admin {n}"), reuses_names=reuses_names).run() for n in range(scenario.admins)]
         if scenario.files is not None:

@@ -183,6 +183,8 @@ class Scenario:
     producers_kept_s: float = 0.0
     """How long idle producers are remembered; 0: for longer than a run takes."""
     pruners: int = 0
+    movers: int = 0
+    """Operators that move partitions between coordinators."""
     entry_bytes_max: int = 0
     """How large an entry may be, what is larger becomes a transaction; 0: as large as in production."""
     snapshot_bytes: int = 0
@@ -259,7 +261,8 @@ class Scenario:
         )
         files = SimulatedFiles.random(seed, are_clocks_true=drawn.are_clocks_true)
         restore = SimulatedRestore.random(seed, duration_s)
-        return replace(drawn, files=files, retention=SimulatedRetention.random(seed), restore=restore)
+        drawn = replace(drawn, files=files, retention=SimulatedRetention.random(seed), restore=restore)
+        return replace(drawn, movers=0 if drawn.retention is not None else drawn_movers(seed))
 
     def with_gateways(self, gateways: SimulatedGateways) -> Scenario:
         """The same life with gateways, and with faults of theirs.
@@ -274,7 +277,7 @@ class Scenario:
             fault = GATEWAY_DRAWS[kind](rng, Fault(at_s=round(rng.uniform(1.5, self.duration_s), 3), kind=kind))
             faults.append(replace(fault, node=rng.randrange(gateways.gateways), duration_s=round(fault.duration_s, 3)))
         faults.sort(key=lambda fault: fault.at_s)
-        return replace(self, gateways=gateways, faults=tuple(faults), skews_ms=(), producers_kept_s=0.0, entry_bytes_max=0)
+        return replace(self, gateways=gateways, faults=tuple(faults), skews_ms=(), producers_kept_s=0.0, entry_bytes_max=0, movers=0)
 
     @property
     def are_clocks_true(self) -> bool:
@@ -366,6 +369,11 @@ def _network(rng: random.Random, fault: Fault) -> Fault:
     return replace(
         fault, duration_s=rng.uniform(0.5, 5), chance=rng.choice([0.05, 0.2, 0.6]), detail=rng.choice(["lose", "late", "slow", "double"])
     )
+
+
+def drawn_movers(seed: int) -> int:
+    """How many operators move partitions in the life of a seed."""
+    return random.Random(f"moves {seed}").choice([0, 1, 2])
 
 
 DRAWS: dict[str, Draw] = {

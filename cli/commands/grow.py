@@ -30,8 +30,9 @@ LOOK_EVERY_S = 0.2
 def grow(count: int, kafka: KafkaPlace, dry_run: bool, yes: bool, bootstrap_server: str, timeout_s: float) -> None:
     """Have COUNT coordinators: give the metadata topic so many partitions, and wait until each has a leader.
 
-    Partitions of topics stay where they are; topics that are created or grow afterwards use the new coordinators first. It cannot be
-    undone. Running it again goes on where it was ended. The login needs ALTER on the metadata topic.
+    Partitions of topics stay where they are until `diskless partitions move` moves them; topics that are created or grow afterwards use
+    the new coordinators first. It cannot be undone. Running it again goes on where it was ended. The login needs ALTER on the metadata
+    topic.
 
     Example: `diskless coordinator grow 16 --yes --kafka-bootstrap-server localhost:9092 --bootstrap-server localhost:9192`
     """

@@ -134,7 +134,7 @@ def diagnose_narrow_topics(spreads: Sequence[tuple[str, int, int]], coordinators
             health=Health.WARNING,
             check="topics",
             finding=f"topic {name} ({partitions} partitions) lives on {owners} of {coordinators} coordinators",
-            remedy="it was created before the others were claimed or existed; partitions do not move, those added later go there first",
+            remedy="it was created before the others were claimed or existed: `diskless partitions move --balance` spreads its partitions",
         )
         for name, partitions, owners in narrow
     ] or [Diagnosis(health=Health.OK, check="topics", finding=f"{len(spreads)} topics are spread over the coordinators")]

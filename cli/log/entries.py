@@ -234,6 +234,12 @@ _SHOWN: Mapping[str, tuple[str, ...]] = {
     "DisklessLogInitialized": ("topic_id", "partition", "base_offset", "prefix_start_offset", "leader_epoch"),
     "DisklessLogReset": ("topic_id", "partition", "leader_epoch"),
     "DisklessLogRepaired": ("topic_id", "partition", "base_offset", "leader_epoch"),
+    "PartitionMoving": ("topic_id", "partition", "from_coordinator", "to_coordinator", "move_id"),
+    "PartitionMoved": ("topic_id", "partition", "move_id"),
+    "MovesSettled": ("last_move_id",),
+    "PartitionReleased": ("topic_id", "partition", "to_coordinator", "move_id"),
+    "PartitionAdopted": ("topic_id", "partition", "start_offset", "base_offset", "move_id"),
+    "ProducersAdopted": ("topic_id", "partition"),
     "PrefixStartReported": ("topic_id", "partition", "prefix_start_offset", "leader_epoch"),
 }
 

@@ -25,7 +25,7 @@ from coordinator.core.state.replica_state import ShardState
 from coordinator.core.view import ShardView
 from records.committed_files.codec import FileCommitted
 from records.log import Fence
-from records.model import DisklessLogInitialized, DisklessLogRepaired, DisklessLogReset, Record, RecordsDeleted
+from records.model import DisklessLogInitialized, DisklessLogRepaired, DisklessLogReset, PartitionAdopted, Record, RecordsDeleted
 
 CLUSTER, TOPIC_ID = "folded", bytes(16)
 WRITTEN_BATCHES = 100_000
@@ -109,7 +109,7 @@ def touched_partitions(records: Sequence[Record]) -> list[tuple[bytes, int]]:
             case FileCommitted():
                 for batch in record.accepted:
                     touched[batch.topic_id, batch.partition] = None
-            case RecordsDeleted() | DisklessLogInitialized() | DisklessLogReset() | DisklessLogRepaired():
+            case RecordsDeleted() | DisklessLogInitialized() | DisklessLogReset() | DisklessLogRepaired() | PartitionAdopted():
                 touched[record.topic_id, record.partition] = None
             case _:
                 pass

@@ -22,6 +22,7 @@ from coordinator.client.calls.directory import LevelDescription, RestoreDescript
 from coordinator.client.calls.files import FileLiveness, FilesWanted, FoundFiles, ListedFile
 from coordinator.client.calls.gateways import GatewayBroker, GatewayDescription, gateways_described
 from coordinator.client.calls.migrations import DisklessLogState, LogToInit, RepairReport
+from coordinator.client.calls.moves import OrderedMoves, WantedMove, move_partitions
 from coordinator.client.calls.orphans import OrphanScanState, scan_orphans
 from coordinator.client.calls.partitions import DeletedRecords, delete_records
 from coordinator.client.calls.retention import EnforcedRetention, enforce_retention
@@ -161,6 +162,17 @@ class DisklessAdmin(ServiceUser):
         response, refusal = await self._service.until_served(ask, deadline)
         refusal.raise_for_error()
         return gateways_described(response)
+
+    # ---- moves
+
+    async def move_partitions(
+        self, moves: Sequence[WantedMove], *, only_check: bool = False, timeout_ms: int | None = None
+    ) -> OrderedMoves:
+        """Have partitions go on in other coordinators; the answer has a refusal for each, and what is under way, also when none is named.
+
+        An order is carried out after the answer, whatever fails. Raises `ServiceError`.
+        """
+        return await self._served(move_partitions(moves, only_check=only_check), timeout_ms)
 
     # ---- retention and orphans
 

@@ -201,7 +201,13 @@ class DisklessClient(ServiceUser):
         file = file._replace(owner_ids=list(owner_ids) if owner_ids is not None else owners_of(object_key, coordinator_ids))
         coordinators = np.array(coordinator_ids, np.int64)
         commit = CommitFileCall(file, coordinators, wait_for_creation=wait_for_creation)
-        return commit.outcome(await self._service.perform(commit, deadline))
+        outcome = commit.outcome(await self._service.perform(commit, deadline))
+        if not outcome.is_ok:
+            # They have moved: another file with their batches finds them where they are.
+            self._service.forget_topics(
+                {key[:16] for key in rows["topic_partition"][outcome.error_codes == ErrorCode.NOT_LEADER_OR_FOLLOWER].tolist()}
+            )
+        return outcome
 
     async def fence_files(
         self,

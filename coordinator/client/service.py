@@ -6,7 +6,7 @@ One `Service` may be shared. Invariant: once it is closed, every operation ends 
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TypedDict, TypeVar, Unpack, cast
@@ -198,6 +198,11 @@ class Service:
         results, refusal = await self.until_served(ask, deadline, _MAY_HEAL)
         refusal.raise_for_error()
         return [_topic(one) for one in await self.discovery.with_bounds(results, deadline)]
+
+    def forget_topics(self, topic_ids: Collection[bytes]) -> None:
+        """Ask anew where the partitions of topics are."""
+        for topic_id in topic_ids:
+            self.discovery.forget_topic(topic_id)
 
     async def owners(
         self, keys: set[bytes], deadline: Deadline, *, wait_for_creation: bool

@@ -16,8 +16,9 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import topic_id_text
 
 if TYPE_CHECKING:
+    from coordinator.core.moves import Stretch
     from coordinator.kafka.batches import BatchArray
-    from records.model import Endpoint, PlacedRange, SeededProducerBatch, SnapshotCommitted
+    from records.model import EarlierStretch, Endpoint, PartitionMoved, PartitionMoving, PlacedRange, SeededProducerBatch, SnapshotCommitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +169,10 @@ class DeletePoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRecords:
+    """`of_released`: of partitions that went on elsewhere, as far as their records are deleted there."""
+
     points: list[DeletePoint]
+    of_released: bool = False
 
     def refused(self, error: ErrorCode, message: str) -> list[DeletedTo]:
         return [DeletedTo(outcome=_refused(_partition_text(one.topic_id, one.partition), error, message)) for one in self.points]
@@ -280,6 +284,104 @@ class MigratedLog(NamedTuple):
     outcome: Outcome
     before: LogFacts = LogFacts()
     after: LogFacts = LogFacts()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedMove:
+    """A partition that an operator wants in another coordinator."""
+
+    topic_id: bytes
+    partition: int
+    to_coordinator: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderMoves:
+    """Directory: order moves of partitions; a dry run is decided and not logged. `eligible` are the coordinators that were claimed."""
+
+    moves: list[WantedMove]
+    eligible: frozenset[int] = frozenset()
+    is_dry_run: bool = False
+
+    def refused(self, error: ErrorCode, message: str) -> list[Outcome]:
+        return [_refused(_partition_text(one.topic_id, one.partition), error, message) for one in self.moves]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndMove(_WithOneOutcome):
+    """Directory: the coordinator that a partition moves to has adopted it."""
+
+    topic_id: bytes
+    partition: int
+    move_id: int
+    earlier: tuple[EarlierStretch, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettleMoves(_WithOneOutcome):
+    """Directory: after a restore, these moves, with the ids that they had, are done: all that some coordinator knows of."""
+
+    moves: tuple[tuple[PartitionMoving, PartitionMoved], ...]
+    last_move_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasePartition:
+    """The directory tells an owner that a partition goes on in another coordinator; a repetition is answered as the first time."""
+
+    topic_id: bytes
+    partition: int
+    move_id: int
+    to_coordinator: int
+
+    def refused(self, error: ErrorCode, message: str) -> list[ReleasedPartition]:
+        return [ReleasedPartition(outcome=_refused(_partition_text(self.topic_id, self.partition), error, message))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasedPartition:
+    """What the next owner of a partition has to know of it: where it starts and ends, its stretches, and its producers.
+
+    The last of `earlier` is that of the coordinator that answers.
+    """
+
+    outcome: Outcome
+    name: str = ""
+    start_offset: int = -1
+    end_offset: int = -1
+    time_ms: int = -1
+    earlier: tuple[EarlierStretch, ...] = ()
+    producers: tuple[SeededProducerBatch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptPartition(_WithOneOutcome):
+    """The directory tells a coordinator that a partition goes on there."""
+
+    topic_id: bytes
+    partition: int
+    move_id: int
+    released: ReleasedPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeStretches(_WithOneOutcome):
+    """Tell of all partitions that came to a coordinator or went from it by a move; strict.
+
+    `beside` are coordinators that the node which leads it has to follow, and to have read, before it answers.
+    """
+
+    beside: tuple[int, ...] = ()
+
+
+class KnownStretch(NamedTuple):
+    """A partition that moved, as a coordinator knows it."""
+
+    topic_id: bytes
+    partition: int
+    stretch: Stretch
+    start_offset: int = -1
+    """The log start there: of the whole partition at its owner, else of the stretch."""
 
 
 class NamedLog(NamedTuple):
@@ -578,13 +680,16 @@ class FinishRestore(_WithOneOutcome):
 
 
 SnapshotWrite: TypeAlias = MarkSnapshot | CommitSnapshot
-PartitionWrite: TypeAlias = PlacePartitions | RemoveTopics | DeleteRecords | MigratePartitions | SnapshotWrite | FinishRestore
+MoveWrite: TypeAlias = ReleasePartition | AdoptPartition
+PartitionWrite: TypeAlias = PlacePartitions | RemoveTopics | DeleteRecords | MigratePartitions | MoveWrite | SnapshotWrite | FinishRestore
 FileWrite: TypeAlias = FenceFiles | RemoveFiles | HandOverFiles
 NodeWrite: TypeAlias = RegisterNode | DrainNode | AssignReplicasToDirs
-TopicWrite: TypeAlias = CreateTopics | DeleteTopics | AlterTopicConfigs | ConfirmPlaced | ConfirmDeleted
+MoveOrder: TypeAlias = OrderMoves | EndMove | SettleMoves
+TopicWrite: TypeAlias = CreateTopics | DeleteTopics | AlterTopicConfigs | ConfirmPlaced | ConfirmDeleted | MoveOrder
 DirectoryWrite: TypeAlias = TopicWrite | NodeWrite | RaiseSchemaLevel
 Write: TypeAlias = CommitFile | FileWrite | PartitionWrite | DirectoryWrite
-StrictRead: TypeAlias = ListOffsets | DescribeFiles | DescribeDisklessLogs | Barrier
+StrictRead: TypeAlias = ListOffsets | DescribeFiles | DescribeDisklessLogs | DescribeStretches | Barrier
 Command: TypeAlias = Write | StrictRead
 PartitionAnswer: TypeAlias = list[DeletedTo] | list[MigratedLog] | list[FoundOffset] | list[DescribedLog]
-Answer: TypeAlias = CommitAnswer | list[Outcome] | PartitionAnswer | list[DescribedFile] | list[FencedFile] | Outcome
+MoveAnswer: TypeAlias = list[ReleasedPartition] | list[KnownStretch]
+Answer: TypeAlias = CommitAnswer | list[Outcome] | PartitionAnswer | list[DescribedFile] | list[FencedFile] | MoveAnswer | Outcome

@@ -17,12 +17,16 @@ from collections.abc import Sequence
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.tables.diskless_log import MIGRATION_RECORDS, MigrationRecord, facts_of, fault_of
 from coordinator.core.tables.in_memory import Contradiction, HotState
+from coordinator.core.tables.stretches import fault_of_adoption, fault_of_producers, fault_of_release
 from coordinator.core.wording import partition_text
 from records.model import (
     FilesFenced,
     FilesHandedOver,
     FilesRemoved,
+    PartitionAdopted,
     PartitionCreated,
+    PartitionReleased,
+    ProducersAdopted,
     Record,
     RecordsDeleted,
     TopicDeleted,
@@ -44,6 +48,10 @@ def check_records(state: ShardState, records: Sequence[Record]) -> None:
                 bounds.delete(record.topic_id)
             case record if isinstance(record, MIGRATION_RECORDS):
                 bounds.migrate(record)
+            case PartitionReleased() | PartitionAdopted():
+                bounds.move(record)
+            case ProducersAdopted():
+                bounds.adopt_producers(record)
             case RecordsDeleted():
                 high_watermark = bounds.high_watermark(record.topic_id, record.partition)
                 if high_watermark is not None and record.new_log_start_offset > high_watermark:
@@ -70,6 +78,9 @@ class _Bounds:
         self._gone: set[bytes] = set()
         self._created: dict[bytes, list[tuple[int, int]]] = {}
         self._migrated: set[tuple[bytes, int]] = set()
+        self._moved: set[tuple[bytes, int]] = set()
+        self._adopted: dict[tuple[bytes, int], int] = {}
+        self._producers: set[tuple[bytes, int, int]] = set()
 
     def create(self, record: PartitionCreated) -> None:
         created = self._created.setdefault(record.topic_id, [])
@@ -83,7 +94,7 @@ class _Bounds:
         """Judge a step of a migration, which knows the partition as it was before the operation: so it is the only one on it."""
         where = (record.topic_id, record.partition)
         text = partition_text(self._hot, *where)
-        if where in self._migrated or self._is_created(*where):
+        if where in self._migrated or where in self._moved or self._is_created(*where):
             raise Contradiction(f"a {type(record).__name__} of {text} is in one entry with another record of it")
         row = None if record.topic_id in self._gone else self._hot.partitions.find(*where)
         if row is None:
@@ -93,10 +104,40 @@ class _Bounds:
         if fault is not None:
             raise Contradiction(f"{type(record).__name__} of {text}: {fault.message}")
 
+    def move(self, record: PartitionReleased | PartitionAdopted) -> None:
+        """Judge a step of a move, which knows the partition as it was before the operation: so it is the only one on it."""
+        where, hot = (record.topic_id, record.partition), self._hot
+        text = partition_text(hot, *where)
+        if where in self._moved or where in self._migrated or record.topic_id in self._gone or self._is_created(*where):
+            raise Contradiction(f"a {type(record).__name__} of {text} is in one entry with another record of it")
+        self._moved.add(where)
+        row, known = hot.partitions.find(*where), hot.stretch_of(*where)
+        if isinstance(record, PartitionReleased):
+            fault = fault_of_release(hot.partitions, row, known, record.move_id)
+        else:
+            self._adopted[where] = record.base_offset
+            fault = fault_of_adoption(hot.partitions, row, known, record)
+        if fault is not None:
+            raise Contradiction(f"{type(record).__name__} of {text}: {fault}")
+
+    def adopt_producers(self, record: ProducersAdopted) -> None:
+        """Judge what is said of producers of a partition that the operation has adopted before: of each once."""
+        where = (record.topic_id, record.partition)
+        text = partition_text(self._hot, *where)
+        if where not in self._adopted:
+            raise Contradiction(f"producers of {text} are adopted, and it is not adopted with them")
+        producers = {(*where, one.producer_id) for one in record.producers}
+        fault = fault_of_producers(record, self._adopted[where])
+        if fault is not None or not self._producers.isdisjoint(producers):
+            raise Contradiction(f"producers of {text} are adopted: {fault or 'one of them twice'}")
+        self._producers |= producers
+
     def high_watermark(self, topic_id: bytes, partition: int) -> int | None:
-        """None for a partition that is not there. Raises `Contradiction` for one that the operation migrates."""
-        if (topic_id, partition) in self._migrated:
-            raise Contradiction(f"{partition_text(self._hot, topic_id, partition)} is migrated by one entry that deletes its records")
+        """None for a partition that is not there. Raises `Contradiction` for one that the operation migrates or moves."""
+        if (topic_id, partition) in self._migrated | self._moved:
+            raise Contradiction(
+                f"{partition_text(self._hot, topic_id, partition)} is migrated or moved by one entry that deletes its records"
+            )
         if topic_id not in self._gone:
             row = self._hot.partitions.find(topic_id, partition)
             if row is not None:

@@ -11,14 +11,16 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from coordinator.core.commands import FetchPoint, FoundBatches, LogFacts
+from coordinator.core.commands import CommitFile, CommitResult, FetchPoint, FoundBatches, FoundOffset, LogFacts, OffsetQuery
 from coordinator.core.committed import AppliedCounts, CommitCounts
 from coordinator.core.directory.content import Restoration
 from coordinator.core.directory.directory import Directory
 from coordinator.core.leadership.states import State
 from coordinator.core.log_entry import ContradictoryEntry
-from coordinator.core.reads.queries import FetchBudget, find_batches, past_the_end
-from coordinator.core.reads.retention import Bound, Known, LookedAt, look_at
+from coordinator.core.moves import Stretch
+from coordinator.core.reads.former_commits import answer_committed_before, knows_release
+from coordinator.core.reads.queries import FetchBudget, find_batches, list_released, past_the_end
+from coordinator.core.reads.retention import Bound, Known, LookedAt, look_at, look_at_released
 from coordinator.core.shard import Shard
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.tables.cells import FIRST_OFFSET, HIGH_WATERMARK
@@ -285,6 +287,11 @@ class ShardView:
         row = table.find(topic_id, partition)
         return None if row is None else (table.log_start.cells[row], table.high_watermark.cells[row])
 
+    @property
+    def stretches(self) -> Mapping[bytes, Stretch]:
+        """The partitions that came here, or went, by a move, by key."""
+        return self._shard.committed.state.hot.stretches
+
     # ---- what long polls watch
 
     def rows_of(self, points: Sequence[FetchPoint]) -> list[int] | None:
@@ -317,9 +324,32 @@ class ShardView:
         """The answer for an offset past the high watermark: only a leader after a barrier may reset a consumer."""
         return past_the_end(self._shard.committed.state, point, is_certain=is_certain)
 
+    def list_released(self, query: OffsetQuery, start_offset: int) -> FoundOffset:
+        """Look a time up in the stretch of a partition that has gone on elsewhere, where it starts at an offset."""
+        return list_released(self._shard.committed.state, query, start_offset)
+
+    def knows_release(self, key: bytes) -> bool:
+        """Whether a partition has gone on elsewhere, as far as this replica has read."""
+        return knows_release(self._shard.committed.state, key)
+
+    def answer_committed_before(
+        self, command: CommitFile, key: bytes, places: Sequence[int], *, is_known_elsewhere: bool
+    ) -> CommitResult | None:
+        """Answer batches of a partition that was released here; see `reads.former_commits.answer_committed_before`."""
+        state = self._shard.committed.state
+        return answer_committed_before(state, command, key, places, is_known_elsewhere=is_known_elsewhere)
+
+    def knows_file(self, object_key: str) -> bool:
+        """Whether a file is known here, and has not ended."""
+        return self._shard.committed.state.find_file(object_key) is not None
+
     def past_retention(self, topic_id: bytes, partition: int, retention: Retention, bound: Bound, known: Known | None) -> LookedAt | None:
         """Look which batches of a partition are past its retention; see `reads.retention.look_at`."""
         return look_at(self._shard.committed.state, topic_id, partition, retention, bound, known)
+
+    def past_retention_released(self, topic_id: bytes, partition: int, retention: Retention, bound: Bound) -> LookedAt | None:
+        """Look which batches of a stretch that ended in a move are past their time; see `reads.retention.look_at_released`."""
+        return look_at_released(self._shard.committed.state, topic_id, partition, retention, bound)
 
     def files_after(self, object_key: str, limit: int) -> list[FileRow]:
         """Known files in key order after a key ('' = from the start)."""

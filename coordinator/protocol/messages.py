@@ -13,6 +13,86 @@ from coordinator.protocol.entity import BOOL, BYTES, INT8, INT16, INT32, INT64, 
 
 
 @message
+class AdoptPartitionStretch(RequestPart):
+    """AdoptPartition: a part of the request."""
+
+    __api_key__: ClassVar[i16] = i16(10232)
+    coordinator_id: int = field(metadata=INT32)
+    """The coordinator that has the stretch."""
+    end_offset: int = field(metadata=INT64)
+    """The offset after its last one."""
+    move_id: int = field(metadata=INT64)
+    """The id of the move in which it ended."""
+    time_ms: int = field(metadata=INT64)
+    """The time of that coordinator's log when it ended."""
+
+
+@message
+class AdoptPartitionBatch(RequestPart):
+    """AdoptPartition: a part of the request."""
+
+    __api_key__: ClassVar[i16] = i16(10232)
+    producer_id: int = field(metadata=INT64)
+    """The producer ID."""
+    producer_epoch: int = field(metadata=INT16)
+    """The producer epoch."""
+    base_sequence: int = field(metadata=INT32)
+    """The sequence number of its first record."""
+    last_sequence: int = field(metadata=INT32)
+    """The sequence number of its last record."""
+    base_offset: int = field(metadata=INT64)
+    """The offset of its first record."""
+    timestamp_ms: int = field(metadata=INT64)
+    """The time of the append that was answered; -1 for CreateTime."""
+
+
+@message
+class AdoptPartitionRequest(RequestPart):
+    """AdoptPartition: the request."""
+
+    __type__: ClassVar[EntityType] = EntityType.request
+    __api_key__: ClassVar[i16] = i16(10232)
+    coordinator_id: int = field(metadata=INT32)
+    """The coordinator that shall adopt the partition."""
+    topic_id: bytes = field(metadata=UUID)
+    """The unique topic ID."""
+    partition_index: int = field(metadata=INT32)
+    """The partition index."""
+    move_id: int = field(metadata=INT64)
+    """The id of the move."""
+    name: str = field(metadata=STRING)
+    """The topic name."""
+    start_offset: int = field(metadata=INT64)
+    """The log start offset of the partition, in whichever stretch."""
+    end_offset: int = field(metadata=INT64)
+    """Where the stretch that was released ends."""
+    time_ms: int = field(metadata=INT64)
+    """The time of the coordinator's log when it ended."""
+    earlier: tuple[AdoptPartitionStretch, ...]
+    """The stretches of the partition, the oldest first; the last one is that which was released."""
+    producers: tuple[AdoptPartitionBatch, ...]
+    """The remembered batches of producers; those of a producer are adjacent, the oldest first."""
+    timeout_ms: int = field(metadata=INT32, default=60000)
+    """How long to wait in milliseconds before timing out the request."""
+
+
+@message
+class AdoptPartitionResponse(ResponsePart):
+    """AdoptPartition: the response."""
+
+    __type__: ClassVar[EntityType] = EntityType.response
+    __api_key__: ClassVar[i16] = i16(10232)
+    throttle_time_ms: int = field(metadata=INT32, default=0)
+    """The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request did not
+    violate any quota.
+    """
+    error_code: int = field(metadata=INT16)
+    """The error code, or 0 if there was no error."""
+    error_message: str | None = field(metadata=STRING, default=None)
+    """The error message, or null if there was no error."""
+
+
+@message
 class BalanceLeadersRequest(RequestPart):
     """BalanceLeaders: the request."""
 
@@ -827,6 +907,76 @@ class DescribeSnapshotsResponse(ResponsePart):
 
 
 @message
+class DescribeStretchesRequest(RequestPart):
+    """DescribeStretches: the request."""
+
+    __type__: ClassVar[EntityType] = EntityType.request
+    __api_key__: ClassVar[i16] = i16(10233)
+    coordinator_id: int = field(metadata=INT32)
+    """The coordinator that is asked."""
+    beside_coordinator_ids: tuple[int, ...] = field(metadata=INT32)
+    """The coordinators that its leader's node has to follow, and to have read, before it answers."""
+    timeout_ms: int = field(metadata=INT32, default=60000)
+    """How long to wait in milliseconds before timing out the request."""
+
+
+@message
+class DescribeStretchesStretch(ResponsePart):
+    """DescribeStretches: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10233)
+    coordinator_id: int = field(metadata=INT32)
+    """The coordinator that has the stretch."""
+    end_offset: int = field(metadata=INT64)
+    """The offset after its last one."""
+    move_id: int = field(metadata=INT64)
+    """The id of the move in which it ended."""
+    time_ms: int = field(metadata=INT64)
+    """The time of that coordinator's log when it ended."""
+
+
+@message
+class DescribeStretchesPartition(ResponsePart):
+    """DescribeStretches: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10233)
+    topic_id: bytes = field(metadata=UUID)
+    """The unique topic ID."""
+    partition_index: int = field(metadata=INT32)
+    """The partition index."""
+    move_id: int = field(metadata=INT64)
+    """The id of the move by which it came; -1 when it was created there."""
+    base_offset: int = field(metadata=INT64)
+    """Where the stretch begins."""
+    start_offset: int = field(metadata=INT64)
+    """The log start offset of the partition there."""
+    earlier: tuple[DescribeStretchesStretch, ...]
+    """The stretches before it, the oldest first."""
+    released_move_id: int = field(metadata=INT64)
+    """The id of the move by which it went; -1 when it is there."""
+    to_coordinator_id: int = field(metadata=INT32)
+    """The coordinator in which it goes on; -1 when it is there."""
+
+
+@message
+class DescribeStretchesResponse(ResponsePart):
+    """DescribeStretches: the response."""
+
+    __type__: ClassVar[EntityType] = EntityType.response
+    __api_key__: ClassVar[i16] = i16(10233)
+    throttle_time_ms: int = field(metadata=INT32, default=0)
+    """The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request did not
+    violate any quota.
+    """
+    error_code: int = field(metadata=INT16)
+    """The error code, or 0 if there was no error."""
+    error_message: str | None = field(metadata=STRING, default=None)
+    """The error message, or null if there was no error."""
+    partitions: tuple[DescribeStretchesPartition, ...]
+    """The partitions that came to the coordinator, or went from it, by a move."""
+
+
+@message
 class DescribeTopicsTopic(RequestPart):
     """DescribeTopics: a part of the request."""
 
@@ -1598,6 +1748,85 @@ class ListTopicsResponse(ResponsePart):
 
 
 @message
+class MovePartitionsPartition(RequestPart):
+    """MovePartitions: a part of the request."""
+
+    __api_key__: ClassVar[i16] = i16(10230)
+    topic_id: bytes = field(metadata=UUID)
+    """The unique topic ID."""
+    partition_index: int = field(metadata=INT32)
+    """The partition index."""
+    to_coordinator_id: int = field(metadata=INT32)
+    """The coordinator in which the partition is to go on."""
+
+
+@message
+class MovePartitionsRequest(RequestPart):
+    """MovePartitions: the request."""
+
+    __type__: ClassVar[EntityType] = EntityType.request
+    __api_key__: ClassVar[i16] = i16(10230)
+    partitions: tuple[MovePartitionsPartition, ...]
+    """The partitions to move; with none the moves that are under way are told."""
+    only_check: bool = field(metadata=BOOL)
+    """Whether the moves are only checked, and not ordered."""
+    timeout_ms: int = field(metadata=INT32, default=60000)
+    """How long to wait in milliseconds before timing out the request."""
+
+
+@message
+class MovePartitionsPartitionResult(ResponsePart):
+    """MovePartitions: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10230)
+    topic_id: bytes = field(metadata=UUID)
+    """The unique topic ID."""
+    partition_index: int = field(metadata=INT32)
+    """The partition index."""
+    error_code: int = field(metadata=INT16)
+    """The error code, or 0 if there was no error."""
+    error_message: str | None = field(metadata=STRING, default=None)
+    """The error message, or null if there was no error."""
+
+
+@message
+class MovePartitionsMove(ResponsePart):
+    """MovePartitions: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10230)
+    topic_id: bytes = field(metadata=UUID)
+    """The unique topic ID."""
+    partition_index: int = field(metadata=INT32)
+    """The partition index."""
+    move_id: int = field(metadata=INT64)
+    """The id of the move."""
+    from_coordinator_id: int = field(metadata=INT32)
+    """The coordinator that has the partition."""
+    to_coordinator_id: int = field(metadata=INT32)
+    """The coordinator in which the partition is to go on."""
+
+
+@message
+class MovePartitionsResponse(ResponsePart):
+    """MovePartitions: the response."""
+
+    __type__: ClassVar[EntityType] = EntityType.response
+    __api_key__: ClassVar[i16] = i16(10230)
+    throttle_time_ms: int = field(metadata=INT32, default=0)
+    """The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request did not
+    violate any quota.
+    """
+    error_code: int = field(metadata=INT16)
+    """The error code, or 0 if there was no error."""
+    error_message: str | None = field(metadata=STRING, default=None)
+    """The error message, or null if there was no error."""
+    partitions: tuple[MovePartitionsPartitionResult, ...]
+    """Results for each partition, in request order."""
+    under_way: tuple[MovePartitionsMove, ...]
+    """The moves that are under way."""
+
+
+@message
 class PlacePartitionsTopic(RequestPart):
     """PlacePartitions: a part of the request."""
 
@@ -1710,6 +1939,88 @@ class RegisterNodeResponse(ResponsePart):
     """The error code, or 0 if there was no error."""
     error_message: str | None = field(metadata=STRING, default=None)
     """The error message, or null if there was no error."""
+
+
+@message
+class ReleasePartitionRequest(RequestPart):
+    """ReleasePartition: the request."""
+
+    __type__: ClassVar[EntityType] = EntityType.request
+    __api_key__: ClassVar[i16] = i16(10231)
+    coordinator_id: int = field(metadata=INT32)
+    """The coordinator that shall release the partition."""
+    topic_id: bytes = field(metadata=UUID)
+    """The unique topic ID."""
+    partition_index: int = field(metadata=INT32)
+    """The partition index."""
+    move_id: int = field(metadata=INT64)
+    """The id of the move."""
+    to_coordinator_id: int = field(metadata=INT32)
+    """The coordinator in which the partition goes on."""
+    timeout_ms: int = field(metadata=INT32, default=60000)
+    """How long to wait in milliseconds before timing out the request."""
+
+
+@message
+class ReleasePartitionStretch(ResponsePart):
+    """ReleasePartition: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10231)
+    coordinator_id: int = field(metadata=INT32)
+    """The coordinator that has the stretch."""
+    end_offset: int = field(metadata=INT64)
+    """The offset after its last one."""
+    move_id: int = field(metadata=INT64)
+    """The id of the move in which it ended."""
+    time_ms: int = field(metadata=INT64)
+    """The time of that coordinator's log when it ended."""
+
+
+@message
+class ReleasePartitionBatch(ResponsePart):
+    """ReleasePartition: a part of the response."""
+
+    __api_key__: ClassVar[i16] = i16(10231)
+    producer_id: int = field(metadata=INT64)
+    """The producer ID."""
+    producer_epoch: int = field(metadata=INT16)
+    """The producer epoch."""
+    base_sequence: int = field(metadata=INT32)
+    """The sequence number of its first record."""
+    last_sequence: int = field(metadata=INT32)
+    """The sequence number of its last record."""
+    base_offset: int = field(metadata=INT64)
+    """The offset of its first record."""
+    timestamp_ms: int = field(metadata=INT64)
+    """The time of the append that was answered; -1 for CreateTime."""
+
+
+@message
+class ReleasePartitionResponse(ResponsePart):
+    """ReleasePartition: the response."""
+
+    __type__: ClassVar[EntityType] = EntityType.response
+    __api_key__: ClassVar[i16] = i16(10231)
+    throttle_time_ms: int = field(metadata=INT32, default=0)
+    """The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request did not
+    violate any quota.
+    """
+    error_code: int = field(metadata=INT16)
+    """The error code, or 0 if there was no error."""
+    error_message: str | None = field(metadata=STRING, default=None)
+    """The error message, or null if there was no error."""
+    name: str = field(metadata=STRING)
+    """The topic name."""
+    start_offset: int = field(metadata=INT64)
+    """The log start offset of the partition, in whichever stretch."""
+    end_offset: int = field(metadata=INT64)
+    """Where the stretch that was released ends."""
+    time_ms: int = field(metadata=INT64)
+    """The time of the coordinator's log when it ended."""
+    earlier: tuple[ReleasePartitionStretch, ...]
+    """The stretches of the partition, the oldest first; the last one is that which was released."""
+    producers: tuple[ReleasePartitionBatch, ...]
+    """The remembered batches of producers; those of a producer are adjacent, the oldest first."""
 
 
 @message

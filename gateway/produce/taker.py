@@ -21,6 +21,7 @@ import numpy as np
 from coordinator.adapters.kafka.link import BrokerLost
 from coordinator.adapters.server.contract import IncomingRequest, Respond
 from coordinator.adapters.server.request_memory import RequestMemory
+from coordinator.client.errors import ServiceError
 from coordinator.client.model import CommitOutcome
 from coordinator.client.records.ulid import RANDOM_BYTES, new_key
 from coordinator.client.records.writing import Fences, remove_refused
@@ -45,6 +46,8 @@ LOG = logging.getLogger("gateway.produce")
 UNANSWERED_PATIENCE_S: Final = 30.0
 """How long the upload of a request is tried for that nobody waits for (acks=0): the usual request.timeout.ms."""
 PATIENCE_S_MAX: Final = 300.0
+MOVED_S: Final = 0.05
+"""The pause before the topics are listed after a partition was found to have moved: its next owner has it by then."""
 TIMER_S_MAX: Final = 0.2
 """Longer timers of a process may come late (`coordinator.app.process.timers.LONG_S`)."""
 _PASSED_ON: Final = frozenset(
@@ -130,6 +133,7 @@ class ProduceTaker:
         self._connections: WeakKeyDictionary[Session, _Connection] = WeakKeyDictionary()
         self._timer: asyncio.Handle | None = None
         self._timer_s = 0.0
+        self._looking: asyncio.Task[None] | None = None
         self._files: set[CutFile] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle = asyncio.Event()
@@ -326,6 +330,8 @@ class ProduceTaker:
         results[:, LOG_START] = outcome.log_start_offsets
         refusals: dict[int, PartitionRefusal] = {}
         if not outcome.is_ok:
+            if (outcome.error_codes == ErrorCode.NOT_LEADER_OR_FOLLOWER).any():
+                self._look_where_partitions_are()
             for row in np.flatnonzero(outcome.error_codes).tolist():
                 refusals[row] = _passed_on(int(outcome.error_codes[row]), outcome.messages.get(row, ""))
         # The log has a duplicate where it was first accepted, not here.
@@ -341,6 +347,20 @@ class ProduceTaker:
             places = load.places[batches]
             mine = {int(load.places[row]): refusals[row] for row in batches.tolist() if row in refusals} if refusals else {}
             pending.settle(places, results[batches], mine)
+
+    def _look_where_partitions_are(self) -> None:
+        """A partition has moved, or is about to: producers send its batches again in a moment, and files go by the catalogue."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.get_running_loop().create_task(self._refreshed(), name="moved-partitions")
+            self._tasks.add(self._looking)
+            self._looking.add_done_callback(self._tasks.discard)
+
+    async def _refreshed(self) -> None:
+        await asyncio.sleep(MOVED_S)
+        try:
+            await self._catalogue.refreshed()
+        except ServiceError as error:
+            LOG.info("topics not listed after a partition moved error=%r; they are at intervals", str(error))
 
     def _ended(self, file: CutFile) -> None:
         """All shares of a file are decided."""

@@ -83,6 +83,7 @@ def test_the_monitor_knows_the_racks_of_gateways(world: World, tmp_path: Path) -
         heads=dict,
         gateways=GatewayRacks(kafka, "diskless-gateways"),
         on_brokers=lambda found: record_brokers(tmp_path, found),
+        on_grown=lambda partitions: pytest.fail(f"it had {partitions} partitions before"),
         on_error=lambda: pytest.fail("Kafka answers"),
     )
     watcher.start()

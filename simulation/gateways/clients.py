@@ -399,18 +399,18 @@ class FollowingClient:
     def _take(self, where: Where, found: PartitionBatches) -> None:
         """Go on behind the batches of an answer, which must be those that come next."""
         judge = self._clients.judge
-        owner = judge.folds[0].owner_of(where)
-        known = None if owner is None else judge.folds[owner].partitions.get(where)
-        if known is None:
+        parts = judge.stretches_of(where)
+        if not parts:
             return
+        logged, log_start = {base: batch for part in parts for base, batch in part.batches.items()}, parts[-1].log_start
         due = self._positions[where]
         who = f"consumer {self._number} at {due} of {name(where)}"
         for batch in found.batches:
             if not batch.base_offset <= due <= batch.last_offset:
                 judge.broken("consumers see no gap", f"{who} was given {batch}")
-            if known.batches.get(batch.base_offset) != (batch.object_key, batch.byte_offset, batch.last_offset):
-                judge.broken("found is logged", f"{who} was given {batch}, the log has {known.batches.get(batch.base_offset)}")
-            self._read(who, batch, is_live=batch.last_offset >= known.log_start)
+            if logged.get(batch.base_offset) != (batch.object_key, batch.byte_offset, batch.last_offset):
+                judge.broken("found is logged", f"{who} was given {batch}, the log has {logged.get(batch.base_offset)}")
+            self._read(who, batch, is_live=batch.last_offset >= log_start)
             due = batch.last_offset + 1
         self._positions[where] = due
 

@@ -39,6 +39,8 @@ class Protection:
     """Changes to the scenario's retention; None: batches are kept for ever."""
     restore: Mapping[str, Any] | None = None
     """Changes to the restore with which the log begins; None: the log begins empty."""
+    movers: int = 0
+    """How many operators move partitions."""
     gateways: Mapping[str, Any] | None = None
     """Changes to the gateways that the seed would have; None: there are none."""
 
@@ -50,6 +52,7 @@ class Protection:
         else:
             # Readers and young commits are judged only where clocks are true.
             drawn = replace(drawn, skews_ms=(), files=replace(drawn.files, **self.files))
+        drawn = replace(drawn, movers=self.movers)
         drawn = replace(drawn, retention=None if self.retention is None else SimulatedRetention(**self.retention))
         if self.faults:
             drawn = replace(drawn, faults=self.faults)

@@ -60,6 +60,7 @@ from records.model import LeadershipClaimed, ProducersExpired, Record, SnapshotC
 from simulation.protections.protection import Patch, Protection, applied, around, instead
 from simulation.protections.weakened_files import FILE_PROTECTIONS
 from simulation.protections.weakened_gateways import GATEWAY_PROTECTIONS
+from simulation.protections.weakened_moves import MOVE_PROTECTIONS
 from simulation.protections.weakened_restores import RESTORE_PROTECTIONS
 from simulation.protections.weakened_retention import RETENTION_PROTECTIONS
 
@@ -654,6 +655,7 @@ PROTECTIONS: dict[str, Protection] = {
     ),
     **FILE_PROTECTIONS,
     **GATEWAY_PROTECTIONS,
+    **MOVE_PROTECTIONS,
     **RETENTION_PROTECTIONS,
     **RESTORE_PROTECTIONS,
 }

@@ -16,9 +16,11 @@ from typing import TypeVar
 
 from coordinator.core.commands import DeletePoint, FetchPoint, OffsetQuery, WantedTopic
 from coordinator.operations.files import DESCRIBE_FILES
+from coordinator.operations.moves import MOVE_PARTITIONS
 from coordinator.operations.partitions import DELETE_RECORDS
 from coordinator.operations.topics import CREATE_PARTITIONS, DELETE_TOPICS
-from coordinator.runtime.answers.serving import ask
+from coordinator.protocol.messages import MovePartitionsPartition, MovePartitionsRequest
+from coordinator.runtime.answers.serving import ask, serve
 from coordinator.runtime.node.node import Node
 from simulation.fold import Where
 from simulation.judge import (
@@ -191,6 +193,27 @@ class DeletingClient(Asker):
         start, end = judge.promises.log_start.get(where, 0), judge.promises.high_watermark.get(where, 0)
         offsets = range(start + 1, min(end, start + PRUNE_STEPS_MAX) + 1)
         return [DeletePoint(topic_id=where[0], partition=where[1], offset=offset) for offset in offsets]
+
+
+class MovingOperator(Asker):
+    """Moves partitions to other coordinators, now and then back: an order that was given is carried out, whoever fails meanwhile."""
+
+    pause_s = PRUNE_S
+
+    async def _turn(self) -> None:
+        rng, clients = self._rng, self._clients
+        targets = clients.targets()
+        if targets:
+            parts = tuple(
+                MovePartitionsPartition(topic_id=topic_id, partition_index=partition, to_coordinator_id=rng.randrange(clients.partitions))
+                for topic_id, partition in rng.sample(targets, rng.randint(1, min(len(targets), 2)))
+            )
+            request = MovePartitionsRequest(partitions=parts, only_check=False, timeout_ms=TIMEOUT_MS)
+
+            async def work(node: Node) -> None:
+                await serve(node, MOVE_PARTITIONS, 0, request)
+
+            await clients.ask(rng.randrange(clients.nodes), work)
 
 
 def deleting(judge: Judge, points: list[DeletePoint], node_id: int) -> Callable[[Node], Awaitable[None]]:

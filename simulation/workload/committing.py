@@ -27,6 +27,7 @@ from simulation.workload.clients import CLIENT, RETRY_S, THINK_S, TIMEOUT_MS, As
 from simulation.workload.uploads import PREFIX, REPEATED_CHANCE, UNUSUAL_KEYS, UploadFate, Uploads
 
 NO_PRODUCER = -1
+NOT_LEADER = 6
 LONG_AGO_MS = 1_000
 
 
@@ -120,6 +121,8 @@ class CommittingClient:
         key = PREFIX + command.object_key
         created_ms, fate, owners = uploads.put(key, rng), uploads.fate(rng), uploads.owners_of(command)
         owner_ids = uploads.owner_list(owners, rng)
+        directory = uploads.judge.folds[0]
+        first = [batch for batch in batches if directory.owner_of(batch.where) == owners[0]]
         await asyncio.sleep(uploads.delay_s(fate, rng))
 
         def part(some: Sequence[IntendedBatch]) -> CommitFile:
@@ -127,8 +130,6 @@ class CommittingClient:
             whole = commit(key, self._number, some, self._clients.partitions, timestamp_ms)
             return whole._replace(created_ms=created_ms, owner_ids=owner_ids)
 
-        directory = uploads.judge.folds[0]
-        first = [batch for batch in batches if directory.owner_of(batch.where) == owners[0]]
         rest = [batch for batch in batches if batch not in first]
         match fate:
             case UploadFate.DIES:
@@ -199,7 +200,11 @@ class CommittingClient:
 
     def _finished(self, what: str, batch: IntendedBatch, final: Final | None) -> None:
         """Judge the final answer to an idempotent batch; one that repeats may be new for who forgot the producer meanwhile."""
-        if final is None or (final.error in (INVALID_REQUEST, DUPLICATE_RESOURCE) and self._clients.uploads is not None):
+        if (
+            final is None
+            or final.error == NOT_LEADER
+            or (final.error in (INVALID_REQUEST, DUPLICATE_RESOURCE) and self._clients.uploads is not None)
+        ):
             # The outcome of the batch will never be known, or it came too late: begin a new epoch, as Kafka's producers do.
             self._next[batch.where] = (batch.epoch + 1, 0)
             self._last.pop(batch.where, None)
@@ -222,15 +227,21 @@ class CommittingClient:
         rng, clients = self._rng, self._clients
         node_id = clients.node_for(wheres[0], rng)
         final: dict[int, Final] = {}
+        left = list(range(len(wheres)))
         while True:
             result = await clients.ask(node_id, self._work(command, node_id))
             if result is not None:
-                for place, error in enumerate(result.errors):
-                    if error not in NOT_DECIDED:
-                        final[place] = Final(error, result.base_offsets[place], result.duplicates[place])
+                for at, (place, error) in enumerate(zip(left, result.errors, strict=True)):
+                    if error not in NOT_DECIDED or error == NOT_LEADER:
+                        final[place] = Final(error, result.base_offsets[at], result.duplicates[at])
                         clients.leaders[wheres[place]] = node_id
-                if any(error in NOT_THERE and clients.is_going(where) for error, where in zip(result.errors, wheres, strict=True)):
+                if any(error in NOT_THERE and clients.is_going(wheres[place]) for place, error in zip(left, result.errors, strict=True)):
                     return None
+                # A batch whose partition has moved has to come in another file, as gateways send it; the others go without it.
+                left = [place for place, error in zip(left, result.errors, strict=True) if error != NOT_LEADER]
+                if len(left) < len(command.batches):
+                    kept = [at for at, error in enumerate(result.errors) if error != NOT_LEADER]
+                    command = command._replace(batches=command.batches[kept])
             rest = next((where for place, where in enumerate(wheres) if place not in final), None)
             if rest is None:
                 return [final[place] for place in range(len(wheres))]

@@ -1,5 +1,5 @@
-"""Writes into a monitor's database what comes neither from the log nor with a micro-batch: brokers, the job itself, and what
-people say of findings.
+"""Writes into a monitor's database what comes neither from the log nor with a micro-batch: brokers, the number of partitions, the job
+itself, and what people say of findings.
 """
 
 from __future__ import annotations
@@ -27,6 +27,12 @@ def record_brokers(place: StorePlace, brokers: Sequence[TopicBroker]) -> None:
     """Note the brokers and their racks; one that is gone keeps its row, for its files are still there."""
     with _transaction(place) as connection:
         connection.executemany(_BROKER, brokers)
+
+
+def record_partitions(place: StorePlace, partitions: int) -> None:
+    """Note how many partitions the log has."""
+    with _transaction(place) as connection:
+        connection.execute("UPDATE log SET partitions = ?", (partitions,))
 
 
 def record_job(place: StorePlace, **values: object) -> None:

@@ -22,7 +22,7 @@ from spark_jobs.find_start import LogIdentity, SnapshotSource, SnapshotStarts
 from spark_jobs.log_begin import LogPrunedError
 from spark_jobs.monitor.checks import Check, Checks
 from spark_jobs.monitor.endpoint import JobMetrics
-from spark_jobs.monitor.facts import record_brokers, record_job
+from spark_jobs.monitor.facts import record_brokers, record_job, record_partitions
 from spark_jobs.monitor.life import Beats, signs_of_life
 from spark_jobs.monitor.lock import MonitorInUseError, hold_folder
 from spark_jobs.monitor.report import open_report
@@ -146,7 +146,6 @@ class _Job:
     ) -> None:
         self._options = options
         self._beats = beats
-        self._facts = facts
         self._store = store
         self._kafka = kafka
         self._next = {partition: head.next_offset for partition, head in store.heads().items()}
@@ -155,7 +154,8 @@ class _Job:
             facts,
             heads=lambda: self._next,
             gateways=options.gateways,
-            on_brokers=self._on_brokers,
+            on_brokers=lambda brokers: record_brokers(options.place, brokers),
+            on_grown=lambda partitions: record_partitions(options.place, partitions),
             on_error=lambda: self._metrics.on_kafka_error(),
         )
         self._metrics = JobMetrics(options.place, self._watcher.ends, {check.name: check.every_s for check in options.checks})
@@ -185,7 +185,7 @@ class _Job:
             self._watcher.stop()
 
     def _ready_line(self, address: tuple[str, int] | None) -> str:
-        words = ["ready", f"topic={self._options.topic}", f"partitions={self._facts.partitions}", f"dir={self._options.folder}"]
+        words = ["ready", f"topic={self._options.topic}", f"partitions={self._watcher.known.partitions}", f"dir={self._options.folder}"]
         return " ".join(words + ([] if address is None else [f"metrics=http://{address[0]}:{address[1]}/metrics"]))
 
     def _run_queries(self, spark: RunningSpark, stopping: StopSignal, on_ready: Callable[[], None]) -> None:
@@ -218,7 +218,7 @@ class _Job:
             try:
                 self._store.reopen()
                 _hold(self._store, self._options.place)
-                _adopt(self._options, self._facts, self._store)
+                _adopt(self._options, self._watcher.known, self._store)
                 self._next = {partition: head.next_offset for partition, head in self._store.heads().items()}
             except STORE_ERRORS as error:
                 if not is_lost(error):
@@ -234,7 +234,7 @@ class _Job:
             name="monitor",
             kafka=self._kafka,
             topic=options.topic,
-            partitions=self._facts.partitions,
+            partitions=self._watcher.known.partitions,
             starts=self._next,
             scratch=options.engine.scratch,
             once=options.once,
@@ -279,6 +279,3 @@ class _Job:
         self._checks.look()
         if self._watcher.replaced is not None:
             raise self._watcher.replaced
-
-    def _on_brokers(self, brokers: Sequence[TopicBroker]) -> None:
-        record_brokers(self._options.place, brokers)

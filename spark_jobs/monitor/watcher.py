@@ -28,16 +28,11 @@ class LogReplacedError(Exception):
 
 
 def check_identity(topic: str, known: WatchedTopic, found: WatchedTopic) -> None:
-    """Raise `LogReplacedError` when the topic is another one."""
+    """Raise `LogReplacedError` when the topic is another one. A topic gets more partitions, never fewer: its id says all."""
     if found.topic_id != known.topic_id:
         raise LogReplacedError(
             f"topic {topic} has id {found.topic_id}, this folder was built from {known.topic_id}: the topic was deleted and "
             "created anew. Keep this folder for reference and start with an empty one"
-        )
-    if found.partitions != known.partitions:
-        raise LogReplacedError(
-            f"topic {topic} has {found.partitions} partitions, this folder was built from {known.partitions}: the number of "
-            "metadata partitions never changes in a service. Start with an empty folder"
         )
 
 
@@ -76,9 +71,10 @@ class ReadTimes:
 
 
 class Watcher:
-    """See the module. `heads` tells the next offsets of the database; `on_brokers` gets brokers and gateways when they changed.
+    """See the module. `heads` tells the next offsets of the database; `on_brokers` gets brokers and gateways when they changed,
+    `on_grown` the number of partitions when there are more.
 
-    `answered_ms` is when Kafka last answered everything, `error` why it did not answer since then.
+    `known` is the topic as Kafka told it last, `answered_ms` when Kafka last answered everything, `error` why it did not since then.
     """
 
     def __init__(
@@ -89,16 +85,18 @@ class Watcher:
         heads: Callable[[], Mapping[int, int]],
         gateways: Callable[[], Sequence[TopicBroker]],
         on_brokers: Callable[[Sequence[TopicBroker]], None],
+        on_grown: Callable[[int], None],
         on_error: Callable[[], None],
     ) -> None:
         self.replaced: LogReplacedError | None = None
         self.answered_ms = 0
         self.error = ""
         self._watch = watch
-        self._known = known
+        self.known = known
         self._heads = heads
         self._gateways = gateways
         self._on_brokers = on_brokers
+        self._on_grown = on_grown
         self._on_error = on_error
         self._ends: dict[int, int] = {}
         self._read = ReadTimes()
@@ -128,7 +126,7 @@ class Watcher:
     def look_at_identity(self) -> None:
         """Ask now whether it is still the same log. Raises `LogReplacedError` if not; no answer is no news."""
         try:
-            check_identity(self._watch.topic, self._known, self._watch.facts())
+            check_identity(self._watch.topic, self.known, self._watch.facts())
         except TopicMissingError as error:
             raise self._deleted() from error
         except KafkaUnavailableError:
@@ -150,18 +148,22 @@ class Watcher:
                 self.error = str(error)
                 self._on_error()
                 self._report("Kafka does not answer", error)
-            except STORE_ERRORS as error:  # brokers are noted at the next look at them
-                self._report("brokers cannot be noted", error)
+            except STORE_ERRORS as error:  # they are noted at the next look at them
+                self._report("brokers and the number of partitions cannot be noted", error)
 
     def _look(self, *, with_identity: bool) -> None:
         if with_identity:
-            check_identity(self._watch.topic, self._known, self._watch.facts())
+            found = self._watch.facts()
+            check_identity(self._watch.topic, self.known, found)
+            if found.partitions > self.known.partitions:
+                self._on_grown(found.partitions)
+                self.known = found
             brokers = [*self._watch.brokers(), *self._gateways()]
             if brokers != self._brokers:
                 self._on_brokers(brokers)
                 self._brokers = brokers
         heads, asked_ms = dict(self._heads()), time.time_ns() // 1_000_000
-        ends = self._watch.ends(range(self._known.partitions))
+        ends = self._ask_ends()
         try:
             check_ends(self._watch.topic, heads, ends)
         except LogReplacedError:
@@ -171,9 +173,16 @@ class Watcher:
         self.answered_ms = time.time_ns() // 1_000_000
         self._read.look(heads, ends, asked_ms)
 
+    def _ask_ends(self) -> Mapping[int, int]:
+        try:
+            return self._watch.ends(range(self.known.partitions))
+        except TopicMissingError as error:
+            self.look_at_identity()  # the topic is there: a broker has not heard of a new partition yet
+            raise KafkaUnavailableError(f"a broker does not know all {self.known.partitions} partitions of {self._watch.topic}") from error
+
     def _deleted(self) -> LogReplacedError:
         return LogReplacedError(
-            f"topic {self._watch.topic} (id {self._known.topic_id}) does not exist any more. What was merged stays in this folder; "
+            f"topic {self._watch.topic} (id {self.known.topic_id}) does not exist any more. What was merged stays in this folder; "
             "for a new topic start with an empty one"
         )
 

@@ -32,6 +32,7 @@ from records.model import (
 )
 from spark_jobs.contradiction import stops_replicas
 from spark_jobs.migration import MigrationStep
+from spark_jobs.moves import MoveStep
 from spark_jobs.scan.audit import Audit
 from spark_jobs.scan.columns import FilePlace, Int64s, ScannedFiles
 from spark_jobs.scan.entries import Piece
@@ -215,7 +216,7 @@ class SlowPath:
                     applied.files.append((FilePlace(at, entry.offset, entry.append_ms, 0), record))
                     at += 1
                     continue
-                case record if isinstance(record, RecordsDeleted | TopicDeleted | ProducersExpired | MigrationStep):
+                case record if isinstance(record, RecordsDeleted | TopicDeleted | ProducersExpired | MigrationStep | MoveStep):
                     applied.cuts.append((at, record))
                     self._event(record, entry, at)
                 case SnapshotCommitted():

@@ -29,6 +29,7 @@ from records.model import (
     TopicDeleted,
 )
 from spark_jobs.migration import MIGRATION_STEPS
+from spark_jobs.moves import MOVE_STEPS
 from spark_jobs.scan.activity import Activity
 from spark_jobs.scan.audit import Audit
 from spark_jobs.scan.chains import Chains, Cut, partitions_of
@@ -240,7 +241,7 @@ class PartitionScan:
         match record:
             case None:
                 self._chains.close()
-            case record if isinstance(record, MIGRATION_STEPS):
+            case record if isinstance(record, (*MIGRATION_STEPS, *MOVE_STEPS)):
                 self._chains.close_partition((record.topic_id, record.partition))
             case TopicDeleted():
                 self._chains.close_topic(record.topic_id)

@@ -17,10 +17,14 @@ from records.model import (
     FilesFenced,
     FilesHandedOver,
     FilesRemoved,
+    PartitionAdopted,
     PartitionCreated,
+    PartitionMoved,
+    ProducersAdopted,
     ProducersExpired,
     Record,
     RecordsDeleted,
+    SeededProducerBatch,
     TombstonesExpired,
     TopicDeleted,
     TopicDeleting,
@@ -37,7 +41,7 @@ from spark_jobs.store.findings import ContradictedError, Findings
 from spark_jobs.store.merge_facts import merge_fact, note_happening
 from spark_jobs.store.merge_files import FileMerge
 from spark_jobs.store.merge_migrations import note_step
-from spark_jobs.store.merge_orders import forget_placement, note_creation, note_placement
+from spark_jobs.store.merge_orders import forget_placement, note_creation, note_move, note_placement
 from spark_jobs.store.run_blocks import OFFSET_MAX, RunBlocks
 from spark_jobs.store.statements import upsert
 
@@ -161,6 +165,8 @@ class ChainMerge:
         match record:
             case TopicPlaced():
                 note_placement(self._db, row, record, self._findings)
+            case PartitionMoved():
+                note_move(self._db, record.topic_id)
             case TopicDeleting():
                 forget_placement(self._db, record)
             case PartitionCreated():
@@ -171,6 +177,10 @@ class ChainMerge:
                 self._delete_records(row, record)
             case record if isinstance(record, MIGRATION_STEPS):
                 self._migrate(row, record)
+            case PartitionAdopted():
+                self._adopt(row, record)
+            case ProducersAdopted():
+                self._seed((record.topic_id, record.partition), record.producers, max(record.time_ms, row.append_ms))
             case ProducersExpired():
                 self._producers.drop_idle(record.before_ms)
             case FilesFenced() | FilesHandedOver() | FilesRemoved() | TombstonesExpired():
@@ -254,10 +264,21 @@ class ChainMerge:
         if isinstance(record, DisklessLogReset):
             self._producers.drop_partition(topic_id, partition)
         if isinstance(record, DisklessLogInitialized) and base == PENDING:
-            for one in record.producers:
-                following = (one.last_sequence + 1) & SEQUENCE_MASK
-                name = (topic_id, partition, one.producer_id)
-                self._producers.states[name] = ProducerState(one.producer_epoch, following, max(record.time_ms, row.append_ms))
+            self._seed((topic_id, partition), record.producers, max(record.time_ms, row.append_ms))
+
+    def _adopt(self, row: EventRow, record: PartitionAdopted) -> None:
+        """A partition goes on here, from where it ended in another coordinator; what was here of it before is deleted."""
+        self._db.execute("delete from deleted_topic where kpart = ? and topic_id = ?", (self._kpart, record.topic_id))
+        self._producers.drop_partition(record.topic_id, record.partition)
+        self._partitions.states[record.topic_id, record.partition] = PartitionState(
+            record.start_offset, record.base_offset, row.offset, append_ms=row.append_ms, is_changed=True
+        )
+
+    def _seed(self, where: tuple[bytes, int], producers: Sequence[SeededProducerBatch], time_ms: int) -> None:
+        """Producers are known by the last batches that they wrote elsewhere."""
+        for one in producers:
+            following = (one.last_sequence + 1) & SEQUENCE_MASK
+            self._producers.states[(*where, one.producer_id)] = ProducerState(one.producer_epoch, following, time_ms)
 
     # ---- files
 

@@ -24,19 +24,34 @@ _CREATED_RANGE = upsert(
 )  # fmt: skip
 _LEVEL_USE = insert_new("level_use", "kpart", "entry_offset", "level", "seen_ms")
 
+MOVED = -1
+"""In the place of a range's first partition: some partition of the topic has moved."""
 SETTLED_MS = 60_000
 """After this time partition 0 has been read up to whatever an entry elsewhere was based on, if it was read to its end."""
 
 
 def note_placement(db: StoreConnection, row: EventRow, record: TopicPlaced, findings: Findings) -> None:
     """Take over where a topic lives; what was placed has no holes and nothing twice."""
+    has_moved = _has_moved(db, record.topic_id)
     db.execute("delete from placed_range where topic_id = ?", (record.topic_id,))
+    if has_moved:
+        note_move(db, record.topic_id)
     db.executemany(_PLACED_RANGE, [(record.topic_id, one.first_partition, one.num_partitions, one.coordinator_id) for one in record.ranges])
     wrong = _break_of(record.ranges)
     if wrong is not None:
         expected, found = wrong
         what = f"partition {expected} is placed nowhere" if found > expected else f"partition {found} is placed twice"
         findings.add(FindingRow(row.kpart, row.offset, "placement-broken", what, record.topic_id, expected=expected, found=found))
+
+
+def note_move(db: StoreConnection, topic_id: bytes) -> None:
+    """A partition of a topic has moved: it was created where it is placed no longer, so creations are not compared with placements."""
+    db.execute(_PLACED_RANGE, (topic_id, MOVED, 0, DIRECTORY))
+
+
+def _has_moved(db: StoreConnection, topic_id: bytes) -> bool:
+    query = "select 1 from placed_range where topic_id = ? and first_partition = ?"
+    return db.execute(query, (topic_id, MOVED)).fetchone() is not None
 
 
 def _break_of(ranges: Iterable[PlacedRange]) -> tuple[int, int] | None:
@@ -121,7 +136,7 @@ def _not_placed(db: StoreConnection, topic_id: bytes, kpart: int, first: int, en
     query = """select first_partition, first_partition + num_partitions, coordinator_id from placed_range where topic_id = ?
         order by first_partition"""
     placed = db.execute(query, (topic_id,)).fetchall()
-    if not placed:
+    if not placed or placed[0][0] == MOVED:
         return None
     at = first
     for start, stop, coordinator in placed:

@@ -41,7 +41,7 @@ from spark_jobs.contradiction import (
     position_conflict,
     producer_conflict,
 )
-from spark_jobs.migration import MIGRATION_STEPS, PENDING, MigrationStanding, MigrationStep, pending_conflict, step_conflict
+from spark_jobs.migration import MIGRATION_STEPS, MigrationStanding, MigrationStep, pending_conflict, step_conflict
 
 ACCEPTED = 0
 """The verdict on a batch that got offsets."""
@@ -120,7 +120,7 @@ def _check_offsets(record: FileCommitted, fold: Fold) -> WrongEntry | None:
             if missing is not None:
                 return missing
             standing = fold.standing(*name)
-            if standing is not None and standing.base == PENDING:
+            if standing is not None and standing.base < 0:
                 return WrongEntry(pending_conflict(), *name)
             following[name] = fold.high_watermark(*name)
         expected, end = following[name], batch.base_offset + batch.record_count

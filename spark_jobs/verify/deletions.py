@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from records.model import DisklessLogReset, PartitionCreated, RecordsDeleted, TopicDeleted
+from records.model import DisklessLogReset, PartitionAdopted, PartitionCreated, RecordsDeleted, TopicDeleted
 from spark_jobs.verify.effective import Effective, EffectiveLog
 
 Int64s = npt.NDArray[np.int64]
@@ -80,6 +80,9 @@ class DeletionScan:
                 case PartitionCreated():
                     for one in partitions_of(record):
                         self.know(record.topic_id, key_of(record.topic_id, one), entry.offset)
+                case PartitionAdopted():
+                    # What was here of it before was deleted, and does not concern later batches.
+                    self._partitions.setdefault(record.topic_id, {})[key_of(record.topic_id, record.partition)] = entry.offset
                 case TopicDeleted():
                     for gone, created in self._partitions.pop(record.topic_id, {}).items():
                         self._history(gone, created).move(entry.offset, NEVER)

@@ -13,7 +13,12 @@ from typing import Any
 from records.model import (
     Endpoint,
     FeatureLevelSet,
+    MovesSettled,
     NodeRegistered,
+    PartitionAdopted,
+    PartitionMoved,
+    PartitionMoving,
+    PartitionReleased,
     PlacedRange,
     Record,
     ReplicasAssignedToDirs,
@@ -27,6 +32,8 @@ from records.model import (
 from spark_jobs.verify.tally import Tally
 
 SNAPSHOTS_REMEMBERED = 3
+MOVES_LEVEL = 2
+"""The schema level from which on partitions move."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +55,8 @@ class DeletedTopicName:
     confirmed: bool
     order_offset: int
     time_ms: int = 0
+    others: tuple[int, ...] = ()
+    """Coordinators that have older batches of its partitions, or were about to get some."""
 
 
 @dataclass(slots=True)
@@ -63,6 +72,14 @@ class RebuiltDirectory:
     snapshots: list[SnapshotCommitted] = field(default_factory=list)
     restored: dict[str, object] | None = None
     """The restore that the log began with: its fields as they are counted, and whether an operator has called it finished."""
+    moves: dict[str, PartitionMoving] = field(default_factory=dict)
+    """Orders of moves that are not carried out, by partition, as hexadecimal digits of its key."""
+    earlier: dict[str, list[dict[str, object]]] = field(default_factory=dict)
+    """The parts that partitions which moved have in other coordinators."""
+    stretches: dict[str, dict[str, object]] = field(default_factory=dict)
+    """The partitions that came to this coordinator, or went, by a move."""
+    last_move_id: int = 0
+    are_moves_settled: bool = True
     has_changed: bool = False
 
     def apply(self, record: Record, offset: int) -> bool:
@@ -81,7 +98,10 @@ class RebuiltDirectory:
                     placed = self.placed.pop(record.topic_id, None)
                     self.settings.pop(record.topic_id, None)
                     name, ranges = (placed.name, placed.ranges) if placed is not None else ("", ())
-                    going = DeletedTopicName(name=name, ranges=ranges, confirmed=False, order_offset=offset)
+                    others = () if placed is None else self._others(record.topic_id, ranges)
+                    going = DeletedTopicName(name=name, ranges=ranges, confirmed=False, order_offset=offset, others=others)
+                    self.moves = {key: one for key, one in self.moves.items() if one.topic_id != record.topic_id}
+                    self.earlier = {key: one for key, one in self.earlier.items() if not key.startswith(record.topic_id.hex())}
                 self.deleted[record.topic_id] = replace(going, confirmed=record.confirmed)
             case TopicConfigured():
                 self.settings.pop(record.topic_id, None)
@@ -93,6 +113,20 @@ class RebuiltDirectory:
                 for one in record.assignments:
                     for partition in one.partitions:
                         self.replica_dirs[f"{record.node_id}-{partition}"] = one.directory_id.hex()
+            case PartitionMoving():
+                self.last_move_id = max(self.last_move_id, record.move_id)
+                if record.topic_id in self.placed:
+                    self.moves[_key(record)] = record
+                    self._place(record, record.from_coordinator)
+            case PartitionMoved():
+                order = self.moves.get(_key(record))
+                if order is not None and order.move_id == record.move_id:
+                    del self.moves[_key(record)]
+                    kept = [one for one in record.earlier if one.coordinator_id != order.to_coordinator]
+                    self.earlier[_key(record)] = [asdict(one) for one in kept]
+                    self._place(record, order.to_coordinator)
+            case MovesSettled():
+                self.are_moves_settled, self.last_move_id = True, max(self.last_move_id, record.last_move_id)
             case FeatureLevelSet():
                 self.schema_level = max(self.schema_level, record.level)
             case RestoreFinished():
@@ -108,12 +142,51 @@ class RebuiltDirectory:
         self.has_changed = True
         return True
 
+    def _others(self, topic_id: bytes, ranges: tuple[PlacedRange, ...]) -> tuple[int, ...]:
+        had = {one["coordinator_id"] for key, parts in self.earlier.items() if key.startswith(topic_id.hex()) for one in parts}
+        coming = {one.to_coordinator for one in self.moves.values() if one.topic_id == topic_id}
+        return tuple(sorted(int(str(one)) for one in (had | coming) - {placed.coordinator_id for placed in ranges}))
+
+    def _place(self, record: PartitionMoving | PartitionMoved, owner: int) -> None:
+        """Give a partition to a coordinator: its range is cut in up to three, unless it has it."""
+        placed, ranges = self.placed[record.topic_id], []
+        for one in placed.ranges:
+            first, stop = one.first_partition, one.first_partition + one.num_partitions
+            if not first <= record.partition < stop or one.coordinator_id == owner:
+                ranges.append(one)
+                continue
+            cuts = ((first, record.partition, one.coordinator_id), (record.partition, record.partition + 1, owner))
+            for start, end, has in (*cuts, (record.partition + 1, stop, one.coordinator_id)):
+                if start < end:
+                    ranges.append(replace(one, first_partition=start, num_partitions=end - start, coordinator_id=has))
+        self.placed[record.topic_id] = replace(placed, ranges=tuple(ranges))
+
+    def release(self, record: PartitionReleased, entry_id: int) -> None:
+        """A partition goes on in another coordinator."""
+        known = self.stretches.get(_key(record), {"base_offset": 0, "move_id": -1, "earlier": []})
+        released = {"move_id": record.move_id, "to_coordinator": record.to_coordinator, "time_ms": record.time_ms, "entry_id": entry_id}
+        self.stretches[_key(record)] = known | {"released": released}
+        self.has_changed = True
+
+    def adopt(self, record: PartitionAdopted) -> None:
+        """A partition goes on in this coordinator."""
+        earlier = [asdict(one) for one in record.earlier]
+        self.stretches[_key(record)] = {"base_offset": record.base_offset, "move_id": record.move_id, "earlier": earlier, "released": None}
+        self.has_changed = True
+
+    def forget_stretches(self, topic_id: bytes) -> None:
+        """A topic was deleted in this coordinator."""
+        left = {key: one for key, one in self.stretches.items() if not key.startswith(topic_id.hex())}
+        self.has_changed |= len(left) < len(self.stretches)
+        self.stretches = left
+
     def restore(self, record: Restored) -> None:
         """The log goes on from a snapshot of another one: its snapshots are none of this log, and its orders are given once more."""
         self.restored = _says(record) | {"finished": False}
         self.snapshots = []
         self.placed = {topic_id: replace(one, confirmed=False) for topic_id, one in self.placed.items()}
         self.deleted = {topic_id: replace(one, confirmed=False) for topic_id, one in self.deleted.items()}
+        self.are_moves_settled = self.schema_level < MOVES_LEVEL
         self.has_changed = True
 
     def date(self, time_ms: int) -> None:
@@ -147,6 +220,15 @@ class RebuiltDirectory:
         tally.add_directory("schema level", "", {"level": self.schema_level})
         if self.restored is not None:
             tally.add_directory("restored", "", self.restored)
+        for key, stretch in self.stretches.items():
+            tally.add_directory("stretch", key, stretch)
+        for order in self.moves.values():
+            says = asdict(order) | {"topic_id": order.topic_id.hex()}
+            tally.add_directory("move", str(says.pop("move_id")), says)
+        for key, parts in self.earlier.items():
+            tally.add_directory("earlier stretches", key, {"stretches": parts})
+        if self.last_move_id or not self.are_moves_settled:
+            tally.add_directory("moves", "", {"last_move_id": self.last_move_id, "are_settled": self.are_moves_settled})
 
 
 def directory_from(content: Mapping[str, Any]) -> RebuiltDirectory:
@@ -163,6 +245,11 @@ def directory_from(content: Mapping[str, Any]) -> RebuiltDirectory:
             for row in content["snapshots"]
         ],
         restored=content["restored"],
+        moves={_key(order): order for order in (_order(row) for row in content["moves"])},
+        earlier={row["partition"]: row["stretches"] for row in content["earlier"]},
+        stretches={row["partition"]: {name: value for name, value in row.items() if name != "partition"} for row in content["stretches"]},
+        last_move_id=content["last_move_id"],
+        are_moves_settled=content["are_moves_settled"],
         has_changed=True,
     )
 
@@ -172,10 +259,21 @@ def _says(record: NodeRegistered | Restored | SnapshotCommitted) -> dict[str, ob
     return {name: value.hex() if isinstance(value, bytes) else value for name, value in asdict(record).items()}
 
 
+def _key(record: PartitionMoving | PartitionMoved | PartitionReleased | PartitionAdopted) -> str:
+    """The key of a partition, 20 bytes, as hexadecimal digits."""
+    return (record.topic_id + record.partition.to_bytes(4, "big")).hex()
+
+
+def _order(row: Mapping[str, Any]) -> PartitionMoving:
+    return PartitionMoving(**{**row, "topic_id": bytes.fromhex(row["topic_id"])})
+
+
 def _of_topic(row: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a topic but for its id."""
-    ranges = tuple(PlacedRange(**one) for one in row["ranges"])
-    return {name: value for name, value in row.items() if name != "topic_id"} | {"ranges": ranges}
+    taken: dict[str, Any] = {"ranges": tuple(PlacedRange(**one) for one in row["ranges"])}
+    if "others" in row:
+        taken["others"] = tuple(row["others"])
+    return {name: value for name, value in row.items() if name != "topic_id"} | taken
 
 
 def _node(row: Mapping[str, Any]) -> NodeRegistered:

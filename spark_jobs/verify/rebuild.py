@@ -28,7 +28,10 @@ from records.model import (
     FilesHandedOver,
     FilesRemoved,
     NoOp,
+    PartitionAdopted,
     PartitionCreated,
+    PartitionReleased,
+    ProducersAdopted,
     ProducersExpired,
     Record,
     RecordsDeleted,
@@ -60,6 +63,8 @@ Int64s = npt.NDArray[np.int64]
 BYTES_TOGETHER_MAX = 1 << 20
 REMEMBERED_BATCHES = 5
 NO_TIMESTAMP = -1
+RELEASED = -2
+"""B0 of a partition that goes on in another coordinator."""
 
 
 @dataclass(slots=True)
@@ -75,7 +80,7 @@ class UserPartition:
     max_timestamp_offset: int = -1
     producers: dict[int, Producer] = field(default_factory=dict)
     base: int = 0
-    """B0, PENDING while the partition takes no batches."""
+    """B0; PENDING, or RELEASED, while the partition takes no batches."""
     prefix: int = NOTHING
     leader_epoch: int = NOTHING
 
@@ -280,6 +285,15 @@ class Rebuild:
                 self._delete_records(record)
             case record if isinstance(record, MIGRATION_STEPS):
                 self._migrate(record, offset)
+            case PartitionReleased():
+                if (released := self.partitions.get(key_of(record.topic_id, record.partition))) is not None:
+                    released.base = RELEASED
+                    self.directory.release(record, offset + self.file_id_base)
+            case PartitionAdopted():
+                self._adopt(record, offset)
+            case ProducersAdopted():
+                if (adopted := self.partitions.get(key_of(record.topic_id, record.partition))) is not None:
+                    self._seed(adopted, record)
             case ProducersExpired():
                 for one in self.partitions.values():
                     one.producers = {key: kept for key, kept in one.producers.items() if kept.last_append_ms >= record.before_ms}
@@ -318,6 +332,7 @@ class Rebuild:
 
     def _delete_topic(self, record: TopicDeleted) -> None:
         self.gone[record.topic_id] = Gone(record.order_offset, 0)
+        self.directory.forget_stretches(record.topic_id)
         topic = self.topics.pop(record.topic_id, None)
         for partition in topic.partitions if topic is not None else ():
             del self.partitions[key_of(record.topic_id, partition)]
@@ -340,6 +355,23 @@ class Rebuild:
             for seed in record.producers:
                 producer = one.producers.setdefault(seed.producer_id, Producer(seed.producer_epoch, since_ms))
                 producer.ring.append((seed.base_sequence, seed.last_sequence, seed.base_offset, seed.timestamp_ms))
+
+    def _adopt(self, record: PartitionAdopted, offset: int) -> None:
+        topic = self.topics.get(record.topic_id)
+        if topic is None:
+            topic = self.topics[record.topic_id] = RebuiltTopic(record.name, 0)
+            self.gone.pop(record.topic_id, None)
+        topic.partitions.add(record.partition)
+        key = key_of(record.topic_id, record.partition)
+        history = self.deletions.histories.get((key, offset)) or History()
+        self.partitions[key] = UserPartition(key, key_lanes(key), history, high_watermark=record.base_offset, log_start=record.start_offset)
+        self.directory.adopt(record)
+
+    def _seed(self, one: UserPartition, record: ProducersAdopted) -> None:
+        since_ms = max(record.time_ms, self.log_time_ms)
+        for seed in record.producers:
+            producer = one.producers.setdefault(seed.producer_id, Producer(seed.producer_epoch, since_ms))
+            producer.ring.append((seed.base_sequence, seed.last_sequence, seed.base_offset, seed.timestamp_ms))
 
     def _forget(self, record: TombstonesExpired) -> None:
         before_ms = record.topics_before_ms
@@ -404,7 +436,7 @@ class Rebuild:
         if int(commits.columns["byte_offset"].max()) > BATCH_BYTE_MAX or not self.partitions.keys() >= set(commits.keys):
             return False
         owners = [self.partitions[key] for key in commits.keys]
-        if any(owner.base == PENDING for owner in owners):
+        if any(owner.base < 0 for owner in owners):
             return False
         order = np.argsort(commits.number, kind="stable")
         number, base = commits.number[order], commits.columns["base"][order]

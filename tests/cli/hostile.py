@@ -60,6 +60,8 @@ BASES: dict[Path_, tuple[str, ...]] = {
     ("batches", "find"): ("orders", "0", "--offset", "0", *NODE),
     ("groups", "lag"): ("readers", *KAFKA, *NODE),
     ("producers", "list"): ("orders", *NODE),
+    ("partitions", "move"): ("orders:0", "--to", "1", *NODE),
+    ("partitions", "moves"): NODE,
     ("topics", "usage"): ("orders", *NODE),
     ("topics", "files"): ("orders", *NODE),
     ("records", "tail"): ("orders", "--object-store-url", "file://{here}/objects", *NODE),

@@ -113,7 +113,7 @@ def test_a_replica_is_offline_when_its_directory_is_not_among_those_its_node_has
 def test_directories_of_replicas_are_written_and_read_back() -> None:
     hot = with_node(DIR_1, is_any_dir_offline=True)
     assigning(hot, (DIR_1, (0, 3)), (LOST, (1,)))
-    content = content_of(hot.directory, (), None)
+    content = content_of(hot.directory, (), None, {})
     read = Directory()
     restore_content(read, json.dumps(content))
     assert (read.nodes, read.replica_dirs) == (hot.directory.nodes, hot.directory.replica_dirs)

@@ -212,7 +212,7 @@ def test_settings_go_with_their_topic_and_are_none_of_an_unknown_one() -> None:
 
 def test_settings_are_part_of_what_is_stored_and_counted() -> None:
     hot = with_topic(retention_ms="5", retention_bytes="-1")
-    content = content_of(hot.directory, (), None)
+    content = content_of(hot.directory, (), None, {})
     read = Directory()
     restore_content(read, json.dumps(content))
     assert read.topic_settings == hot.directory.topic_settings == hot.copy().directory.topic_settings

@@ -7,9 +7,10 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 from prometheus_client import generate_latest
@@ -17,12 +18,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from spark_jobs.kafka_properties import PEM_BYTES_MAX, UntranslatableError, java_properties
 from spark_jobs.monitor.endpoint import JobMetrics, MetricsPortError
-from spark_jobs.monitor.facts import acknowledge_findings, record_brokers, record_job
+from spark_jobs.monitor.facts import acknowledge_findings, record_brokers, record_job, record_partitions
 from spark_jobs.monitor.lock import MonitorInUseError, hold_folder
 from spark_jobs.monitor.metrics import METRICS, PREFIX
 from spark_jobs.monitor.report import NoMonitorError, open_report
-from spark_jobs.monitor.topic import TopicBroker, WatchedTopic
-from spark_jobs.monitor.watcher import LogReplacedError, check_ends, check_identity
+from spark_jobs.monitor.topic import KafkaUnavailableError, TopicBroker, TopicMissingError, TopicWatch, WatchedTopic
+from spark_jobs.monitor.watcher import LogReplacedError, Watcher, check_ends, check_identity
 from spark_jobs.session import find_spark
 from spark_jobs.settings import JVM_OPTIONS, KAFKA_SOURCE, LOCAL_MASTER
 from spark_jobs.store import sink
@@ -192,8 +193,55 @@ def test_another_topic_under_the_name_is_told_by_its_id() -> None:
     check_identity("metadata", known, WatchedTopic("AAAA", 4))
     with pytest.raises(LogReplacedError, match="created anew"):
         check_identity("metadata", known, WatchedTopic("BBBB", 4))
-    with pytest.raises(LogReplacedError, match="has 5 partitions"):
-        check_identity("metadata", known, WatchedTopic("AAAA", 5))
+    check_identity("metadata", known, WatchedTopic("AAAA", 5))
+
+
+class Growing:
+    """A Kafka whose topic grew from two partitions to four; one broker does not know the fourth yet."""
+
+    topic = "metadata"
+    timeout_s = 1.0
+    is_known = is_there = True
+
+    def facts(self) -> WatchedTopic:
+        if not self.is_there:
+            raise TopicMissingError
+        return WatchedTopic("AAAA", 4)
+
+    def brokers(self) -> list[TopicBroker]:
+        return []
+
+    def ends(self, partitions: Sequence[int]) -> dict[int, int]:
+        if not self.is_known:
+            raise TopicMissingError
+        return dict.fromkeys(partitions, 7)
+
+
+def test_a_log_with_more_partitions_is_followed_and_their_number_noted(folder: Path) -> None:
+    with sink.Store.open(folder) as store:
+        store.adopt_log("metadata", "AAAA", 2)
+    kafka = Growing()
+    watcher = Watcher(
+        cast(TopicWatch, kafka),
+        WatchedTopic("AAAA", 2),
+        heads=dict,
+        gateways=tuple,
+        on_brokers=lambda brokers: pytest.fail(f"there are none, not {brokers}"),
+        on_grown=lambda partitions: record_partitions(folder, partitions),
+        on_error=lambda: pytest.fail("Kafka answers"),
+    )
+    kafka.is_known = False
+    with pytest.raises(KafkaUnavailableError, match="does not know all 4 partitions"):
+        watcher.start()
+    kafka.is_there = False
+    with pytest.raises(LogReplacedError, match="does not exist any more"):
+        watcher.look_at_identity()
+    kafka.is_known = kafka.is_there = True
+    watcher.start()
+    watcher.stop()
+    assert sorted(watcher.ends()) == [0, 1, 2, 3]
+    with open_report(folder) as report:
+        assert report.log() == {"topic": "metadata", "topic_id": "AAAA", "partitions": 4}
 
 
 def test_a_log_that_ends_before_what_was_merged_is_refused() -> None:

@@ -17,7 +17,7 @@ from coordinator.runtime.answers.serving import ANSWERS, ANSWERS_OF_LISTENERS, P
 from tests.decoding import decode_request
 
 KIP_KEYS = {93, 94, 95, 96, 97, 98, 100}
-INTERNAL = {59, 73, 10210, 10211, 10212, 10213, 10214}
+INTERNAL = {59, 73, 10210, 10211, 10212, 10213, 10214, 10231, 10232, 10233}
 
 
 def test_kip_operations_are_served_under_both_numbers() -> None:

@@ -13,17 +13,24 @@ from records.model import (
     DisklessLogInitialized,
     DisklessLogRepaired,
     DisklessLogReset,
+    EarlierStretch,
     Endpoint,
     FeatureLevelSet,
     FilesFenced,
     FilesHandedOver,
     FilesRemoved,
     LeadershipClaimed,
+    MovesSettled,
     NodeRegistered,
     NoOp,
+    PartitionAdopted,
     PartitionCreated,
+    PartitionMoved,
+    PartitionMoving,
+    PartitionReleased,
     PlacedRange,
     PrefixStartReported,
+    ProducersAdopted,
     ProducersExpired,
     Record,
     RecordsDeleted,
@@ -68,6 +75,9 @@ FILE = FileCommitted(
     ],
 )
 
+_SEED = SeededProducerBatch(producer_id=9, producer_epoch=1, base_sequence=5, last_sequence=9, base_offset=990, timestamp_ms=NOW_MS)
+_STRETCH = EarlierStretch(coordinator_id=0, end_offset=9, move_id=40, time_ms=NOW_MS)
+
 RESTORED = Restored(
     restore_id=TOPIC_A,
     old_cluster_id="MkU3OEVBNTcwNTJENDM2Qg",
@@ -99,9 +109,7 @@ EXAMPLES: list[Record] = [
         base_offset=1000,
         prefix_start_offset=10,
         leader_epoch=4,
-        producers=[
-            SeededProducerBatch(producer_id=9, producer_epoch=1, base_sequence=5, last_sequence=9, base_offset=990, timestamp_ms=NOW_MS)
-        ],
+        producers=[_SEED],
         time_ms=NOW_MS + 2,
     ),
     DisklessLogReset(topic_id=TOPIC_A, partition=1, leader_epoch=5),
@@ -140,6 +148,12 @@ EXAMPLES: list[Record] = [
     TopicConfigured(topic_id=TOPIC_A, names=["retention.bytes", "retention.ms"], values=["-1", "604800000"]),
     DisklessLogRepaired(topic_id=TOPIC_A, partition=1, base_offset=900, leader_epoch=6),
     PrefixStartReported(topic_id=TOPIC_A, partition=1, prefix_start_offset=20, leader_epoch=6),
+    PartitionMoving(topic_id=TOPIC_A, partition=1, from_coordinator=0, to_coordinator=2, move_id=40),
+    PartitionMoved(topic_id=TOPIC_A, partition=1, move_id=40, earlier=[_STRETCH]),
+    MovesSettled(last_move_id=41),
+    PartitionReleased(topic_id=TOPIC_A, partition=1, move_id=40, to_coordinator=2, time_ms=NOW_MS),
+    PartitionAdopted(topic_id=TOPIC_A, partition=1, name="orders", move_id=40, start_offset=3, base_offset=9, earlier=[_STRETCH]),
+    ProducersAdopted(topic_id=TOPIC_A, partition=1, producers=[_SEED], time_ms=1_700_000_000_000),
 ]
 
 

@@ -19,7 +19,7 @@ def test_every_record_type_has_golden_bytes() -> None:
     assert set(GOLDEN) == {"EntryKey"} | {f"level {level}" for level in levels()}
     for level, golden in GOLDEN_OF_LEVEL.items():
         assert set(golden) == {type(record).__name__ for record in examples_of(level)} | {"all records"}
-    assert len(EXAMPLES) == 28
+    assert len(EXAMPLES) == 34
 
 
 @pytest.mark.parametrize(("name", "level"), [(type(record).__name__, level) for level in levels() for record in examples_of(level)])

@@ -56,8 +56,7 @@ def test_every_kind_of_row_is_compared(tmp_path: Path) -> None:
         (tmp_path / str(seed)).mkdir()
         with open_state(write(tmp_path / str(seed), seed).path) as state:
             seen |= {kind for kind, _ in database_replica("n", state).tally(frozenset()).groups}
-    # Partition 3 has no directory; the service's own logs have one.
-    assert seen == set(RowKind) - {RowKind.DIRECTORY}
+    assert seen == set(RowKind)
 
 
 LAST_PARTITION = "id = (SELECT max(id) FROM partition WHERE NOT is_dead)"
@@ -131,6 +130,20 @@ def random_directory_record(rng: random.Random) -> model.Record:
                 incarnation_id=bytes(16),
                 assignments=[model.DirectoryAssignment(directory_id=bytes([rng.randrange(3)] * 16), partitions=[rng.randrange(4), 4])],
             ),
+            model.PartitionMoving(
+                topic_id=bytes([topic] * 16),
+                partition=own,
+                from_coordinator=0,
+                to_coordinator=rng.randrange(1, 3),
+                move_id=rng.randrange(4),
+            ),
+            model.PartitionMoved(
+                topic_id=bytes([topic] * 16),
+                partition=own,
+                move_id=rng.randrange(4),
+                earlier=[model.EarlierStretch(coordinator_id=rng.randrange(3), end_offset=9, move_id=1, time_ms=5)],
+            ),
+            model.MovesSettled(last_move_id=rng.randrange(9)),
             model.TopicConfigured(topic_id=bytes([topic] * 16), names=["retention.bytes", "retention.ms"][:own], values=["-1", "5"][:own]),
         ]
     )
@@ -147,7 +160,7 @@ def test_a_rebuilt_directory_says_of_each_item_what_replicas_keep(seed: int) -> 
     ours, theirs = Tally(), Tally()
     groups = {
         (RowKind.DIRECTORY, what) for what in (b"placement", b"topic settings", b"deletion", b"node", b"replica directory", b"schema level")
-    }
+    } | {(RowKind.DIRECTORY, what) for what in (b"move", b"earlier stretches", b"moves")}
     ours.wanted, theirs.wanted = groups, groups
     for offset in range(30):
         if rng.random() < 0.2:
@@ -159,7 +172,7 @@ def test_a_rebuilt_directory_says_of_each_item_what_replicas_keep(seed: int) -> 
             assert rebuilt.apply(record, offset)
     assert rebuilt.apply(COMMITTED, 30)
     rebuilt.tally(ours)
-    content = json.loads(json.dumps(content_of(service, (COMMITTED,), None)))
+    content = json.loads(json.dumps(content_of(service, (COMMITTED,), None, {})))
     assert directory_from(content) == rebuilt
     for what, identity, says in items_of(content):
         theirs.add_directory(what, identity, says)

@@ -36,6 +36,8 @@ class LogModel:
     counter: int = 0
     starts: dict[Place, int] = field(default_factory=dict)
     """B0 of classic partitions."""
+    released: set[Place] = field(default_factory=set)
+    """Partitions that have gone on elsewhere."""
     epochs: dict[Place, int] = field(default_factory=dict)
 
     def next_record(self) -> model.Record:
@@ -44,7 +46,7 @@ class LogModel:
         if self._open_places() and self.rng.random() < self.files_per_record:
             return self._file()
         choices = [self._created, self._records_deleted, self._records_deleted, self._fenced, self._removed, self._removed]
-        choices += [self._handed_over, self._expired, self._producers_expired, self._deleted, self._migrated]
+        choices += [self._handed_over, self._expired, self._producers_expired, self._deleted, self._migrated, self._moved]
         return self.rng.choice(choices)()
 
     def _key(self) -> str:
@@ -70,7 +72,34 @@ class LogModel:
 
     def _open_places(self) -> list[Place]:
         """The partitions that take batches."""
-        return sorted(place for place in self.high_watermark if self.starts.get(place) != PENDING)
+        return sorted(place for place in self.high_watermark if self.starts.get(place) != PENDING and place not in self.released)
+
+    def _moved(self) -> model.Record:
+        """A partition that goes on elsewhere, or one that comes from there with older batches."""
+        self.counter += 1
+        born = [place for place in self._open_places() if place not in self.starts]
+        if born and self.rng.random() < 0.5:
+            place = self.rng.choice(born)
+            self.released.add(place)
+            return model.PartitionReleased(
+                topic_id=place[0], partition=place[1], move_id=self.counter, to_coordinator=2, time_ms=self.now_ms
+            )
+        created = self._created()
+        place, base = (created.topic_id, created.first_partition), self.rng.randrange(100)
+        for partition in range(created.first_partition + 1, created.first_partition + created.num_partitions):
+            del self.high_watermark[place[0], partition], self.log_start[place[0], partition], self.batches[place[0], partition]
+            self.all_places.remove((place[0], partition))
+        self.high_watermark[place], self.log_start[place] = base, self.rng.randrange(base + 1)
+        earlier = model.EarlierStretch(coordinator_id=3, end_offset=base, move_id=self.counter, time_ms=self.now_ms)
+        return model.PartitionAdopted(
+            topic_id=place[0],
+            partition=place[1],
+            name=created.name,
+            move_id=self.counter,
+            start_offset=self.log_start[place],
+            base_offset=base,
+            earlier=[earlier],
+        )
 
     def _migrated(self) -> model.Record:
         """A step of the migration of a classic partition, or a new one."""

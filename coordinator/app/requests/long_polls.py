@@ -178,7 +178,7 @@ class LongPoll:
         view = self._polls.node.view
         places: dict[int, list[int]] = {}
         for place, point in enumerate(self._points):
-            owner = view.owner_of(partition_key(point.topic_id, point.partition))
+            owner = view.reader_of(partition_key(point.topic_id, point.partition), point.offset)
             if owner is None:
                 self._wake(None, None)
                 return
@@ -269,7 +269,7 @@ class LongPoll:
     def _still_ahead(self, point: FetchPoint) -> FoundBatches | None:
         """The answer for an offset that this replica has not reached; None when something else is the matter."""
         view = self._polls.node.view
-        owner = view.owner_of(partition_key(point.topic_id, point.partition))
+        owner = view.reader_of(partition_key(point.topic_id, point.partition), point.offset)
         replica = None if owner is None else view.replicas.get(owner)
         if replica is None or not replica.freshness.is_sufficient:
             return None

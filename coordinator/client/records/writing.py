@@ -153,7 +153,8 @@ async def commit_uploaded(
     if outcome.is_ok:
         return written
     refusals = {place: one.refusal for place, one in enumerate(outcome.batches) if one.error}
-    final = {place: refusal for place, refusal in refusals.items() if refusal.code not in UNDECIDED}
+    # A partition that takes nothing yet, or has moved, takes other files later, and this one never: nothing of its share was logged.
+    final = {place: refusal for place, refusal in refusals.items() if refusal.code not in HEALING}
     # Without a final refusal a repetition may commit everything. With one it cannot, and no other took effect if its outcome is known.
     if not outcome.is_known or not final:
         place, refusal = next((place, one) for place, one in refusals.items() if place not in final)

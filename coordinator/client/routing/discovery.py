@@ -291,7 +291,7 @@ class Discovery:
         return described
 
     def forget_topic(self, topic_id: bytes) -> None:
-        """Forget where a topic's partitions are: a coordinator does not know it."""
+        """Forget where a topic's partitions are: a coordinator does not know it, or they have moved."""
         for key in self._keys_of_topic.pop(topic_id, ()):
             del self._owners[key]
 

@@ -45,7 +45,8 @@ HEALING: Final = frozenset(
         ErrorCode.OFFSET_NOT_AVAILABLE,
     }
 )
-_UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+_MAY_BE_ELSEWHERE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.NOT_COORDINATOR})
+"""The partition may not be where it was: it was created anew, or has moved to another coordinator."""
 _WRONG_NODE: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 # Codes after which a write may be in the log nevertheless.
 _OUTCOME_UNKNOWN: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_COORDINATOR})
@@ -277,7 +278,7 @@ class _Run(Generic[R]):
             known = {target: target} if isinstance(target, int) else self._discovery.owners_known([target])
             for coordinator in (known or {}).values():
                 self._discovery.forget_leader(coordinator, node)
-        if code in _UNKNOWN and isinstance(target, bytes):
+        if code in _MAY_BE_ELSEWHERE and isinstance(target, bytes):
             self._discovery.forget_topic(target[:16])
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple, assert_never
 
 from coordinator.core.commands import (
     OK,
+    AdoptPartition,
     Answer,
     CommitSnapshot,
     DeletedTo,
@@ -19,13 +20,15 @@ from coordinator.core.commands import (
     Outcome,
     PartitionWrite,
     PlacePartitions,
+    ReleasePartition,
     RemoveTopics,
     TopicShare,
 )
 from coordinator.core.deciding.decide_migration import decide_migration
+from coordinator.core.deciding.decide_moves import decide_adoption, decide_release
 from coordinator.core.directory.decisions import decide_directory_write
 from coordinator.core.directory.directory import is_remembered
-from coordinator.core.files.answers import served_row
+from coordinator.core.files.answers import released_row, served_row
 from coordinator.core.limits import Limits
 from coordinator.core.tables.diskless_log import facts_of
 from coordinator.core.tables.in_memory import HotState
@@ -44,7 +47,9 @@ class Decision(NamedTuple):
     answer: Answer
 
 
-def decide_write(hot: HotState, command: PartitionWrite | DirectoryWrite, limits: Limits, now_ms: int = 0) -> Decision:
+def decide_write(
+    hot: HotState, command: PartitionWrite | DirectoryWrite, limits: Limits, now_ms: int = 0, coordinator_id: int = 0
+) -> Decision:
     """Decide any write but a commit, on the overlay; `now_ms` is the time of the log, for records that have a time."""
     if isinstance(command, DirectoryWrite):
         return Decision(*decide_directory_write(hot.directory, command, limits, hot.log_time_ms))
@@ -57,6 +62,10 @@ def decide_write(hot: HotState, command: PartitionWrite | DirectoryWrite, limits
             return _delete_records(hot, command)
         case MigratePartitions():
             return Decision(*decide_migration(hot, command, now_ms))
+        case ReleasePartition():
+            return Decision(*decide_release(hot, command, coordinator_id, now_ms))
+        case AdoptPartition():
+            return Decision(*decide_adoption(hot, command))
         case MarkSnapshot():
             return Decision([SnapshotMark(mark_id=command.mark_id)], OK)
         case CommitSnapshot():
@@ -158,7 +167,8 @@ def _delete_records(hot: HotState, command: DeleteRecords) -> Decision:
     answers: list[DeletedTo] = []
     moved: dict[int, int] = {}
     for point in command.points:
-        row = served_row(hot, point.topic_id, point.partition)
+        served = released_row if command.of_released else served_row
+        row = served(hot, point.topic_id, point.partition)
         if isinstance(row, Outcome):
             answers.append(DeletedTo(outcome=row))
             continue

@@ -23,10 +23,12 @@ from coordinator.core.files.requests import CommitContext, RequestLines, batch_f
 from coordinator.core.leadership.term import PendingEntry, Term, Waiter
 from coordinator.core.leadership.transaction import TRANSACTIONS_LEVEL, Chunk, RecordTooLarge, cut, enclose, name_of
 from coordinator.core.limits import Limits
+from coordinator.core.reads.former_commits import answers_by_batch
 from coordinator.core.request import Reply, Request
 from coordinator.core.state.expiry import decide_expiry
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.tables.in_memory import HotState
+from coordinator.kafka.batches import partition_keys
 from coordinator.kafka.errors import ErrorCode
 from records.codec import decode_entry, encode_entry
 from records.committed_files.codec import FileCommitted, entry_bytes_max, table_of
@@ -88,7 +90,7 @@ class GroupBuilder:
         elif isinstance(command, StrictRead):
             self._waiting.append(Waiter(request.token, request.deadline_ms, command))
         else:
-            decision = decide_write(self._overlay, command, self._limits, self._context.now_ms)
+            decision = decide_write(self._overlay, command, self._limits, self._context.now_ms, self._context.coordinator_id)
             self._append_or_wait(decision.records, Waiter(request.token, request.deadline_ms, command, decision.answer))
 
     def _append_or_wait(self, records: list[Record], waiter: Waiter) -> None:
@@ -234,7 +236,12 @@ class GroupBuilder:
     def _join(self, request: Request, command: CommitFile, entry: PendingEntry, file: int, hashed: bytes) -> None:
         """Have a retry of a commit that is still in flight wait for the outcome of the first; refuse it when its content differs."""
         if entry.heads[file].content_hash != hashed:
-            self.replies.append(Reply(request.token, _other_content(command)))
+            answer = _other_content(command)
+            if any(key in self._overlay.stretches for key in partition_keys(command.batches)):
+                # Whether they are its batches of before or after a partition moved is clear once it is committed.
+                message = f"file {command.object_key} is being committed with other batches; retry"
+                answer = command.refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
+            self.replies.append(Reply(request.token, answer))
             return
         entry.after.append(Waiter(request.token, request.deadline_ms, command, entry.answer_of(file)))
 
@@ -248,7 +255,7 @@ class GroupBuilder:
         file = self._state.find_file(command.object_key)
         if file is not None:
             if file.content_hash != hashed:
-                return _other_content(command)
+                return answers_by_batch(self._state, file, command) if self._state.hot.stretches else _other_content(command)
             age_ms = max(self._context.now_ms, self._overlay.log_time_ms) - file.append_time_ms
             if age_ms > self._limits.commit_results_retention_ms or not file.record:
                 message = (

@@ -1,4 +1,4 @@
-"""The directory, the committed snapshots and the restore of the log as plain values: JSON, and the items that the state digest counts."""
+"""Directory, committed snapshots, stretches and the restore of the log as plain values: JSON, and the items that the digest counts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from coordinator.core.directory.directory import UNDATED, Deletion, Directory, Placement
-from records.model import Endpoint, NodeRegistered, PlacedRange, Restored, SnapshotCommitted
+from coordinator.core.moves import Move, Stretch, row_of_stretch, stretch_of_row
+from records.model import EarlierStretch, Endpoint, NodeRegistered, PlacedRange, Restored, SnapshotCommitted
 
 Content = dict[str, Any]
 """Lists of placements, settings of topics, deletions, nodes, directories of replicas, and snapshots with the fields of their records, the
@@ -24,8 +25,10 @@ class Restoration(NamedTuple):
     is_finished: bool
 
 
-def content_of(directory: Directory, snapshots: Sequence[SnapshotCommitted], restoration: Restoration | None) -> Content:
-    """The content of a directory, the committed snapshots and the restore, independent of what happens to them later."""
+def content_of(
+    directory: Directory, snapshots: Sequence[SnapshotCommitted], restoration: Restoration | None, stretches: Mapping[bytes, Stretch]
+) -> Content:
+    """The content of a directory, committed snapshots, restore and stretches, independent of what happens to them later."""
     return {
         "placements": [asdict(p) | {"topic_id": p.topic_id.hex()} for p in directory.placements.values()],
         "topic_settings": [
@@ -40,6 +43,13 @@ def content_of(directory: Directory, snapshots: Sequence[SnapshotCommitted], res
         "snapshots": [asdict(one) | {"sha256": one.sha256.hex(), "digest": one.digest.hex()} for one in snapshots],
         "schema_level": directory.schema_level,
         "restored": None if restoration is None else _restored_row(restoration),
+        "stretches": [row_of_stretch(key, stretch) for key, stretch in stretches.items()],
+        "moves": [asdict(move) | {"topic_id": move.topic_id.hex()} for move in directory.moves.values()],
+        "earlier": [
+            {"partition": key.hex(), "stretches": [asdict(one) for one in stretches]} for key, stretches in directory.earlier.items()
+        ],
+        "are_moves_settled": directory.are_moves_settled,
+        "last_move_id": directory.last_move_id,
     }
 
 
@@ -57,10 +67,15 @@ def items_of(content: Content) -> Iterator[tuple[str, str, Mapping[str, object]]
         ("node", "node_id", content["nodes"]),
         ("replica directory", "replica", content["replica_dirs"]),
         ("snapshot", "end_offset", content["snapshots"]),
+        ("stretch", "partition", content["stretches"]),
+        ("move", "move_id", content["moves"]),
+        ("earlier stretches", "partition", content["earlier"]),
     ):
         for item in items:
             yield what, str(item[identity]), {name: value for name, value in item.items() if name != identity}
     yield "schema level", "", {"level": content["schema_level"]}
+    if content["last_move_id"] or not content["are_moves_settled"]:
+        yield "moves", "", {"last_move_id": content["last_move_id"], "are_settled": content["are_moves_settled"]}
     if content["restored"] is not None:
         yield "restored", "", content["restored"]
 
@@ -70,6 +85,7 @@ class Contents(NamedTuple):
 
     snapshots: tuple[SnapshotCommitted, ...]
     restoration: Restoration | None
+    stretches: dict[bytes, Stretch]
 
 
 def restore_content(directory: Directory, text: str) -> Contents:
@@ -85,7 +101,7 @@ def restore_content(directory: Directory, text: str) -> Contents:
     directory.topic_settings = {bytes.fromhex(row["topic_id"]): row["settings"] for row in stored["topic_settings"]}
     for row in stored["deletions"]:
         row |= {"topic_id": bytes.fromhex(row["topic_id"]), "ranges": tuple(PlacedRange(**r) for r in row["ranges"])}
-        deletion = Deletion(**row)
+        deletion = Deletion(**row | {"others": tuple(row["others"])})
         directory.deletions[deletion.topic_id] = deletion
         if not deletion.confirmed:
             directory.unconfirmed.add(deletion.topic_id)
@@ -103,7 +119,18 @@ def restore_content(directory: Directory, text: str) -> Contents:
         SnapshotCommitted(**row | {"sha256": bytes.fromhex(row["sha256"]), "digest": bytes.fromhex(row["digest"])})
         for row in stored["snapshots"]
     )
-    return Contents(snapshots, None if stored["restored"] is None else _restoration_of(stored["restored"]))
+    for row in stored["moves"]:
+        move = Move(**row | {"topic_id": bytes.fromhex(row["topic_id"])})
+        directory.moves[move.key] = move
+    directory.earlier = {
+        bytes.fromhex(row["partition"]): tuple(EarlierStretch(**one) for one in row["stretches"]) for row in stored["earlier"]
+    }
+    directory.are_moves_settled, directory.last_move_id = stored["are_moves_settled"], stored["last_move_id"]
+    return Contents(
+        snapshots,
+        None if stored["restored"] is None else _restoration_of(stored["restored"]),
+        dict(map(stretch_of_row, stored["stretches"])),
+    )
 
 
 def _node_content(node: NodeRegistered) -> Content:

@@ -15,13 +15,17 @@ from coordinator.core.commands import (
     DeleteTopics,
     DirectoryWrite,
     DrainNode,
+    EndMove,
+    OrderMoves,
     Outcome,
     RaiseSchemaLevel,
     RegisterNode,
+    SettleMoves,
     WantedTopic,
 )
 from coordinator.core.directory.directory import Directory, addresses, is_deleted, why_unknown, working_nodes
 from coordinator.core.directory.draining import decide_drain, with_drain_of
+from coordinator.core.directory.moving import decide_end_of_move, decide_moves, decide_settle
 from coordinator.core.directory.placement import spread
 from coordinator.core.directory.replica_dirs import decide_assign
 from coordinator.core.directory.topic_settings import check_created, configured, decide_alter
@@ -45,6 +49,12 @@ def decide_directory_write(directory: Directory, command: DirectoryWrite, limits
             return decide_alter(directory, command)
         case ConfirmPlaced() | ConfirmDeleted():
             return decide_confirm(directory, command), OK
+        case OrderMoves():
+            return decide_moves(directory, command)
+        case EndMove():
+            return decide_end_of_move(directory, command)
+        case SettleMoves():
+            return decide_settle(directory, command)
         case RegisterNode():
             unfit = _unfit_node(command)
             return ([], unfit) if unfit is not None else decide_register(directory, command)
@@ -98,7 +108,7 @@ def _narrow(command: CreateTopics) -> Outcome:
     had = len(command.eligible)
     return Outcome(
         message=f"the new partitions live on {had} of {had + len(command.without)} coordinators, since no node has claimed coordinators"
-        f" {', '.join(map(str, sorted(command.without)))} yet; partitions do not move, but those added later go there first"
+        f" {', '.join(map(str, sorted(command.without)))} yet; `diskless partitions move` balances them later"
     )
 
 

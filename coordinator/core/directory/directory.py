@@ -7,15 +7,21 @@ delayed creation cannot bring a topic back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from coordinator.core.limits import Limits
+from coordinator.core.moves import MOVES_LEVEL, Move
+from coordinator.kafka.batches import partition_key
 from coordinator.kafka.names import topic_id_text
 from records.model import (
+    EarlierStretch,
     Endpoint,
     FeatureLevelSet,
+    MovesSettled,
     NodeRegistered,
+    PartitionMoved,
+    PartitionMoving,
     PlacedRange,
     Record,
     ReplicasAssignedToDirs,
@@ -52,7 +58,10 @@ class Placement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deletion:
-    """A deleted topic: its name, the ranges its owners had, and whether all of them have logged the deletion."""
+    """A deleted topic: its name, the ranges its owners had, and whether all of them have logged the deletion.
+
+    `others` are coordinators that have stretches of partitions that moved, or were about to get them.
+    """
 
     topic_id: bytes
     name: str
@@ -60,6 +69,7 @@ class Deletion:
     confirmed: bool
     order_offset: int
     time_ms: int
+    others: tuple[int, ...] = ()
 
     def coordinator_of(self, partition: int) -> int | None:
         """The coordinator that a partition had, or None when there was no such partition."""
@@ -88,6 +98,8 @@ class Directory:
 
     `topic_settings` has the settings of topics that have some of their own. `replica_dirs` maps a node and a metadata partition to the data
     directory of the node's replica. `unconfirmed` are topics with owners to tell, `undated` the deletions since the newest file.
+    `moves` are under way, by the key of their partition; `earlier` has the stretches of partitions that moved before that of their owner.
+    `are_moves_settled` is false from a restore on until it is known where each partition that moved has to go on.
     """
 
     placements: dict[bytes, Placement] = field(default_factory=dict)
@@ -99,6 +111,10 @@ class Directory:
     schema_level: int = 1
     unconfirmed: set[bytes] = field(default_factory=set)
     undated: set[bytes] = field(default_factory=set)
+    moves: dict[bytes, Move] = field(default_factory=dict)
+    earlier: dict[bytes, tuple[EarlierStretch, ...]] = field(default_factory=dict)
+    are_moves_settled: bool = True
+    last_move_id: int = 0
 
     def copy(self) -> Directory:
         return Directory(
@@ -111,6 +127,10 @@ class Directory:
             schema_level=self.schema_level,
             unconfirmed=set(self.unconfirmed),
             undated=set(self.undated),
+            moves=dict(self.moves),
+            earlier=dict(self.earlier),
+            are_moves_settled=self.are_moves_settled,
+            last_move_id=self.last_move_id,
         )
 
 
@@ -137,6 +157,13 @@ def apply_directory(directory: Directory, record: Record, offset: int) -> bool:
             _apply_configured(directory, record)
         case TopicDeleting():
             _apply_deleting(directory, record, offset)
+        case PartitionMoving():
+            _apply_moving(directory, record)
+        case PartitionMoved():
+            _apply_moved(directory, record)
+        case MovesSettled():
+            directory.are_moves_settled = True
+            directory.last_move_id = max(directory.last_move_id, record.last_move_id)
         case NodeRegistered():
             directory.nodes[record.node_id] = record
         case ReplicasAssignedToDirs():
@@ -165,6 +192,62 @@ def _apply_configured(directory: Directory, record: TopicConfigured) -> None:
         directory.topic_settings[record.topic_id] = dict(zip(record.names, record.values, strict=True))
 
 
+def _apply_moving(directory: Directory, record: PartitionMoving) -> None:
+    """Order a move. A partition is taken back for it to where it moves from: after a restore the directory may have it elsewhere."""
+    directory.last_move_id = max(directory.last_move_id, record.move_id)
+    placement = directory.placements.get(record.topic_id)
+    if placement is None:
+        return
+    move = Move(
+        move_id=record.move_id,
+        topic_id=record.topic_id,
+        partition=record.partition,
+        from_coordinator=record.from_coordinator,
+        to_coordinator=record.to_coordinator,
+    )
+    directory.moves[move.key] = move
+    _place_at(directory, placement, record.partition, record.from_coordinator)
+
+
+def _apply_moved(directory: Directory, record: PartitionMoved) -> None:
+    placement, key = directory.placements.get(record.topic_id), partition_key(record.topic_id, record.partition)
+    move = directory.moves.get(key)
+    if placement is None or move is None or move.move_id != record.move_id:
+        return
+    del directory.moves[key]
+    # A stretch that the owner had before is empty, or it could not have adopted the partition.
+    directory.earlier[key] = tuple(one for one in record.earlier if one.coordinator_id != move.to_coordinator)
+    _place_at(directory, placement, record.partition, move.to_coordinator)
+
+
+def _place_at(directory: Directory, placement: Placement, partition: int, coordinator_id: int) -> None:
+    directory.placements[placement.topic_id] = replace(placement, ranges=tuple(_with_owner(placement.ranges, partition, coordinator_id)))
+
+
+def _with_owner(ranges: Iterable[PlacedRange], partition: int, coordinator_id: int) -> Iterator[PlacedRange]:
+    """The ranges of a topic with another owner of one partition, in as few ranges as before and at most two more."""
+    for placed in ranges:
+        first, stop = placed.first_partition, placed.first_partition + placed.num_partitions
+        if not first <= partition < stop or placed.coordinator_id == coordinator_id:
+            yield placed
+            continue
+        for start, end, owner in (
+            (first, partition, placed.coordinator_id),
+            (partition, partition + 1, coordinator_id),
+            (partition + 1, stop, placed.coordinator_id),
+        ):
+            if start < end:
+                yield replace(placed, first_partition=start, num_partitions=end - start, coordinator_id=owner)
+
+
+def _others_of(directory: Directory, placement: Placement) -> tuple[int, ...]:
+    """The coordinators that have stretches of a topic's partitions, or may be about to get them, besides their owners."""
+    topic_id, owners = placement.topic_id, {placed.coordinator_id for placed in placement.ranges}
+    had = {one.coordinator_id for key, stretches in directory.earlier.items() if key.startswith(topic_id) for one in stretches}
+    coming = {move.to_coordinator for move in directory.moves.values() if move.topic_id == topic_id}
+    return tuple(sorted((had | coming) - owners))
+
+
 def _apply_deleting(directory: Directory, record: TopicDeleting, offset: int) -> None:
     _note_confirmed(directory, record.topic_id, record.confirmed)
     going = directory.deletions.get(record.topic_id)
@@ -176,6 +259,9 @@ def _apply_deleting(directory: Directory, record: TopicDeleting, offset: int) ->
     if placement is not None and directory.names.get(placement.name) == record.topic_id:
         del directory.names[placement.name]
     ranges = () if placement is None else placement.ranges
+    others = () if placement is None else _others_of(directory, placement)
+    directory.moves = {key: move for key, move in directory.moves.items() if move.topic_id != record.topic_id}
+    directory.earlier = {key: stretches for key, stretches in directory.earlier.items() if not key.startswith(record.topic_id)}
     directory.deletions[record.topic_id] = Deletion(
         topic_id=record.topic_id,
         name="" if placement is None else placement.name,
@@ -183,6 +269,7 @@ def _apply_deleting(directory: Directory, record: TopicDeleting, offset: int) ->
         confirmed=record.confirmed,
         order_offset=offset,
         time_ms=UNDATED,
+        others=others,
     )
     directory.undated.add(record.topic_id)
 
@@ -195,7 +282,8 @@ def date_deletions(directory: Directory, time_ms: int) -> None:
 
 
 def reopen_orders(directory: Directory) -> None:
-    """Make every placement and deletion one that the owners have still to confirm."""
+    """Make every placement and deletion one that the owners have still to confirm; where partitions moved has to be found out first."""
+    directory.are_moves_settled = directory.schema_level < MOVES_LEVEL
     for topic_id, placement in directory.placements.items():
         directory.placements[topic_id] = replace(placement, confirmed=False)
     for topic_id, going in directory.deletions.items():

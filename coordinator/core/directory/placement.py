@@ -1,8 +1,8 @@
 """Decides which coordinators get the new partitions of a topic.
 
-Rules, the first outranks the next: the counts of one topic's partitions per coordinator differ by at most one, as far as its
-old partitions, which never move, allow it; so do those per node, which leads several coordinators; the coordinator that then has the
-fewest partitions of all topics gets more. Pure: the same arguments give the same ranges.
+Rules, the first outranks the next: the counts of one topic's partitions per coordinator differ by at most one, as far as its old
+partitions, which stay where they are, allow it; so do those per node, which leads several coordinators; the coordinator that then has
+the fewest partitions of all topics gets more. Pure: the same arguments give the same ranges.
 """
 
 from __future__ import annotations

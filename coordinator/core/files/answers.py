@@ -8,6 +8,7 @@ from coordinator.core.commands import CommitFile, CommitResult, Outcome
 from coordinator.core.files.logged import LoggedFiles
 from coordinator.core.tables.diskless_log import OFFSETS_MAX
 from coordinator.core.tables.in_memory import HotState
+from coordinator.core.tables.stretches import is_released
 from coordinator.core.wording import partition_text, row_text
 from coordinator.kafka.batches import LOG_APPEND_TIME, SEQUENCE_MASK, split_partition_key
 from coordinator.kafka.errors import ErrorCode
@@ -104,14 +105,32 @@ def unknown_partition(hot: HotState, topic_id: bytes, partition: int) -> Outcome
 
 
 def served_row(hot: HotState, topic_id: bytes, partition: int) -> int | Outcome:
-    """The row of a partition; the outcome for one that is not here, or whose log is not initialised."""
+    """The row of a partition; the outcome for one that is not here, whose log is not initialised, or that has gone on elsewhere."""
     row = hot.partitions.find(topic_id, partition)
     if row is None:
         return unknown_partition(hot, topic_id, partition)
     if hot.partitions.first_offset.cells[row] >= 0:
         return row
+    if is_released(hot.partitions, row):
+        return _moved(hot, topic_id, partition)
     message = f"{row_text(hot, row)} is a classic partition that is being migrated; retry when its log is initialised"
     return Outcome(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, message=message)
+
+
+def _moved(hot: HotState, topic_id: bytes, partition: int) -> Outcome:
+    released = hot.stretch_of(topic_id, partition).released
+    where = "elsewhere" if released is None else f"to coordinator {released.to_coordinator}"
+    text = f"{partition_text(hot, topic_id, partition)} has moved {where}; look where it is, and send new files there"
+    return Outcome(error=ErrorCode.NOT_COORDINATOR, message=text)
+
+
+def released_row(hot: HotState, topic_id: bytes, partition: int) -> int | Outcome:
+    """The row of a partition that has gone on elsewhere; the outcome for any other."""
+    row = hot.partitions.find(topic_id, partition)
+    if row is not None and is_released(hot.partitions, row):
+        return row
+    message = f"{partition_text(hot, topic_id, partition)} has not gone on elsewhere"
+    return Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
 
 
 def unknown_result(hot: HotState, command: CommitFile) -> CommitResult:
@@ -126,4 +145,7 @@ def unknown_result(hot: HotState, command: CommitFile) -> CommitResult:
         served = served_row(hot, topic_id, partition)
         if isinstance(served, Outcome):
             result.errors[place], result.messages[place] = int(served.error), served.message
+            if served.error is ErrorCode.NOT_COORDINATOR:
+                # Its coordinator is in the owner list of no file that names this one: the batch has to come in another file.
+                result.errors[place] = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     return result

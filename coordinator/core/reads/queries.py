@@ -22,19 +22,22 @@ from coordinator.core.commands import (
     DescribeDisklessLogs,
     DescribedLog,
     DescribeFiles,
+    DescribeStretches,
     FenceFiles,
     FetchPoint,
     FoundBatch,
     FoundBatches,
     FoundOffset,
+    KnownStretch,
     ListOffsets,
     LogOrigin,
     NamedLog,
     OffsetQuery,
     Outcome,
 )
-from coordinator.core.files.answers import served_row, unknown_partition
+from coordinator.core.files.answers import released_row, served_row, unknown_partition
 from coordinator.core.limits import BATCHES_PER_FILE_BITS
+from coordinator.core.moves import Stretch
 from coordinator.core.reads.standings import answer_fence
 from coordinator.core.state.lookups import Lookups
 from coordinator.core.state.unwritten import UnwrittenRun
@@ -42,6 +45,7 @@ from coordinator.core.tables.diskless_log import facts_of
 from coordinator.core.tables.in_memory import BrokenInvariant, HotState
 from coordinator.core.tables.search_loops import packed_reaching, row_reaching, unpack_batches
 from coordinator.core.tables.stored_rows import APPEND_TIME_BIT, PACKED_CELLS, FileName, Rows, WrittenRun, numbers_of
+from coordinator.core.tables.stretches import is_released
 from coordinator.core.wording import row_text
 from coordinator.kafka.batches import split_partition_key
 from coordinator.kafka.errors import ErrorCode
@@ -73,16 +77,26 @@ def answer_read(state: Lookups, read: Command) -> Answer:
             return [describe_file(state, key) for key in read.object_keys]
         case DescribeDisklessLogs():
             return [_describe_log(state.hot, one) for one in read.partitions]
+        case DescribeStretches():
+            return [_known_stretch(state.hot, key, stretch) for key, stretch in state.hot.stretches.items()]
         case Barrier():
             return OK
         case _:
             raise BrokenInvariant(f"{type(read).__name__} was acknowledged without an answer")
 
 
+def _known_stretch(hot: HotState, key: bytes, stretch: Stretch) -> KnownStretch:
+    topic_id, partition = split_partition_key(key)
+    row = hot.partitions.find(topic_id, partition)
+    return KnownStretch(topic_id, partition, stretch, -1 if row is None else hot.partitions.log_start.cells[row])
+
+
 def _describe_log(hot: HotState, asked: NamedLog) -> DescribedLog:
     row = hot.partitions.find(asked.topic_id, asked.partition)
     if row is None:
         return DescribedLog(unknown_partition(hot, asked.topic_id, asked.partition))
+    if is_released(hot.partitions, row) and isinstance(moved := served_row(hot, asked.topic_id, asked.partition), Outcome):
+        return DescribedLog(moved)
     facts = facts_of(hot.partitions, row)
     return DescribedLog(OK, facts._replace(suffix_start=-1, high_watermark=-1) if facts.origin is LogOrigin.PENDING else facts)
 
@@ -111,6 +125,19 @@ def list_offset(state: Lookups, query: OffsetQuery) -> FoundOffset:
             where = row_text(hot, row)
             message = f"{where}: timestamp {query.timestamp} is neither a time (0 or more) nor one of -1 to -5; correct it"
             return FoundOffset(outcome=Outcome(error=ErrorCode.UNSUPPORTED_VERSION, message=message))
+
+
+def list_released(state: Lookups, query: OffsetQuery, start_offset: int) -> FoundOffset:
+    """Look a time up, or the greatest one, in the stretch of a partition that has gone on elsewhere, where it starts at an offset."""
+    row = released_row(state.hot, query.topic_id, query.partition)
+    if isinstance(row, Outcome):
+        return FoundOffset(outcome=row)
+    log_start = max(start_offset, state.hot.partitions.log_start.cells[row])
+    if log_start >= state.hot.partitions.high_watermark.cells[row]:
+        return _NOTHING_FOUND
+    if query.timestamp == MAX_TIMESTAMP:
+        return _max_timestamp(state, row, log_start)
+    return _first_at_or_after(state, row, log_start, query.timestamp)
 
 
 def _max_timestamp(state: Lookups, row: int, log_start: int) -> FoundOffset:
@@ -220,9 +247,12 @@ class FetchBudget:
 
 
 def find_batches(state: Lookups, point: FetchPoint, budget: FetchBudget, coordinator_id: int) -> FoundBatches | None:
-    """Answer one FindBatches element; None: the offset lies past the high watermark, which only a barrier can judge."""
+    """Answer one FindBatches element; None: the offset lies past the high watermark, which only a barrier can judge.
+
+    The caller asks the coordinator that has the stretch of the offset. An offset before the stretch is of batches that a restore has lost.
+    """
     hot = state.hot
-    row = served_row(hot, point.topic_id, point.partition)
+    row = _readable_row(hot, point)
     if isinstance(row, Outcome):
         return FoundBatches(outcome=row, batches=[])
     log_start = hot.partitions.log_start.cells[row]
@@ -235,17 +265,30 @@ def find_batches(state: Lookups, point: FetchPoint, budget: FetchBudget, coordin
             high_watermark=high_watermark,
             batches=[],
         )
+    point = point._replace(offset=max(point.offset, hot.stretch_of(point.topic_id, point.partition).base_offset))
     if point.offset > high_watermark:
         return None
     batches = _collect(state, row, point, budget, coordinator_id) if point.offset < high_watermark else []
     return FoundBatches(outcome=OK, log_start=log_start, high_watermark=high_watermark, batches=batches)
 
 
+def _readable_row(hot: HotState, point: FetchPoint) -> int | Outcome:
+    """The row of a partition that has batches here, although it may have gone on elsewhere."""
+    row = hot.partitions.find(point.topic_id, point.partition)
+    if row is not None and is_released(hot.partitions, row):
+        return row
+    return served_row(hot, point.topic_id, point.partition)
+
+
 def past_the_end(state: Lookups, point: FetchPoint, *, is_certain: bool) -> FoundBatches:
-    """The answer for an offset past the high watermark: only a leader behind a barrier may reset a consumer."""
-    row = served_row(state.hot, point.topic_id, point.partition)
+    """The answer for an offset past the high watermark: only a leader behind a barrier may reset a consumer.
+
+    It may not either when the partition has gone on elsewhere, which the node that asks does not know yet.
+    """
+    row = _readable_row(state.hot, point)
     if isinstance(row, Outcome):
         return FoundBatches(outcome=row, batches=[])
+    is_certain = is_certain and not is_released(state.hot.partitions, row)
     high_watermark = state.hot.partitions.high_watermark.cells[row]
     error = ErrorCode.OFFSET_OUT_OF_RANGE if is_certain else ErrorCode.OFFSET_NOT_AVAILABLE
     return FoundBatches(

@@ -19,7 +19,8 @@ import numpy.typing as npt
 from coordinator.core.reads.queries import file_of_batch
 from coordinator.core.state.lookups import Lookups
 from coordinator.core.tables.stored_rows import APPEND_TIME_BIT, PACKED_CELLS, Rows, WrittenRun, unpack
-from coordinator.kafka.topic_configs import Retention
+from coordinator.core.tables.stretches import is_released
+from coordinator.kafka.topic_configs import UNLIMITED_RETENTION, Retention
 
 RUNS_A_LOOK = 16
 """Runs that are read in one look, of up to 1000 batches each: less than a millisecond."""
@@ -75,11 +76,30 @@ def look_at(state: Lookups, topic_id: bytes, partition: int, retention: Retentio
     """Look at a partition; None when it does not exist. The bound of the result ends where the partition does, if not before.
 
     A `known` whose log start is further on than the state's is taken for the state after the deletion that an earlier look proposed.
+    Of a partition that moved, the owner looks at sizes only while batches are left elsewhere, which are older; the coordinators that have
+    those look at times (`look_at_released`).
     """
     table = state.hot.partitions
     row = table.find(topic_id, partition)
     if row is None:
         return None
+    if is_released(table, row):
+        return _nothing(Known(table.log_start.cells[row], table.log_start.cells[row]), bound)
+    if table.log_start.cells[row] < state.hot.stretch_of(topic_id, partition).base_offset:
+        retention = retention._replace(ms=UNLIMITED_RETENTION.ms)
+    return _look(state, row, retention, bound, known)
+
+
+def look_at_released(state: Lookups, topic_id: bytes, partition: int, retention: Retention, bound: Bound) -> LookedAt | None:
+    """Look at the times of a stretch that ended in a move; None when it is not here."""
+    row = state.hot.partitions.find(topic_id, partition)
+    if row is None or not is_released(state.hot.partitions, row):
+        return None
+    return _look(state, row, retention._replace(size_bytes=UNLIMITED_RETENTION.size_bytes), bound, None)
+
+
+def _look(state: Lookups, row: int, retention: Retention, bound: Bound, known: Known | None) -> LookedAt:
+    table = state.hot.partitions
     log_start, high_watermark = table.log_start.cells[row], table.high_watermark.cells[row]
     bound = bound._replace(end=min(bound.end, high_watermark))
     if known is None or known.log_start < log_start:

@@ -8,7 +8,7 @@ because deleted batches are invisible from the moment their entry was applied.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,6 +27,7 @@ from records.model import (
     Record,
     RecordsDeleted,
     TombstonesExpired,
+    TopicDeleted,
 )
 
 TRIM_BATCHES = 1_000
@@ -149,17 +150,25 @@ class Applying(Lookups):
         if isinstance(record, RecordsDeleted):
             row = hot.partitions.find(record.topic_id, record.partition)
             if row is not None and record.new_log_start_offset > hot.partitions.log_start.cells[row]:
-                self.trimming.setdefault(row, hot.partitions.log_start.cells[row])
+                begin = hot.stretch_of(record.topic_id, record.partition).base_offset
+                self.trimming.setdefault(row, max(begin, hot.partitions.log_start.cells[row]))
+        begins = {key: stretch.base_offset for key, stretch in hot.stretches.items()} if isinstance(record, TopicDeleted) else {}
         has_directory_changed = hot.apply(record, offset)
         if gone := hot.touched.partitions_forgotten[forgotten_before:]:
-            self._bury_partitions(gone)
+            self._bury_partitions(gone, begins)
         return has_directory_changed
 
-    def _bury_partitions(self, rows: list[int]) -> None:
-        """The batches of forgotten partitions are to be counted out, from where that is for those of which some are already."""
+    def _bury_partitions(self, rows: list[int], begins: Mapping[bytes, int]) -> None:
+        """The batches of forgotten partitions are to be counted out, from where that is for those of which some are already.
+
+        `begins` are the offsets of the first batches that those had here which came by a move.
+        """
         table = self.hot.partitions
-        self.dead.update(zip(rows, map(table.keys.__getitem__, rows), strict=True))
+        keys = list(map(table.keys.__getitem__, rows))
+        self.dead.update(zip(rows, keys, strict=True))
         starts = dict(zip(rows, table.log_start.array[rows].tolist(), strict=True))
+        if begins:
+            starts = {row: max(starts[row], begins.get(key, 0)) for row, key in zip(rows, keys, strict=True)}
         for row in starts.keys() & self.trimming.keys():
             del starts[row]
         self.trimming.update(starts)

@@ -85,7 +85,7 @@ class ShardState(Applying):
             state._restore_producer(producer)
         hot.producers.restored()
         if stored.directory is not None:
-            hot.snapshots, hot.restoration = restore_content(hot.directory, stored.directory)
+            hot.snapshots, hot.restoration, hot.stretches = restore_content(hot.directory, stored.directory)
         state.known_keys = stored.keys
         state.tombstone_ages = stored.tombstone_ages
         state.loaded_files = stored.file_totals
@@ -170,7 +170,7 @@ class ShardState(Applying):
             producers_dropped=touched.producers_dropped,
             topics=[row for row in map(self._topic_row, sorted(touched.topics)) if row is not None],
             topics_forgotten=[topic_id for topic_id in sorted(touched.topics) if self._topic_row(topic_id) is None],
-            directory=content_of(hot.directory, hot.snapshots, hot.restoration) if touched.content else None,
+            directory=content_of(hot.directory, hot.snapshots, hot.restoration, hot.stretches) if touched.content else None,
             results_before_ms=results_before_ms,
             written_ms=written_ms,
         )

@@ -19,6 +19,8 @@ from records.model import DisklessLogInitialized, DisklessLogRepaired, DisklessL
 
 UNSET = -1
 """B0, the start of the prefix and the leader epoch of a partition that has none."""
+RELEASED = -2
+"""B0 of a partition that was born diskless and has gone on in another coordinator (`stretches`)."""
 OFFSETS_MAX = 1 << 62
 """A partition's offsets stay below: so those of a file, and their sums with its records, have 63 bits whatever brokers claim."""
 PRODUCER_EPOCH_MAX = (1 << 15) - 1
@@ -36,8 +38,9 @@ class MigrationFault(NamedTuple):
 
 def facts_of(table: PartitionTable, row: int) -> LogFacts:
     """Return the state of the partition of a row."""
+    first_offset = table.first_offset.cells[row]
     return LogFacts(
-        table.first_offset.cells[row],
+        0 if first_offset == RELEASED else first_offset,
         table.prefix_start.cells[row],
         table.log_start.cells[row],
         table.high_watermark.cells[row],
@@ -83,10 +86,10 @@ def _fault_of_init(facts: LogFacts, record: DisklessLogInitialized) -> Migration
             f"the log begins at offset {facts.start_offset} already, not at {start}; `diskless migration reset` unsets it while it is empty"
         )
         return _invalid(text)
-    return _fault_of_seeds(record.producers, start)
+    return fault_of_seeds(record.producers, start)
 
 
-def _fault_of_seeds(seeds: list[SeededProducerBatch], start: int) -> MigrationFault | None:
+def fault_of_seeds(seeds: list[SeededProducerBatch], start: int) -> MigrationFault | None:
     """Batches of a producer are adjacent, in the order of their offsets, below B0."""
     done: set[int] = set()
     before: SeededProducerBatch | None = None

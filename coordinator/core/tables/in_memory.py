@@ -8,14 +8,17 @@ committed copy only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from coordinator.core.commands import LogOrigin
 from coordinator.core.directory.content import Restoration
 from coordinator.core.directory.directory import UNDATED, Directory, apply_directory, date_deletions, forget_deletions, reopen_orders
-from coordinator.core.tables.diskless_log import MIGRATION_RECORDS, UNSET, MigrationRecord, apply_migration, facts_of
+from coordinator.core.moves import WHOLE, Released, Stretch
+from coordinator.core.tables.diskless_log import MIGRATION_RECORDS, UNSET, MigrationRecord, apply_migration, facts_of, seed_producers
+from coordinator.core.tables.stretches import release
 from coordinator.core.tables.tables import Int64s, PartitionTable, ProducerTable
 from coordinator.kafka.batches import partition_key
 from records.levels import LEVEL_LATEST
@@ -26,7 +29,10 @@ from records.model import (
     FilesHandedOver,
     FilesRemoved,
     NoOp,
+    PartitionAdopted,
     PartitionCreated,
+    PartitionReleased,
+    ProducersAdopted,
     ProducersExpired,
     Record,
     RecordsDeleted,
@@ -84,7 +90,7 @@ class Touched:
     partitions_forgotten: list[int] = field(default_factory=list)
     topics: set[bytes] = field(default_factory=set)
     content: bool = False
-    """Whether the directory, the committed snapshots or the restore changed."""
+    """Whether the directory, the committed snapshots, the restore or the stretches changed."""
 
 
 @dataclass(slots=True)
@@ -101,6 +107,8 @@ class HotState:
     """The newest committed snapshots, the oldest first."""
     restoration: Restoration | None = None
     """The restore that the log began with."""
+    stretches: dict[bytes, Stretch] = field(default_factory=dict)
+    """The partitions that moved, by key."""
     log_time_ms: int = 0
     touched: Touched = field(default_factory=Touched)
 
@@ -116,6 +124,7 @@ class HotState:
             directory=self.directory.copy(),
             snapshots=self.snapshots,
             restoration=self.restoration,
+            stretches=dict(self.stretches),
             log_time_ms=self.log_time_ms,
         )
 
@@ -147,6 +156,12 @@ class HotState:
                 self._apply_records_deleted(record)
             case record if isinstance(record, MIGRATION_RECORDS):
                 self._apply_migration(record)
+            case PartitionReleased():
+                self._apply_released(record, offset)
+            case PartitionAdopted():
+                self._apply_adopted(record)
+            case ProducersAdopted():
+                self._apply_producers(record)
             case ProducersExpired():
                 self._drop_producers(self.producers.idle_since(record.before_ms))
             case TombstonesExpired():
@@ -246,7 +261,13 @@ class HotState:
         topic = self.topics.pop(record.topic_id, None)
         if topic is None:
             return
-        gone = self.partitions.forget(record.topic_id, topic.partitions)
+        for partition in topic.partitions:
+            if self.stretches.pop(partition_key(record.topic_id, partition), None) is not None:
+                self.touched.content = True
+        self._forget_partitions(record.topic_id, topic.partitions)
+
+    def _forget_partitions(self, topic_id: bytes, partitions: Collection[int]) -> None:
+        gone = self.partitions.forget(topic_id, partitions)
         self._drop_producers(self.producers.of_partitions(gone))
         self.touched.partitions_forgotten += gone.tolist()
 
@@ -269,6 +290,50 @@ class HotState:
         if isinstance(record, DisklessLogReset) and facts_of(self.partitions, row).origin is LogOrigin.INITIALISED:
             self._drop_producers(self.producers.of_partitions(np.array([row], np.int64)))
         apply_migration(self.partitions, self.producers, row, record, self.log_time_ms)
+
+    def stretch_of(self, topic_id: bytes, partition: int) -> Stretch:
+        """What is known here of the moves of a partition."""
+        return self.stretches.get(partition_key(topic_id, partition), WHOLE)
+
+    def _apply_released(self, record: PartitionReleased, offset: int) -> None:
+        row = self.partitions.find(record.topic_id, record.partition)
+        if row is None:
+            return
+        key = partition_key(record.topic_id, record.partition)
+        # The leader's overlay knows no offsets; it asks no more than whether the partition is released.
+        released = Released(
+            move_id=record.move_id,
+            to_coordinator=record.to_coordinator,
+            time_ms=record.time_ms,
+            entry_id=offset if offset < 0 else offset + self.file_id_base,
+        )
+        self.stretches[key] = replace(self.stretches.get(key, WHOLE), released=released)
+        release(self.partitions, row)
+        self.touched.content = True
+
+    def _apply_adopted(self, record: PartitionAdopted) -> None:
+        """Begin a stretch; what is left of an empty one that was here before is forgotten."""
+        topic = self.topics.get(record.topic_id)
+        if topic is None:
+            topic = self.topics[record.topic_id] = Topic(record.topic_id, record.name, 0)
+            self.deleted_topics.pop(record.topic_id, None)
+            self.undated.discard(record.topic_id)
+        elif record.partition in topic.partitions:
+            self._forget_partitions(record.topic_id, [record.partition])
+        topic.partitions.add(record.partition)
+        self.touched.topics.add(record.topic_id)
+        key = partition_key(record.topic_id, record.partition)
+        row = self.partitions.add(key)
+        self.partitions.log_start.cells[row] = record.start_offset
+        self.partitions.high_watermark.cells[row] = record.base_offset
+        self.partitions.rows.touch(row)
+        self.stretches[key] = Stretch(base_offset=record.base_offset, move_id=record.move_id, earlier=tuple(record.earlier))
+        self.touched.content = True
+
+    def _apply_producers(self, record: ProducersAdopted) -> None:
+        row = self.partitions.find(record.topic_id, record.partition)
+        if row is not None:
+            seed_producers(self.producers, row, record.producers, max(record.time_ms, self.log_time_ms))
 
     def _drop_producers(self, rows: Int64s) -> None:
         self.producers.drop(rows)

@@ -145,7 +145,7 @@ class PartitionTable:
     def migration_counts(self) -> MigrationCounts:
         """How many partitions are to be migrated, and how many were."""
         rows = self.rows.rows()
-        is_pending = self.first_offset.array[rows] < 0
+        is_pending = self.first_offset.array[rows] == -1
         is_begun = ~is_pending & (self.leader_epoch.array[rows] >= 0)
         return MigrationCounts(int(is_pending.sum()), int(is_begun.sum()))
 

@@ -16,6 +16,7 @@ from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import Message
 from coordinator.runtime.answers import discovery, gateways, maintenance, snapshot_fetches, topic_listing
 from coordinator.runtime.answers import log_dirs as log_dir_answers
+from coordinator.runtime.answers import moves as move_answers
 from coordinator.runtime.answers import orphans as orphan_answers
 from coordinator.runtime.answers import producers as producer_answers
 from coordinator.runtime.answers import restores as restore_answers
@@ -59,6 +60,7 @@ ANSWERS: Final[Mapping[int, Answer]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: topic_config_answers.alter_configs,
     ApiKey.DESCRIBE_CONFIGS: topic_config_answers.describe_configs,
     ApiKey.DESCRIBE_PRODUCERS: producer_answers.describe_producers,
+    ApiKey.MOVE_PARTITIONS: move_answers.move_partitions,
 }
 
 PROCEDURES: Final[Mapping[int, Procedure]] = {

@@ -26,6 +26,10 @@ class OwnersAsked:
     def __init__(self, context: NodeContext) -> None:
         self._context = context
 
+    def with_heirs(self, owner_ids: Sequence[int], created_ms: int, window_ms: int) -> tuple[int, ...]:
+        """The owners of a file, and those that may have batches of it because partitions moved to them around its creation."""
+        return (*owner_ids, *self._context.view.heirs_of(owner_ids, created_ms, window_ms))
+
     async def ask(
         self, coordinator_id: int, keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool = False
     ) -> list[FileStanding] | Outcome:

@@ -164,6 +164,9 @@ class EmptyFiles:
             left = await self._look_again(due_ms, left)
         return not left and not self._remover.is_resting
 
+    def _owners_of(self, row: FileRow) -> tuple[int, ...]:
+        return self._asked.with_heirs(owner_ids_of(row.owner_ids), row.created_ms, self._rules.moves_window_ms)
+
     def _log_now_ms(self) -> int:
         """The time as this leader writes it into the log."""
         view = self._replica().view
@@ -251,7 +254,7 @@ class EmptyFiles:
         async for piece in in_pieces(rows, ROWS_PER_PIECE):
             for row in piece:
                 if ends_ms(row, rules.commit_max_age_ms, rules.delete_grace_ms) < now_ms:
-                    turns.add(_Open(row, owner_ids_of(row.owner_ids), {}), own_id)
+                    turns.add(_Open(row, self._owners_of(row), {}), own_id)
         while turns.questions:
             questions, turns.questions = turns.questions, {}
             answers = await asyncio.gather(*(self._ask(owner, files) for owner, files in questions.items()))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+MOVES_WINDOW_MS_MIN = 60_000
+"""Clocks may differ by more than a short age limit."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRules:
@@ -26,6 +29,14 @@ class FileRules:
     def read_lag_max_s(self) -> float:
         """How old the state may be that FindBatches is answered from: half the grace is left to the reader. Without a grace, any."""
         return self.delete_grace_ms / 2000 if self.delete_grace_ms else float("inf")
+
+    @property
+    def moves_window_ms(self) -> int:
+        """How much earlier or later than a move a file may have been created that is committed before it and repeated after it.
+
+        A repetition is refused when it is older than the age limit, and writers do not go by an old placement for longer.
+        """
+        return max(MOVES_WINDOW_MS_MIN, 2 * self.commit_max_age_ms)
 
 
 NO_FILES_DELETED = FileRules(delete_grace_ms=0, off_because="this node was given no limits for files")

@@ -1,7 +1,9 @@
 """Which coordinators this node follows, and when it begins and ends to.
 
-A node follows the directory, what the group lets it lead or tells it to follow, and what it leads until it has read the claim of another
-one. It begins at once with what it may lead, and with the others a few at a time, so that commits do not wait for replicas that warm up.
+A node follows the directory, what the group lets it lead or tells it to follow, and what it leads until it has read the claim of
+another one. Of partitions that moved to these it follows the coordinators that have their older batches, too: it knows by them which files
+were committed there, and serves readers. It begins at once with what it may lead, and with the others a few at a time, so that commits do
+not wait for replicas that warm up.
 A replica that no assignment wants any longer is let go of. Its state database stays on disk as a *spare*, with which the node begins where
 it ended, after the same proof as at a start. Spares take a share of each disk at most; the one let go of first is removed first.
 A replica that has failed stays, because the node refuses to lead for its sake, and so does one that is being made anew or moved.
@@ -47,6 +49,7 @@ class Following:
     ) -> None:
         """`begin` makes the replica of a partition and loads it in a task of its own."""
         self._replicas = context.replicas
+        self._view = context.view
         self._standing = standing
         self._directories = directories
         self._repairs = repairs
@@ -72,7 +75,8 @@ class Following:
         """Begin with the replicas that are wanted, as many as may warm up, and let go of those that are not."""
         if self._is_stopping or not self._standing.is_told:
             return
-        wanted = self._standing.wanted | {DIRECTORY_PARTITION}
+        told = self._standing.wanted | {DIRECTORY_PARTITION}
+        wanted = told | self._view.earlier_coordinators(told)
         for replica in self._replicas.followed():
             if replica.partition not in wanted and self._may_go(replica):
                 self._let_go(replica)

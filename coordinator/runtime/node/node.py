@@ -70,7 +70,7 @@ class Node:
         self.replicas = Replicas()
         self.view = ClusterView(self.replicas, config.endpoints[0].listener)
         self.topic_changes = ChangesOfTopics()
-        self.router = Router(view=self.view, node_id=config.node_id)
+        self.router = Router(view=self.view, node_id=config.node_id, moves_window_ms=config.files.moves_window_ms)
         self._tasks = BackgroundTasks(on_fatal)
         self.context = context = NodeContext(
             node_id=config.node_id,

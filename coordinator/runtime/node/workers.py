@@ -19,6 +19,7 @@ from coordinator.runtime.replica.freshness import Freshness, keep_asking
 from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.retention.classic_starts import ClassicStarts
 from coordinator.runtime.retention.enforcer import RetentionEnforcer
+from coordinator.runtime.retention.released import ReleasedStretches
 from coordinator.runtime.routing.context import NodeContext
 from coordinator.runtime.snapshots.keeper import SnapshotKeeper
 
@@ -36,6 +37,9 @@ class Workers:
             telemetry=ports.telemetry,
         )
         self.retention = RetentionEnforcer(context, rules=config.retention)
+        self.released = ReleasedStretches(
+            context, interval_ms=config.retention.check_interval_ms, retention_of=self.retention.retention_now
+        )
         self.owners_asked = OwnersAsked(context)
         self.pace = BackgroundPace(context.replicas, config.pace)
         self.files = FileCleaner(
@@ -63,6 +67,7 @@ class Workers:
         """Begin what does not wait for a replica."""
         spawn = self._context.spawn
         spawn(self.retention.keep(), "retention")
+        spawn(self.released.keep(), "released-stretches")
         if self._classic_logs is not None:
             interval_ms = self._config.retention.check_interval_ms
             spawn(ClassicStarts(self._context, logs=self._classic_logs, interval_ms=interval_ms).keep(), "classic-starts")

@@ -74,7 +74,9 @@ class Watches:
         self._looked_at = view.applied_offset
         if view.partitions_forgotten != self._forgotten:
             self._forgotten = view.partitions_forgotten
-            for watch in [one for one in self._watches if not all(map(view.has_topic, one.topic_ids))]:
+            # Rows of a partition that came back, after a move, are others than before.
+            gone = [one for one in self._watches if not all(map(view.has_topic, one.topic_ids))] or list(self._watches)
+            for watch in gone:
                 self._fire(watch, None)
             if not self._watches:
                 return

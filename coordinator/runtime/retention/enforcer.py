@@ -226,6 +226,14 @@ class RetentionEnforcer:
             message = "the directory of topics is loading; retry"
             raise _NotNow(Outcome(error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, message=message))
 
+    def retention_now(self, coordinator_id: int, topic_id: bytes) -> Retention | None:
+        """The retention of a topic, None while nothing may be deleted."""
+        try:
+            self.check_ready(coordinator_id)
+        except _NotNow:
+            return None
+        return self._retention(topic_id)
+
     def _retention(self, topic_id: bytes) -> Retention:
         """The retention of a topic now; without limit for one that the directory does not place, which is going."""
         directory = self._view.directory

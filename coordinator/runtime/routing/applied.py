@@ -33,7 +33,7 @@ def find_applied(view: ClusterView, point: FetchPoint, budget: FetchBudget) -> F
     when the replica cannot be read, or may be too far behind for that.
     """
     key = partition_key(point.topic_id, point.partition)
-    owner = view.owner_of(key)
+    owner = view.reader_of(key, point.offset)
     replica = None if owner is None else view.replicas.get(owner)
     if owner is None or replica is None or not replica.freshness.is_sufficient:
         return None

@@ -16,7 +16,7 @@ from coordinator.core.endpoints import endpoint_of
 from coordinator.kafka.batches import BatchArray, split_partition_key
 from coordinator.runtime.routing.owner_loops import owners_of_files
 from coordinator.runtime.routing.replicas import Replicas
-from records.model import Endpoint
+from records.model import EarlierStretch, Endpoint
 
 UNKNOWN_EPOCH: Final = -1
 
@@ -46,11 +46,16 @@ class ClusterView:
         self._owners: dict[bytes, int] = {}
         # Owners by topic and partition, -1 where none was looked up: files have many partitions of few topics.
         self._owners_of_topics: dict[bytes, list[int]] = {}
+        self._heirs: list[tuple[int, int, int]] | None = None
+        """Coordinators from and to which partitions moved, with the time; None until it is asked for."""
+        self._earlier_of_owners: dict[int, set[int]] | None = None
 
     def forget_owners(self) -> None:
         """The directory changed."""
         self._owners.clear()
         self._owners_of_topics.clear()
+        self._heirs = None
+        self._earlier_of_owners = None
 
     @property
     def directory(self) -> Directory | None:
@@ -68,18 +73,83 @@ class ClusterView:
         return None if directory is None else directory.placements.get(topic_id)
 
     def owner_of(self, partition_key: bytes) -> int | None:
-        """The coordinator of a topic partition, by its 20-byte key."""
+        """The coordinator of a topic partition, by its 20-byte key; None also while a restore has not settled where partitions moved."""
         owner = self._owners.get(partition_key)
         if owner is None:
             topic_id, partition = split_partition_key(partition_key)
             placement = self.placement(topic_id)
-            owner = None if placement is None else placement.coordinator_of(partition)
+            owner = None if placement is None or not self.are_moves_settled else placement.coordinator_of(partition)
             if owner is not None:
                 self._owners[partition_key] = owner
+                if self.earlier_of(partition_key):
+                    return owner  # files with batches of it take the way of `moved_commits`
                 owners = self._owners_of_topics.setdefault(topic_id, [])
                 owners += [-1] * (partition + 1 - len(owners))
                 owners[partition] = owner
         return owner
+
+    @property
+    def are_moves_settled(self) -> bool:
+        """Whether it is known where partitions that moved go on: not between a restore and the look at all coordinators."""
+        shard = self.replicas.shard(DIRECTORY_PARTITION)
+        # A replica that was prepared for a restored log has not read that the log was restored.
+        return shard is None or (shard.directory.are_moves_settled and shard.next_offset > 0)
+
+    def earlier_of(self, partition_key: bytes) -> tuple[EarlierStretch, ...]:
+        """The stretches that a partition has in other coordinators than its owner, the oldest first."""
+        directory = self.directory
+        return () if directory is None else directory.earlier.get(partition_key, ())
+
+    def has_moved(self, partition_keys: Iterable[bytes]) -> bool:
+        """Whether one of these partitions has stretches in other coordinators than its owner."""
+        directory = self.directory
+        return directory is not None and bool(directory.earlier) and not directory.earlier.keys().isdisjoint(partition_keys)
+
+    def earlier_coordinators(self, coordinator_ids: frozenset[int]) -> frozenset[int]:
+        """The coordinators that have older batches of partitions of these, or of such as are about to come."""
+        directory = self.directory
+        if directory is None or not (directory.earlier or directory.moves):
+            return frozenset()
+        if self._earlier_of_owners is None:
+            self._earlier_of_owners = {}
+            for move in directory.moves.values():
+                older = (*(one.coordinator_id for one in self.earlier_of(move.key)), move.from_coordinator)
+                self._earlier_of_owners.setdefault(move.to_coordinator, set()).update(older)
+            for key, stretches in directory.earlier.items():
+                if (owner := self.owner_of(key)) is not None:
+                    self._earlier_of_owners.setdefault(owner, set()).update(one.coordinator_id for one in stretches)
+        return frozenset(before for one in coordinator_ids for before in self._earlier_of_owners.get(one, ()))
+
+    def reader_of(self, partition_key: bytes, offset: int) -> int | None:
+        """The coordinator that has the batch of an offset."""
+        for one in self.earlier_of(partition_key):
+            if offset < one.end_offset:
+                return one.coordinator_id
+        return self.owner_of(partition_key)
+
+    def heirs_of(self, owner_ids: Sequence[int], created_ms: int, window_ms: int) -> list[int]:
+        """The coordinators that may have batches of a file although it does not name them, in order.
+
+        They are those to which partitions of its owners moved when the file was about to be committed: whoever commits a file again under
+        its key goes by where partitions are by then.
+        """
+        found: set[int] = set()
+        if self._heirs is None:
+            directory = self.directory or Directory()
+            self._heirs = []
+            for key, stretches in directory.earlier.items():
+                nexts = [*(one.coordinator_id for one in stretches[1:]), self.owner_of(key)]
+                self._heirs += [(one.coordinator_id, to, one.time_ms) for one, to in zip(stretches, nexts, strict=True) if to is not None]
+        for _ in range(len(owner_ids) + 1):
+            more = {
+                to
+                for before, to, time_ms in self._heirs
+                if (before in owner_ids or before in found) and (created_ms < 0 or abs(created_ms - time_ms) <= window_ms)
+            }
+            if more <= found:
+                break
+            found |= more
+        return sorted(found.difference(owner_ids))
 
     def owners_of_files(self, files: Iterable[BatchArray]) -> list[tuple[int, int]]:
         """The coordinators that own files, each given as its batches, when every partition was asked for before: stretches of files with

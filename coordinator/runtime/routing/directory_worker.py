@@ -25,7 +25,9 @@ from coordinator.core.commands import (
     ConfirmPlaced,
     CreateTopics,
     DeleteTopics,
+    DescribeStretches,
     DrainNode,
+    OrderMoves,
     Outcome,
     PlacePartitions,
     RaiseSchemaLevel,
@@ -33,9 +35,12 @@ from coordinator.core.commands import (
     RemoveTopics,
     TopicRemoval,
     TopicShare,
+    WantedMove,
     WantedTopic,
 )
 from coordinator.core.directory.directory import DIRECTORY_PARTITION, Deletion, Placement, working_nodes
+from coordinator.core.moves import Move
+from coordinator.kafka.batches import partition_key
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import topic_id_text
 from coordinator.protocol.messages import (
@@ -48,6 +53,8 @@ from coordinator.protocol.messages import (
 )
 from coordinator.runtime.ports import KafkaUnavailable, PeerUnavailable, group_client_id
 from coordinator.runtime.routing.context import NodeContext
+from coordinator.runtime.routing.move_worker import MoveWorker
+from coordinator.runtime.routing.stretch_questions import not_followed
 
 LOG = logging.getLogger("coordinator.directory")
 
@@ -72,6 +79,7 @@ class DirectoryWorker:
         self._node = node
         self._carrying: dict[bytes, asyncio.Task[None]] = {}
         self._waiting: dict[bytes, list[asyncio.Future[None]]] = {}
+        self._moves = MoveWorker(context)
         self._level: asyncio.Task[None] | None = None
         self._said: str | None = None
 
@@ -85,8 +93,26 @@ class DirectoryWorker:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._moves.close()
 
     # ---- requests of clients
+
+    async def order_moves(self, wanted: list[WantedMove], timeout_ms: int, *, is_dry_run: bool) -> list[Outcome] | Outcome:
+        """Order moves of partitions, which are carried out afterwards; one outcome for all where this node does not lead the directory."""
+        replica = self._replicas.get(DIRECTORY_PARTITION)
+        if replica is None or not self._replicas.is_leading(DIRECTORY_PARTITION):
+            return self._router.not_led(DIRECTORY_PARTITION)
+        unclaimed = self._unclaimed()
+        eligible = frozenset(one for one in self._replicas.ids() if one not in unclaimed)
+        command = OrderMoves(moves=wanted, eligible=eligible, is_dry_run=is_dry_run)
+        outcomes = cast(list[Outcome], await replica.ask(command, timeout_ms))
+        self.directory_changed()
+        return outcomes
+
+    def moves_under_way(self) -> list[Move]:
+        """The moves that are not done, in the order in which they were ordered."""
+        directory = self._view.directory
+        return [] if directory is None else sorted(directory.moves.values(), key=lambda move: move.move_id)
 
     async def create_topics(self, topics: list[WantedTopic], timeout_ms: int) -> list[Outcome]:
         """Place topics and wait until every owner has its partitions, or answer REQUEST_TIMED_OUT while the work goes on."""
@@ -127,7 +153,7 @@ class DirectoryWorker:
         return never + [one for one in self._replicas.ids() if one not in followed and one not in self._view.group_leaders]
 
     async def _await_claims(self, patience_ms: float) -> None:
-        """Wait until every coordinator was claimed once: partitions never move, and a service that starts is about to claim all."""
+        """Wait until every coordinator was claimed once: partitions stay where they are, and a service that starts claims all soon."""
         deadline_ms = self._clock_ms() + patience_ms
         while self._unclaimed() and self._clock_ms() < deadline_ms:  # noqa: ASYNC110 - claims are read by other replicas
             await asyncio.sleep(CLAIMS_POLL_S)
@@ -189,6 +215,9 @@ class DirectoryWorker:
                         waiter.set_result(None)
         if directory is None or not self._replicas.is_leading(DIRECTORY_PARTITION):
             return
+        self._moves.look(directory)
+        if not directory.are_moves_settled:
+            return  # where partitions belong is not known yet; the entry that says so brings us here again
         for topic_id in directory.unconfirmed:
             if len(self._carrying) >= TOPICS_AT_ONCE_MAX:
                 break
@@ -224,7 +253,11 @@ class DirectoryWorker:
 
     async def _place(self, placement: Placement) -> bool:
         shares: dict[int, list[TopicShare]] = {}
+        directory = self._view.directory
         for placed in placement.ranges:
+            key = partition_key(placement.topic_id, placed.first_partition)
+            if directory is not None and placed.num_partitions == 1 and (key in directory.earlier or key in directory.moves):
+                continue  # it comes by its move, with all that it had, and is never created anew
             share = TopicShare(
                 topic_id=placement.topic_id,
                 name=placement.name,
@@ -242,8 +275,11 @@ class DirectoryWorker:
     async def _remove(self, deletion: Deletion) -> bool:
         owners = sorted({placed.coordinator_id for placed in deletion.ranges})
         removal = RemoveTopics(removals=[TopicRemoval(topic_id=deletion.topic_id, order_offset=deletion.order_offset)])
-        told = await asyncio.gather(*(self._tell(owner, removal) for owner in owners))
-        return all(told) and await self._confirm(ConfirmDeleted(topic_id=deletion.topic_id))
+        # Those that have only earlier stretches come last: their objects may be deleted once no reader is sent there by the others.
+        for some in (owners, deletion.others):
+            if not all(await asyncio.gather(*(self._tell(owner, removal) for owner in some))):
+                return False
+        return await self._confirm(ConfirmDeleted(topic_id=deletion.topic_id))
 
     async def _confirm(self, command: ConfirmPlaced | ConfirmDeleted) -> bool:
         answer = await self._replicas[DIRECTORY_PARTITION].ask(command, TELL_TIMEOUT_MS)
@@ -274,6 +310,8 @@ class DirectoryWorker:
         replica = self._replicas.get(coordinator_id)
         if replica is None or not self._replicas.is_leading(coordinator_id):
             return [self._router.not_led(coordinator_id)] * count
+        if isinstance(command, DescribeStretches) and (missing := not_followed(self._context, command)) is not None:
+            return [missing] * count
         answer: Answer = await replica.ask(command, timeout_ms)
         return [answer] if isinstance(answer, Outcome) else cast(Sequence[object], answer)
 

@@ -37,6 +37,8 @@ from coordinator.runtime.replica.incoming import Answered, Submission
 from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.routing.applied import find_applied
 from coordinator.runtime.routing.cluster_view import ClusterView
+from coordinator.runtime.routing.moved_commits import commit_moved
+from coordinator.runtime.routing.moved_reads import list_offsets_moved, needs_earlier
 from coordinator.runtime.routing.unplaced_commits import UnplacedCommit
 
 CommitSubmission: TypeAlias = tuple[Callable[[CommitAnswer], None], CommitFile, int, int]
@@ -62,7 +64,9 @@ DIRECTORY_POLL_S = 0.005
 class Router:
     """See the module's text."""
 
-    def __init__(self, *, view: ClusterView, node_id: int) -> None:
+    def __init__(self, *, view: ClusterView, node_id: int, moves_window_ms: int) -> None:
+        """Files created later than `moves_window_ms` after a move are no repetitions of commits before it, whatever clocks say."""
+        self._moves_window_ms = moves_window_ms
         self._replicas = view.replicas
         self._view = view
         self._node_id = node_id
@@ -121,6 +125,9 @@ class Router:
         """The outcome for a partition that a current directory does not have."""
         topic_id, partition = split_partition_key(key)
         placement = self._view.placement(topic_id)
+        if not self._view.are_moves_settled:
+            message = "the log was restored, and where partitions that moved go on is being found out; retry"
+            return Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=message)
         if placement is None:
             return Outcome(error=ErrorCode.UNKNOWN_TOPIC_ID, message=self._view.why_unknown(topic_id))
         message = f"topic {placement.name} has no partition {partition}; it has {placement.num_partitions}"
@@ -167,7 +174,11 @@ class Router:
             unplaced = UnplacedCommit(self, self._view, command, timeout_ms, size_bytes)
             self._spawn(asyncio.get_running_loop().create_task(unplaced.run(respond)))
             return False
-        elif len(owners) == 1 and (replica := self._replicas.get(cast(int, owners.pop()))) is not None:
+        elif (
+            len(owners) == 1
+            and not self._view.has_moved(partition_keys(command.batches))
+            and (replica := self._replicas.get(cast(int, owners.pop()))) is not None
+        ):
             replica.submit(command, timeout_ms, cast(Answered, respond), size_bytes)
         else:
             keys: list[bytes] = command.batches["topic_partition"].tolist()
@@ -178,6 +189,15 @@ class Router:
         self, command: CommitFile, owners: Sequence[int | None], timeout_ms: int, respond: Callable[[CommitAnswer], None], size_bytes: int
     ) -> None:
         """Give each coordinator its share, all of them at once, and put the answers together; some batch has an owner."""
+        if self._view.has_moved(partition_keys(command.batches)):
+            commit_moved(self, self._view, command, owners, timeout_ms, respond, size_bytes, self._moves_window_ms)
+        else:
+            self.split(command, owners, timeout_ms, respond, size_bytes)
+
+    def split(
+        self, command: CommitFile, owners: Sequence[int | None], timeout_ms: int, respond: Callable[[CommitAnswer], None], size_bytes: int
+    ) -> None:
+        """Do as `commit_split`, whatever moved."""
         if command.checked is None:
             command = command._replace(checked=self._check_whole(command, owners))
         shares: dict[int, list[int]] = {}
@@ -205,7 +225,7 @@ class Router:
         """Like `list_offsets`, when one coordinator that is led here owns all of the partitions; else False, and nothing is asked."""
         owners = self._view.owners_of({partition_key(topic_id, partition) for topic_id, partition, _ in queries})
         owner = owners.pop() if len(owners) == 1 else None
-        if owner is None or not self._replicas.is_leading(owner):
+        if owner is None or not self._replicas.is_leading(owner) or any(needs_earlier(self._view, query) for query in queries):
             return False
         self._replicas[owner].submit(ListOffsets(queries=queries), timeout_ms, cast(Answered, respond))
         return True
@@ -216,7 +236,12 @@ class Router:
         def command(share: list[OffsetQuery]) -> Command:
             return ListOffsets(queries=share)
 
-        return await self.by_owner(command, FoundOffset, queries, timeout_ms)
+        async def ask(some: list[OffsetQuery]) -> list[FoundOffset]:
+            return await self.by_owner(command, FoundOffset, some, timeout_ms)
+
+        if any(needs_earlier(self._view, query) for query in queries):
+            return await list_offsets_moved(self._view, queries, ask)
+        return await ask(queries)
 
     # ---- commands of an operation (`runtime.serving`)
 
@@ -277,7 +302,7 @@ class Router:
     async def _find_waiting(self, point: FetchPoint, budget: FetchBudget, timeout_ms: int, started_s: float) -> FoundBatches:
         """Answer what `find_applied` does not."""
         key = partition_key(point.topic_id, point.partition)
-        owner = self._view.owner_of(key)
+        owner = self._view.reader_of(key, point.offset)
         if owner is None:
             return FoundBatches(outcome=self.unplaced(key), batches=[])
         replica = self._replicas.get(owner)

@@ -1,0 +1,145 @@
+"""Commits of files with batches of partitions that moved.
+
+A file that was committed where such a partition was before has its batches there, and must not get them a second time where the partition
+is now. So the coordinators that had it are looked at first: each has an entry from which on it takes no batch of it, and a replica that has
+read that entry knows for certain whether the file was there.
+
+A batch whose coordinator the file does not name is refused, for its object would be deleted without asking that one: a writer that did
+not know of the move takes another file for it, as for a partition that has another leader (`unknown_result` refuses the same way).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from coordinator.core.commands import CommitAnswer, CommitFile, CommitResult, Outcome
+from coordinator.core.view import ShardView
+from coordinator.kafka.errors import ErrorCode
+from coordinator.runtime.failures import NotReadable
+from coordinator.runtime.routing.cluster_view import ClusterView
+from records.model import EarlierStretch
+
+Respond = Callable[[CommitAnswer], None]
+
+
+class SplitsCommits(Protocol):
+    """The router as these commits need it."""
+
+    def split(self, command: CommitFile, owners: Sequence[int | None], timeout_ms: int, respond: Respond, size_bytes: int) -> None:
+        """Give each coordinator its share; batches without one are left out."""
+
+
+class _Unsure(Exception):
+    """No replica here has read that a partition was released."""
+
+
+def commit_moved(
+    router: SplitsCommits,
+    view: ClusterView,
+    command: CommitFile,
+    owners: Sequence[int | None],
+    timeout_ms: int,
+    respond: Respond,
+    size_bytes: int,
+    window_ms: int,
+) -> None:
+    """Commit a file to these coordinators of its batches; those without one are left out.
+
+    A coordinator that had a partition and is not followed here is left out for files created later than `window_ms` after the move.
+    """
+    keys: list[bytes] = command.batches["topic_partition"].tolist()
+    places: dict[bytes, list[int]] = {}
+    for place, (key, owner) in enumerate(zip(keys, owners, strict=True)):
+        if owner is not None:
+            places.setdefault(key, []).append(place)
+    known: dict[int, tuple[CommitResult, int]] = {}
+    try:
+        for key, mine in places.items():
+            for earlier in view.earlier_of(key):
+                try:
+                    answer = _answer_before(view, earlier, command, key, mine)
+                except _Unsure:
+                    if earlier.coordinator_id not in command.owner_ids and view.owner_of(key) not in command.owner_ids:
+                        continue  # it is refused below in any case, and a file is never sent with two lists of owners
+                    if command.created_ms >= 0 and earlier.time_ms + window_ms < command.created_ms:
+                        continue
+                    raise
+                if answer is not None:
+                    known |= {place: (answer, at) for at, place in enumerate(mine)}
+                    break
+    except _Unsure as unsure:
+        respond(CommitResult.refused(len(keys), ErrorCode.COORDINATOR_NOT_AVAILABLE, str(unsure)))
+        return
+    strange = [
+        place
+        for place, owner in enumerate(owners)
+        if owner is not None and place not in known and owner not in command.owner_ids and view.earlier_of(keys[place])
+    ]
+    if strange and (command.checked is None or command.checked.error is ErrorCode.NONE):
+        respond(_refused(view, command, keys, owners, strange, known))
+        return
+    if not known:
+        router.split(command, owners, timeout_ms, respond, size_bytes)
+        return
+
+    def merge(answer: CommitAnswer) -> None:
+        respond(_with_known(answer.result().changeable(), known))
+
+    left: list[int | None] = [None if place in known else owner for place, owner in enumerate(owners)]
+    if all(owner is None for owner in left):
+        merge(CommitResult.refused(len(keys), ErrorCode.NONE, None))
+    else:
+        router.split(command, left, timeout_ms, merge, size_bytes)
+
+
+def _answer_before(
+    view: ClusterView, earlier: EarlierStretch, command: CommitFile, key: bytes, places: Sequence[int]
+) -> CommitResult | None:
+    """The answers of the coordinator that had a partition before, for the batches of it; None when it never had them. Raises `_Unsure`."""
+    replica = view.replicas.get(earlier.coordinator_id)
+    text = f"coordinator {earlier.coordinator_id} had a partition of the file before, and it is not known here yet what it took; retry"
+    if replica is None:
+        raise _Unsure(text)
+    try:
+        if not replica.look(ShardView.knows_release, key):
+            raise _Unsure(text)
+        is_known = _has_file(view, command, key)
+        return replica.look(ShardView.answer_committed_before, command, key, places, is_known_elsewhere=is_known)
+    except NotReadable as unreadable:
+        raise _Unsure(text) from unreadable
+
+
+def _has_file(view: ClusterView, command: CommitFile, key: bytes) -> bool:
+    """Whether the owner of a partition knows a file, as far as this node has read. Raises `NotReadable`."""
+    owner = view.owner_of(key)
+    replica = None if owner is None else view.replicas.get(owner)
+    return replica is not None and replica.look(ShardView.knows_file, command.object_key)
+
+
+def _refused(
+    view: ClusterView,
+    command: CommitFile,
+    keys: Sequence[bytes],
+    owners: Sequence[int | None],
+    strange: Sequence[int],
+    known: dict[int, tuple[CommitResult, int]],
+) -> CommitResult:
+    message = "another batch of the file has moved to a coordinator that the file does not name; retry without it"
+    result = CommitResult.refused(len(keys), ErrorCode.COORDINATOR_NOT_AVAILABLE, message).changeable()
+    for place in strange:
+        refusal = Outcome(
+            error=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            message=f"its partition has moved to coordinator {owners[place]}, which file {command.object_key} does not name as an owner;"
+            " look where it is, and send the batch in another file",
+        )
+        result.errors[place], result.messages[place] = int(refusal.error), refusal.message
+    return _with_known(result, known)
+
+
+def _with_known(result: CommitResult, known: dict[int, tuple[CommitResult, int]]) -> CommitResult:
+    for place, (answer, at) in known.items():
+        result.errors[place], result.messages[place] = answer.errors[at], answer.messages[at]
+        result.base_offsets[place], result.append_times[place] = answer.base_offsets[at], answer.append_times[at]
+        result.log_starts[place], result.duplicates[place] = answer.log_starts[at], answer.duplicates[at]
+    return result

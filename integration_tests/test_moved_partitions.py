@@ -1,0 +1,120 @@
+"""Partitions move between coordinators of real nodes that are killed, while records are written and read: each is there once, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from cli.dev.kafka import Kafka
+from coordinator.client import DisklessClient, Record, open_store
+from coordinator.client.records.writing import WriteRefused, WriteUndecided
+from coordinator.kafka.errors import ErrorCode
+from integration_tests import commands
+from integration_tests.service import Service
+from integration_tests.waiting import wait_until
+
+COORDINATORS = 4
+MOVED = "moved"
+ROUNDS = COORDINATORS - 1
+"""A partition has been in each coordinator then."""
+
+
+@pytest.fixture
+def service(kafka: Kafka, data_folder: Path) -> Iterator[Service]:
+    with Service(kafka.bootstrap, data_folder, partitions=COORDINATORS) as made:
+        yield made.start(3)
+
+
+class Writing:
+    """Writes numbered records to every partition until it is told to end; `slowest_s` is the longest that a write took."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._is_over = threading.Event()
+        self.written = [0] * COORDINATORS
+        self.slowest_s = 0.0
+        self.refusals = 0
+
+    def end(self) -> None:
+        self._is_over.set()
+
+    async def run(self) -> None:
+        """Raises what a write raises, other than that its partition has moved."""
+        async with self._client() as client:
+            await asyncio.gather(*(self._write(client, partition) for partition in range(COORDINATORS)))
+
+    def _client(self) -> DisklessClient:
+        return DisklessClient(self._service.addresses, object_store=open_store(self._service.properties["object.store.url"]))
+
+    async def _write(self, client: DisklessClient, partition: int) -> None:
+        while not self._is_over.is_set():
+            began_s = time.monotonic()
+            while True:
+                try:
+                    await client.write({(MOVED, partition): [Record(value=b"%d" % self.written[partition])]}, timeout_ms=60_000)
+                    break
+                except WriteRefused as refused:
+                    if refused.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                        raise
+                    self.refusals += 1
+                except WriteUndecided as undecided:
+                    await self._decide(client, undecided)
+                    break
+            self.written[partition] += 1
+            self.slowest_s = max(self.slowest_s, time.monotonic() - began_s)
+
+    @staticmethod
+    async def _decide(client: DisklessClient, undecided: WriteUndecided) -> None:
+        while True:
+            try:
+                await client.commit_uploaded(undecided.uploaded, timeout_ms=60_000)
+                return
+            except WriteUndecided:
+                continue
+
+    async def read(self, partition: int) -> list[int]:
+        async with self._client() as client:
+            return [int(one.value or b"") async for one in client.read(MOVED, partition, offset=0)]
+
+
+def _move(service: Service, partition: str, to: str) -> None:
+    commands.run(service, "partitions", "move", partition, "--to", to, "--timeout", "60")
+
+
+@pytest.mark.long
+def test_each_record_is_there_once_whatever_is_killed_while_partitions_move(service: Service) -> None:
+    commands.run(service, "topics", "create", MOVED, "--partitions", str(COORDINATORS), output=False)
+    rng, writing = random.Random(7), Writing(service)
+    with ThreadPoolExecutor(2) as pool:
+        work = pool.submit(lambda: asyncio.run(writing.run()))
+        try:
+            wait_until(lambda: min(writing.written) > 3 or work.done(), "records")
+            for number in range(ROUNDS):
+                where = {row["partition"]: row["coordinator"] for row in commands.run(service, "topics", "describe", MOVED)}
+                for partition, coordinator in where.items():
+                    to = str((coordinator + 1) % COORDINATORS)
+                    moving = pool.submit(_move, service, f"{MOVED}:{partition}", to)
+                    if number:
+                        killed = service.nodes[rng.randint(1, 3)]
+                        killed.kill()
+                        killed.start()
+                    moving.result(120)
+                    wait_until(lambda: all(one.readiness()[0] for one in service.nodes.values()), "all nodes", excused=OSError)
+                now = list(writing.written)
+                wait_until(
+                    lambda: all(one > before for one, before in zip(writing.written, now, strict=True)) or work.done(),  # noqa: B023 - awaited
+                    f"more records than {now}",
+                )
+        finally:
+            writing.end()
+        work.result(120)
+    print(f"records {writing.written}, slowest write {writing.slowest_s:.3f} s, refused {writing.refusals} times")
+    for partition in range(COORDINATORS):
+        assert asyncio.run(writing.read(partition)) == list(range(writing.written[partition]))
