@@ -118,7 +118,7 @@ class MonitorProcess:
 
     def workers(self) -> list[int]:
         """Pids of the Python processes of Spark: the one that makes the others comes first."""
-        return sorted((pid for pid, line in self.family().items() if "spark_jobs.python_daemon" in line), key=_started)
+        return sorted((pid for pid, line in self.family().items() if "pyspark.daemon" in line), key=_started)
 
     # ---- what it found
 

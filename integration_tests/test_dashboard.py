@@ -607,4 +607,5 @@ def test_a_print_has_every_panel_though_nobody_scrolled(browser: Browser, dashbo
         page.wait_for_function(f"() => {cards}.every((one) => 'ready' in one.dataset)")
         page.emulate_media(media="print")
         assert "Loading" not in page.inner_text("body")
+        assert page.inner_text(".second").split("\n") == ["5 min"], "of the controls, only the range is printed"
         watched.assert_quiet()

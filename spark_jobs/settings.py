@@ -72,7 +72,6 @@ SETTINGS: Final = {
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.stopTimeout": "3s",  # for a micro-batch that outlasts the wait for its end; it is done again next time
     "spark.sql.session.timeZone": "UTC",
-    "spark.python.daemon.module": "spark_jobs.python_daemon",  # workers begin with their imports done
     "spark.python.worker.faulthandler.enabled": "true",  # a worker that crashes leaves where
     # Checkpoint files without .crc twins and without forking chmod: 13 instead of 64 ms per micro-batch. Local disks only: no query has
     # state, so the driver alone writes them, below its scratch folder.

@@ -173,7 +173,7 @@ class Watcher:
         self.answered_ms = time.time_ns() // 1_000_000
         self._read.look(heads, ends, asked_ms)
 
-    def _ask_ends(self) -> Mapping[int, int]:
+    def _ask_ends(self) -> dict[int, int]:
         try:
             return self._watch.ends(range(self.known.partitions))
         except TopicMissingError as error:

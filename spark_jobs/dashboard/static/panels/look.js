@@ -32,7 +32,7 @@ export function lookPanel() {
       if (missing) return [h("p", { class: "none" }, `${missing}.`)];
       return [facts(known.map((one) => [one.name, cell(one)])), tables.filter((one) => one.rows.length).map((one) => [
         h("h3", {}, one.title, one.total > one.rows.length ? ` (${grouped(one.rows.length)} of ${counted(one.total, "row")})` : ""),
-        table(one.title, one.columns.map((title, place) => ({ title, wide: one.rows[0][place].unit === "text", numeric: ["number", "bytes", "time"].includes(one.rows[0][place].unit), cell: (row) => cell(row[place]) })), one.rows)])];
+        table(one.title, one.columns.map((title, place) => ({ title, wide: ["text", "code"].includes(one.rows[0][place].unit), numeric: ["number", "bytes", "time"].includes(one.rows[0][place].unit), cell: (row) => cell(row[place]) })), one.rows)])];
     },
   });
   const show = () => {
