@@ -8,7 +8,7 @@ batches/s unless it says saturation; `loop` is the event loop of the leader, `ot
 the start of the process until it leads everything, with its state databases; `replay` the same without them, from the
 log; `written` is how much later the databases are whole again.
 Of nodes, `all_us` is the CPU of all of them together, `to_first` beside the first row, `standbys` the setting `standby.replicas` (as
-many as there are others: everything follows everything), `raw_entries_per_s` what a raw producer appends to one partition in the same run.
+many as there are others: everything follows everything).
 `stall` is the longest wait of a small request on a connection of its own meanwhile: other clients wait as long.
 """
 
@@ -25,11 +25,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.bed import Row, broker, metrics_urls, own_process, say, service, wait_for, write_json
+from benchmarks.bed import Row, broker, own_process, say, service, wait_for, write_json
 from benchmarks.process_cost import resident_bytes, thread_cpu
 from benchmarks.scaling_parts import (
-    BATCHES_PER_FILE,
-    FILES_IN_FLIGHT,
     MB,
     light,
     recovery,
@@ -40,9 +38,7 @@ from benchmarks.scaling_parts import (
     wait_written,
 )
 from benchmarks.wire import Wire
-from cli.bench.counters import log_counts, settled_log_counts
 from cli.bench.generator import Target
-from cli.bench.raw import measure_produce, raw_topic
 from cli.bench.targets import create_targets
 from cli.dev.coordinator import CoordinatorProcess
 from cli.dev.kafka import KafkaCluster
@@ -240,7 +236,7 @@ def measure_nodes(kafka: KafkaCluster, pool: ProcessPoolExecutor, counts: Sequen
             with service(kafka, nodes=count, metadata_partitions=NODE_PARTITIONS, standby_replicas=str(standbys)) as running:
                 nodes = list(running.nodes.values())
                 wait_even(nodes)
-                row: Row = {"nodes": count, "standbys": standbys, **cost_of_nodes(kafka, running, pool)}
+                row: Row = {"nodes": count, "standbys": standbys, **cost_of_nodes(running, pool)}
                 row["memory_mb"] = sum(resident_bytes(node.pid) for node in nodes) / MB / count
             alone = rows[0] if rows else row
             row["to_first"] = float(str(row["all_us"])) / float(str(alone["all_us"]))
@@ -269,26 +265,18 @@ def wait_even(nodes: Sequence[CoordinatorProcess]) -> None:
     wait_for(is_settled, "the leaders to be even", look_every_s=0.1)
 
 
-def cost_of_nodes(kafka: KafkaCluster, running: Service, pool: ProcessPoolExecutor) -> Row:
-    """The cost of nodes at rest, at the same load for any number of them, and at saturation, with raw Kafka beside it."""
+def cost_of_nodes(running: Service, pool: ProcessPoolExecutor) -> Row:
+    """The cost of nodes at rest, at the same load for any number of them, and at saturation."""
     nodes = list(running.nodes.values())
     targets = asyncio.run(create_targets(running.addresses[0], "scaling", LOADED_PARTITIONS, CONNECTIONS))
     run(nodes, pool, light(targets))
     row: Row = {"idle_cpu_percent": idle_percent(nodes) * len(nodes)}
-    counts = log_counts(metrics_urls(running))
     cost = run(nodes, pool, replace(light(targets), window_s=NODES_WINDOW_S))
-    entry_bytes = settled_log_counts(metrics_urls(running)).bytes_per_batch_since(counts) * BATCHES_PER_FILE
     row |= {"all_us": sum(cost.loop_us) + sum(cost.others_us), "loops_us": sum(cost.loop_us)}
     row |= {"p50_ms": cost.measured.percentile_ms(0.5), "p99_ms": cost.measured.percentile_ms(0.99)}
     full = run(nodes, pool, saturating(targets))
     row |= {"saturated_us": sum(full.loop_us) + sum(full.others_us)}
     row["saturated_batches_per_s"] = full.measured.batches / full.measured.window_s
-    with raw_topic(kafka.bootstrap) as topic:
-        raw = pool.submit(
-            measure_produce, kafka.bootstrap, topic, round(entry_bytes), rate=0.0, in_flight=FILES_IN_FLIGHT, warm_up_s=1.0, window_s=2.0
-        ).result()
-    row["raw_entries_per_s"] = raw.messages / raw.window_s
-    row["to_raw"] = full.measured.batches / BATCHES_PER_FILE / full.measured.window_s / (raw.messages / raw.window_s)
     return row
 
 
