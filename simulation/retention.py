@@ -148,4 +148,4 @@ class JudgedRetention:
         # While older batches are elsewhere, the owner counts its own.
         counted = live if live[0].base_offset >= known.base_offset else [one for one in live if one.base_offset >= known.base_offset]
         rest_bytes = sum(one.size_bytes for one in counted[1:])
-        return (kept.ms >= 0 and live[0].time_ms < old_ms) or 0 <= kept.size_bytes <= rest_bytes
+        return (kept.ms >= 0 and live[0].time_ms < old_ms) or (bool(counted) and 0 <= kept.size_bytes <= rest_bytes)

@@ -22,12 +22,12 @@ class Succession:
         self._processes = processes
         self._rng = rng
         self._heirs: dict[int, frozenset[int]] = {}
-        """By metadata partition that the dead node led: the nodes that were warm and did not refuse to lead it."""
+        """By metadata partition that the dead node led: the nodes that were warm. One that refused to lead then may lead later."""
 
     def begin(self) -> None:
         """Kill a node that leads something, if there is one with a warm standby for all of it."""
         wills = {node_id: self._will_of(process) for node_id, process in self._processes.items()}
-        mortal = [node_id for node_id, will in wills.items() if will and all(will.values())]
+        mortal = [node_id for node_id, will in wills.items() if will and all(map(self._can_go_on, will, will.values()))]
         if mortal:
             dead = self._rng.choice(mortal)
             self._heirs = wills[dead]
@@ -40,14 +40,15 @@ class Succession:
         ]
         return {
             partition: frozenset(
-                node_id
-                for node_id, node in others
-                if (replica := node.replicas.get(partition)) is not None
-                and replica.is_warm
-                and not node.standing.refusals.includes(partition)
+                node_id for node_id, node in others if (replica := node.replicas.get(partition)) is not None and replica.is_warm
             )
             for partition in led
         }
+
+    def _can_go_on(self, partition: int, heirs: frozenset[int]) -> bool:
+        """Whether one of the heirs does not refuse to lead a partition."""
+        nodes = (self._processes[node_id].node for node_id in heirs)
+        return any(node is not None and not node.standing.refusals.includes(partition) for node in nodes)
 
     def left(self) -> list[int]:
         """The partitions that nobody leads yet; one that is led by a node that was not warm breaks a rule."""

@@ -308,6 +308,10 @@ class ProducingClient:
             queue.is_begun = True
             queue.drop(batch)
             return
+        if error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and batch.written:
+            # Older than the batches that a coordinator remembers: it is there once, and refused, as by a broker (docs/gateway-limits.md).
+            queue.drop(batch)
+            return
         queue.last_error = error
         queue.failed.add(batch)
         # One that was sent beside others may have been judged before them, if they went to another gateway, and is repeated behind them.

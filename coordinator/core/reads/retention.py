@@ -91,9 +91,10 @@ def look_at(state: Lookups, topic_id: bytes, partition: int, retention: Retentio
 
 
 def look_at_released(state: Lookups, topic_id: bytes, partition: int, retention: Retention, bound: Bound) -> LookedAt | None:
-    """Look at the times of a stretch that ended in a move; None when it is not here."""
-    row = state.hot.partitions.find(topic_id, partition)
-    if row is None or not is_released(state.hot.partitions, row):
+    """Look at the times of a stretch that ended in a move, once the stretches before it are gone; None when it is not here."""
+    table = state.hot.partitions
+    row = table.find(topic_id, partition)
+    if row is None or not is_released(table, row) or table.log_start.cells[row] < state.hot.stretch_of(topic_id, partition).base_offset:
         return None
     return _look(state, row, retention._replace(size_bytes=UNLIMITED_RETENTION.size_bytes), bound, None)
 
