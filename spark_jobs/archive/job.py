@@ -103,6 +103,8 @@ class _Job:
         self._options = options
         self._watch = watch
         self._facts = facts
+        self._partitions = facts.partitions
+        """Grows when the log does: entries of more partitions come by themselves."""
         self._table = table
         self._first = self._place_to_begin()
         self._held: dict[int, list[HeldMessage]] = {}
@@ -174,7 +176,7 @@ class _Job:
                     self._take_snapshot(kpart, read_start(start))
 
     def _take_snapshot(self, kpart: int, content: SnapshotContent) -> None:
-        heads, head = self._table.heads(self._facts.partitions), content.head
+        heads, head = self._table.heads(self._partitions), content.head
         first = heads[kpart].next_offset if kpart in heads else None
         rows = pa.RecordBatchReader.from_batches(SCHEMA, snapshot_rows(content, first))
         self._table.write(rows, heads, {kpart: Head(next_offset=head.end_offset, epoch=head.epoch, term=head.term, seq=head.seq)})
@@ -182,7 +184,7 @@ class _Job:
         LOG.warning("partition %d: %s; what lives of the files is from a snapshot", kpart, what)
 
     def _due(self) -> dict[int, int]:
-        return {kpart: head.next_offset for kpart, head in self._table.heads(self._facts.partitions).items()}
+        return {kpart: head.next_offset for kpart, head in self._table.heads(self._partitions).items()}
 
     def _explain(self) -> None:
         """Raise what explains better why the query failed: the topic was deleted, or entries before they were read."""
@@ -197,11 +199,12 @@ class _Job:
 
     def _append(self, frame: DataFrame, batch_id: int) -> None:
         """Decode and commit one micro-batch. What is in the table already, after a kill or with a new checkpoint, is dropped."""
-        before = self._table.heads(self._facts.partitions)
+        before = self._table.heads(self._partitions)
         start_s = time.monotonic()
         found = frame.mapInArrow(archive_function(before, self._held), DDL).toArrow().cast(SCHEMA)
         rows, after, held = split(found)
         _check_held(held)
+        self._partitions = max([self._partitions, *(kpart + 1 for kpart in after)])
         moved = {kpart: head for kpart, head in after.items() if head != before.get(kpart)}
         decoded_s = time.monotonic()
         # Every entry leaves a row: without one nothing was done, except that a log may begin with a transaction that is open.
@@ -219,7 +222,7 @@ class _Job:
         self._compact_when_due()
 
     def _begun(self, heads: Mapping[int, Head], kpart: int) -> int:
-        return heads[kpart].next_offset if kpart in heads else self._first[kpart]
+        return heads[kpart].next_offset if kpart in heads else self._first.get(kpart, 0)
 
     def _compact_when_due(self) -> None:
         every_s = self._options.compact_every_s
