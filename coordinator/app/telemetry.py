@@ -126,8 +126,8 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
     for state, count in states.items():
         yield Sample("partitions", (state,), count)
     warm = sum(one.is_warm for one in node.replicas.followed())
-    yield Sample("partitions_followed", ("yes",), warm)
-    yield Sample("partitions_followed", ("no",), len(node.replicas.followed()) - warm)
+    yield Sample("partitions_followed", ("warm",), warm)
+    yield Sample("partitions_followed", ("cold",), len(node.replicas.followed()) - warm)
     spares = node.keeper.directories.spares()
     yield Sample("partitions_spare", (), len(spares))
     yield Sample("partitions_spare_bytes", (), sum(spares.values()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from coordinator.core.commands import (
     AdoptPartition,
@@ -13,7 +13,6 @@ from coordinator.core.commands import (
     ReleasedPartition,
     ReleasePartition,
 )
-from coordinator.core.moves import Released, Stretch
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.declaration import (
     ALTER,
@@ -43,7 +42,9 @@ from coordinator.protocol.messages import (
     ReleasePartitionResponse,
     ReleasePartitionStretch,
 )
-from records.model import EarlierStretch, SeededProducerBatch
+
+if TYPE_CHECKING:
+    from records.model import EarlierStretch, SeededProducerBatch
 
 UNKNOWN_TIME_MS: Final = -1
 
@@ -72,6 +73,9 @@ def _stretches(make: type[S], stretches: Sequence[EarlierStretch]) -> tuple[S, .
 
 
 def _earlier(stretches: Sequence[Any]) -> tuple[EarlierStretch, ...]:
+    # Only nodes read these; other programs start without the records.
+    from records.model import EarlierStretch
+
     return tuple(
         EarlierStretch(coordinator_id=one.coordinator_id, end_offset=one.end_offset, move_id=one.move_id, time_ms=one.time_ms)
         for one in stretches
@@ -79,6 +83,8 @@ def _earlier(stretches: Sequence[Any]) -> tuple[EarlierStretch, ...]:
 
 
 def _released(message: AdoptPartitionRequest | ReleasePartitionResponse, outcome: Outcome) -> ReleasedPartition:
+    from records.model import SeededProducerBatch
+
     return ReleasedPartition(
         outcome=outcome,
         name=message.name,
@@ -208,6 +214,8 @@ def _stretch_message(known: KnownStretch) -> DescribeStretchesPartition:
 
 def known_stretches(response: DescribeStretchesResponse) -> list[KnownStretch]:
     """Return what a coordinator has; when an end was logged, and in which entry, is not told."""
+    from coordinator.core.moves import Released, Stretch
+
     return [
         KnownStretch(
             one.topic_id,

@@ -190,7 +190,7 @@ LEADERSHIP: Final = Section(
             title="Replicas by node",
             help="What each node follows; those not warm could not lead at once. Of what it follows no longer it keeps spares on disk.",
             queries=(
-                Query(expr=f"sum by (instance, is_warm) ({metric('partitions_followed')})", legend="{{instance}} warm: {{is_warm}}"),
+                Query(expr=f"sum by (instance, state) ({metric('partitions_followed')})", legend="{{instance}} {{state}}"),
                 Query(expr=f"sum by (instance) ({metric('partitions_spare')})", legend="{{instance}} spare"),
             ),
         ),

@@ -342,6 +342,8 @@ class ReplicaKeeper:
 
     async def _load_later(self, replica: Replica, *, is_tried: bool = True) -> None:
         """Load a replica while the others serve; one whose directory cannot be used is tried again, too."""
+        if self._replicas.get(replica.partition) is not replica:
+            return  # let go of before its loading began
         with self._repairs.loading(replica.partition):
             await (self._load_again if is_tried else self._load)(replica)
 
