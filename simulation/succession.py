@@ -21,6 +21,8 @@ class Succession:
         self._judge = judge
         self._processes = processes
         self._rng = rng
+        self._epochs: dict[int, int] = {}
+        """Of the terms that ended so."""
         self._heirs: dict[int, frozenset[int]] = {}
         """By metadata partition that the dead node led: the nodes that were warm. One that refused to lead then may lead later."""
 
@@ -31,6 +33,7 @@ class Succession:
         if mortal:
             dead = self._rng.choice(mortal)
             self._heirs = wills[dead]
+            self._epochs = self._terms_of(dead)
             self._processes[dead].kill()
 
     def _will_of(self, process: SimulatedProcess) -> dict[int, frozenset[int]]:
@@ -50,14 +53,19 @@ class Succession:
         nodes = (self._processes[node_id].node for node_id in heirs)
         return any(node is not None and not node.standing.refusals.includes(partition) for node in nodes)
 
+    def _terms_of(self, node_id: int) -> dict[int, int]:
+        """The epochs in which a process leads, by metadata partition."""
+        node = self._processes[node_id].node
+        followed = () if node is None else node.replicas.followed()
+        return {one.partition: one.view.fence.epoch for one in followed if one.view is not None and one.view.is_leading}
+
     def left(self) -> list[int]:
-        """The partitions that nobody leads yet; one that is led by a node that was not warm breaks a rule."""
-        leaders = {
-            partition: one.node_id for one in self._processes.values() if one.node is not None for partition in one.node.replicas.led()
-        }
+        """The partitions that nobody leads yet; one that goes to a node that was not warm breaks a rule. It may move on from there."""
+        epochs = {node_id: self._terms_of(node_id) for node_id in self._processes}
+        leaders = {partition: node_id for node_id, terms in epochs.items() for partition in terms}
         for partition, heirs in self._heirs.items():
             leader = leaders.get(partition)
-            if leader is not None and leader not in heirs:
+            if leader is not None and leader not in heirs and epochs[leader][partition] == self._epochs[partition] + 1:
                 text = f"node {leader} leads partition {partition} after one death, warm were {sorted(heirs)}"
                 self._judge.broken("no cold leader after one death of a settled group", text)
         return sorted(self._heirs.keys() - leaders.keys())

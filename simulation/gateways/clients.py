@@ -227,8 +227,12 @@ class ProducingClient:
         due: dict[int, list[ProducedBatch]] = {}
         for where, queue in self._queues.items():
             batch = queue.due(now_s)
-            if batch is not None:
-                due.setdefault(self._view.gateway(where).number, []).append(batch)
+            if batch is None:
+                continue
+            sent = due.setdefault(self._view.gateway(where).number, [])
+            # A topic that was created anew has the name of the former one, and a request has a partition of a name once.
+            if (batch.name, where[1]) not in [(one.name, one.where[1]) for one in sent]:
+                sent.append(batch)
         for number, batches in due.items():
             link = self._link(number)
             if link is None:

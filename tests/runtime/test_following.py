@@ -145,7 +145,7 @@ async def test_a_few_replicas_warm_up_at_a_time_and_what_is_to_be_led_begins_at_
         replicas.follow(cast(Replica, SimpleNamespace(partition=partition, is_warm=False, failure=None, view=None)))
 
     following = Following(
-        context_of(replicas=replicas),
+        context_of(replicas=replicas, view=SimpleNamespace(earlier_coordinators=lambda told: frozenset())),
         standing=cast(GroupStanding, SimpleNamespace(is_told=True, wanted=frozenset(range(30)), assignment=frozenset({28, 29}))),
         directories=cast(DirectoryKeeper, SimpleNamespace(spares_beyond=lambda percent: [])),
         repairs=cast(ReplicaRepairs, SimpleNamespace(is_waiting=waiting.__contains__)),

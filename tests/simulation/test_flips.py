@@ -31,5 +31,5 @@ def test_flipped_databases_are_set_aside_and_nothing_is_broken(seed: int, monkey
     outcome = simulate(replace(Scenario.random(seed, 8.0, kinds=("flip",)), snapshot_bytes=0))
     assert outcome.violation is None, f"{outcome.violation}\n{outcome.story}"
     assert loads["refused"] > 0
-    # The proof refuses no database that nothing happened to.
-    assert loads["proven"] == 0
+    # A few are spares, which nothing happened to: the node that let go of them lives on.
+    assert loads["proven"] < loads["refused"]

@@ -63,7 +63,7 @@ def _histogram(name: str, help_text: str, buckets: tuple[float, ...], *labels: s
 
 LEADERSHIP = (
     read_gauge("partitions", "Metadata partitions by what this process does with them.", "state"),
-    read_gauge("partitions_followed", "Metadata partitions of which this process has a replica, by whether it could lead: warm or cold.", "state"),
+    read_gauge("partitions_followed", "Metadata partitions of which this process has a replica: warm ones could lead at once.", "state"),
     read_gauge("partitions_spare", "State databases of metadata partitions that this process follows no longer (state.spare.max.percent)."),
     read_gauge("partitions_spare_bytes", "What these state databases take on disk."),
     read_gauge("leadership_withheld", "1 while this process stays out of leadership, by kind of reason; /ready has the reason.", "reason"),
