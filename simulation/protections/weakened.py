@@ -425,10 +425,10 @@ async def _locks_end_starts(load: Callable[..., Awaitable[Loaded]], loader: Stat
 
 @instead(_Leading, "give_orphans")
 def _orphans_to_any(self: _Leading) -> None:
-    for partition in self._known.partitions:
+    for partition in self.known.partitions:
         if partition not in self.leaders:
-            nodes = [node_id for level in self._led.levels(partition) for node_id in level]
-            self._give(partition, nodes[0], Because.LEAST_LOADED)
+            nodes = [node_id for level in self.led.levels(partition) for node_id in level]
+            self.give(partition, nodes[0], Because.LEAST_LOADED)
 
 
 PROTECTIONS: dict[str, Protection] = {

@@ -14,12 +14,12 @@ from records.model import SeededProducerBatch
 from simulation.protections.protection import Protection, around, instead
 
 
-@instead(moved_commits, "_answer_before")
+@instead(moved_commits, "answer_before")
 def _nobody_had_it(*_: object) -> None:
     """The coordinators that had a partition before are not asked whether the file was there."""
 
 
-@instead(decide_moves, "_remembered")
+@instead(decide_moves, "remembered_batches")
 def _no_producers(_: HotState, __: int) -> Iterator[SeededProducerBatch]:
     """Producers are not handed over."""
     return iter(())

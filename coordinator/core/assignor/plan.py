@@ -173,8 +173,8 @@ class _Leading:
     """Rules 1 and 2."""
 
     def __init__(self, known: _Known) -> None:
-        self._known = known
-        self._led = NodeLoads(known.nodes)
+        self.known = known
+        self.led = NodeLoads(known.nodes)
         self._because: dict[int, Because] = {}
         self._warming_because: dict[int, Because] = {}
         self._former: dict[int, int] = {}
@@ -199,7 +199,7 @@ class _Leading:
         A claim takes a moment, in which the former leader leads on: a round in that moment must not take the partition back. Of two
         that lead the later term counts.
         """
-        known, nodes = self._known, self._known.nodes
+        known, nodes = self.known, self.known.nodes
         for partition, holders in known.holders.items():
             claiming = [
                 node_id
@@ -207,7 +207,7 @@ class _Leading:
                 if known.is_warm(node_id, partition) and known.may_lead(node_id, partition)
             ]
             if claiming:
-                self._give(partition, min(claiming, key=lambda one: self._preference(one, partition)), Because.CLAIMS)
+                self.give(partition, min(claiming, key=lambda one: self._preference(one, partition)), Because.CLAIMS)
                 continue
             terms = [
                 (nodes[node_id].leads[partition], node_id)
@@ -215,12 +215,12 @@ class _Leading:
                 if partition in nodes[node_id].leads and partition not in nodes[node_id].refuses
             ]
             if terms:
-                self._give(partition, max(terms)[1], Because.LEADS)
+                self.give(partition, max(terms)[1], Because.LEADS)
                 self._former[partition] = self.leaders[partition]
 
     def give_orphans(self) -> None:
         """Give away the partitions that no live node leads, those with the fewest warm replicas first."""
-        known = self._known
+        known = self.known
         warm = {
             partition: [node_id for node_id in holders if known.is_warm(node_id, partition)]
             for partition, holders in known.holders.items()
@@ -228,29 +228,29 @@ class _Leading:
         }
         for partition in sorted(warm, key=lambda partition: (len(warm[partition]) or len(known.nodes) + 1, partition)):
             if warm[partition]:
-                self._give(partition, min(warm[partition], key=lambda node_id: self._preference(node_id, partition)), Because.WARM)
+                self.give(partition, min(warm[partition], key=lambda node_id: self._preference(node_id, partition)), Because.WARM)
             else:
-                self._give(partition, *self._cold_leader(partition))
+                self.give(partition, *self._cold_leader(partition))
 
     def _preference(self, node_id: int, partition: int) -> tuple[bool, bool, bool, int, int]:
-        known = self._known
+        known = self.known
         return (
             node_id not in known.able(partition),
             node_id not in known.leader_pool,
             partition not in known.nodes[node_id].claims,
-            self._led.of[node_id],
+            self.led.of[node_id],
             weight(partition, node_id),
         )
 
     def _cold_leader(self, partition: int) -> tuple[int, Because]:
         """Choose a node for a partition without a warm replica; when none may lead it, any node."""
-        known = self._known
+        known = self.known
         holders = known.holders[partition]
         for at_it, because in ((known.claiming.get(partition, ()), Because.CLAIMS), (holders, Because.LEAST_BEHIND)):
             fit = [node_id for node_id in at_it if known.may_lead(node_id, partition)]
             if fit:
-                return min(fit, key=lambda one: (holders.get(one, inf), self._led.of[one], weight(partition, one))), because
-        by_load = [node_id for level in self._led.levels(weight(partition, 0)) for node_id in level]
+                return min(fit, key=lambda one: (holders.get(one, inf), self.led.of[one], weight(partition, one))), because
+        by_load = [node_id for level in self.led.levels(weight(partition, 0)) for node_id in level]
         for fits in (
             lambda node_id: known.may_lead(node_id, partition),
             lambda node_id: node_id in known.able(partition),
@@ -266,8 +266,8 @@ class _Leading:
 
         First go the partitions of leaders that drain, and those reserved for other nodes.
         """
-        known = self._known
-        room = known.room(self._led.of)
+        known = self.known
+        room = known.room(self.led.of)
         started: Counter[int] = Counter()
         misplaced = [partition for partition, node_id in self.leaders.items() if node_id not in known.able(partition)]
         for partition in sorted(misplaced, key=lambda partition: weight(partition, -1)):
@@ -290,7 +290,7 @@ class _Leading:
 
         So a node that comes back gets what it led before: partitions move about twice while all nodes restart one by one.
         """
-        known = self._known
+        known = self.known
         found = [
             (0 if lag <= known.rules.warm_lag else lag, known.led_ms(partition, leader), weight(partition, node_id), partition, node_id)
             for partition, leader in self.leaders.items()
@@ -303,7 +303,7 @@ class _Leading:
 
     def _move(self, partition: int, node_id: int, room: dict[int, int], started: Counter[int]) -> None:
         """Let a node lead instead: at once when it is warm, else after a warm-up, unless it has enough of those. Its place is taken."""
-        known, leader = self._known, self.leaders[partition]
+        known, leader = self.known, self.leaders[partition]
         room[leader] += 1
         room[node_id] -= 1
         because = Because.BALANCE
@@ -312,24 +312,24 @@ class _Leading:
         elif leader not in known.able(partition):
             because = Because.RESERVED
         if known.is_warm(node_id, partition):
-            self._led.add(leader, -1)
-            self._give(partition, node_id, because)
+            self.led.add(leader, -1)
+            self.give(partition, node_id, because)
         elif started[node_id] < known.rules.warm_ups:
             started[node_id] += 1
             self.targets[partition] = node_id
             self._warming_because[partition] = because
 
-    def _give(self, partition: int, node_id: int, because: Because) -> None:
+    def give(self, partition: int, node_id: int, because: Because) -> None:
         self.leaders[partition] = self.targets[partition] = node_id
         self._because[partition] = because
-        self._led.add(node_id)
+        self.led.add(node_id)
 
 
 class _StandingBy:
     """Rule 3, for the nodes that shall lead."""
 
     def __init__(self, known: _Known, targets: Mapping[int, int]) -> None:
-        self._known, self._targets = known, targets
+        self.known, self._targets = known, targets
         self._able = {partition: known.able(partition) for partition in targets}
         self._held = NodeLoads(known.nodes)
         self._pairs: Counter[tuple[int, int]] = Counter()
@@ -341,7 +341,7 @@ class _StandingBy:
 
     def keep(self) -> None:
         """Keep nodes that follow already, where no other rack is better."""
-        known = self._known
+        known = self.known
         for partition in self._targets:
             while len(self.standbys[partition]) < self._wanted:
                 crowd = self._least_crowd(partition)
@@ -365,7 +365,7 @@ class _StandingBy:
         abilities have left them apart.
         """
         held = self._held.of
-        share, rest = divmod(sum(held.values()), len(self._known.staying))
+        share, rest = divmod(sum(held.values()), len(self.known.staying))
         for least, most in ((share, share + (rest > 0)), (inf, 0)):
             while self._wanted and self._level_once(least, most):
                 pass
@@ -384,7 +384,7 @@ class _StandingBy:
                 number = min((held[giver] - held[taker]) // 2, held[giver] - most, least - held[taker])
                 if number < 1:
                     break
-                rack = self._known.nodes[taker].rack
+                rack = self.known.nodes[taker].rack
                 if rack not in by_rack:
                     by_rack[rack] = self._no_closer(giver, rack, of[giver])
                 passed = self._pass_on(giver, taker, by_rack[rack], int(number))
@@ -395,14 +395,14 @@ class _StandingBy:
 
     def _no_closer(self, giver: int, rack: str, partitions: Sequence[int]) -> list[int]:
         """Return those of a giver's partitions that a node in a rack may stand by for without more replicas in one rack."""
-        own = self._known.nodes[giver].rack
+        own = self.known.nodes[giver].rack
         if rack == own:
             return list(partitions)
         return [partition for partition in partitions if self._used[partition].get(rack, 0) < self._used[partition].get(own, 0)]
 
     def _pass_on(self, giver: int, taker: int, partitions: Sequence[int], number: int) -> set[int]:
         """Pass on so many of the giver's partitions, or fewer, and return them."""
-        known, able, targets, standbys = self._known, self._able, self._targets, self.standbys
+        known, able, targets, standbys = self.known, self._able, self._targets, self.standbys
         fit = [
             partition
             for partition in partitions
@@ -429,25 +429,25 @@ class _StandingBy:
         """0 for a node that may stand by, 1 for one that only can (it drains, it is reserved for others), 2 for one that cannot."""
         if node_id in self._able[partition]:
             return 0
-        return 1 + (partition in self._known.nodes[node_id].refuses)
+        return 1 + (partition in self.known.nodes[node_id].refuses)
 
     def _least_crowd(self, partition: int) -> int:
         """How many replicas the rack has that is to get the next standby, of those with an able node that is free."""
         able = self._able[partition]
         if (sizes := self._racks.get(able)) is None:
-            sizes = self._racks[able] = Counter(self._known.nodes[node_id].rack for node_id in able)
-        taken = [self._known.nodes[node_id].rack for node_id in (self._targets[partition], *self.standbys[partition]) if node_id in able]
+            sizes = self._racks[able] = Counter(self.known.nodes[node_id].rack for node_id in able)
+        taken = [self.known.nodes[node_id].rack for node_id in (self._targets[partition], *self.standbys[partition]) if node_id in able]
         used = self._used[partition]
         return min((used[rack] for rack, size in sizes.items() if taken.count(rack) < size), default=-1)
 
     def _fits(self, node_id: int, partition: int, crowd: int) -> bool:
         is_free = node_id != self._targets[partition] and node_id not in self.standbys[partition]
         is_able = is_free and node_id in self._able[partition]
-        return is_able and self._used[partition].get(self._known.nodes[node_id].rack, 0) <= crowd
+        return is_able and self._used[partition].get(self.known.nodes[node_id].rack, 0) <= crowd
 
     def _least(self, partition: int) -> int:
         """Choose the next standby: able before other racks before load."""
-        nodes, used = self._known.nodes, self._used[partition]
+        nodes, used = self.known.nodes, self._used[partition]
         best: list[tuple[int, int, int]] = []
         crowd = self._least_crowd(partition)
         last: tuple[int, int, int] | None = None
@@ -472,13 +472,13 @@ class _StandingBy:
 
     def _add(self, partition: int, node_id: int) -> None:
         self.standbys[partition].append(node_id)
-        self._used[partition][self._known.nodes[node_id].rack] += 1
+        self._used[partition][self.known.nodes[node_id].rack] += 1
         self._pairs[self._targets[partition], node_id] += 1
         self._held.add(node_id)
 
     def _drop(self, partition: int, node_id: int) -> None:
         self.standbys[partition].remove(node_id)
-        self._used[partition][self._known.nodes[node_id].rack] -= 1
+        self._used[partition][self.known.nodes[node_id].rack] -= 1
         self._pairs[self._targets[partition], node_id] -= 1
         self._held.add(node_id, -1)
 

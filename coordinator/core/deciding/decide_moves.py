@@ -54,12 +54,12 @@ def decide_release(
         end_offset=end_offset,
         time_ms=time_ms,
         earlier=(*known.earlier, ended),
-        producers=tuple(_remembered(hot, row)),
+        producers=tuple(remembered_batches(hot, row)),
     )
     return records, [answer]
 
 
-def _remembered(hot: HotState, row: int) -> Iterator[SeededProducerBatch]:
+def remembered_batches(hot: HotState, row: int) -> Iterator[SeededProducerBatch]:
     """What is remembered of the producers of a partition; the batches of each are adjacent, the oldest first."""
     table = hot.producers
     for one in table.of_partitions(np.array([row], np.int64)).tolist():

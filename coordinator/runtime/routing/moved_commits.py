@@ -58,7 +58,7 @@ def commit_moved(
         for key, mine in places.items():
             for earlier in view.earlier_of(key):
                 try:
-                    answer = _answer_before(view, earlier, command, key, mine)
+                    answer = answer_before(view, earlier, command, key, mine)
                 except _Unsure:
                     if earlier.coordinator_id not in command.owner_ids and view.owner_of(key) not in command.owner_ids:
                         continue  # it is refused below in any case, and a file is never sent with two lists of owners
@@ -93,7 +93,7 @@ def commit_moved(
         router.split(command, left, timeout_ms, merge, size_bytes)
 
 
-def _answer_before(
+def answer_before(
     view: ClusterView, earlier: EarlierStretch, command: CommitFile, key: bytes, places: Sequence[int]
 ) -> CommitResult | None:
     """The answers of the coordinator that had a partition before, for the batches of it; None when it never had them. Raises `_Unsure`."""
