@@ -145,7 +145,7 @@ def test_what_a_follower_judges_and_then_removes_is_read_once(open_store: OpenSt
 @pytest.mark.parametrize("seed", range(6))
 def test_what_is_found_and_counted_is_what_a_look_at_all_files_finds(open_store: OpenStore, seed: int) -> None:
     rng = random.Random(seed)
-    model = LogModel(random.Random(seed + 4000), files_per_record=0.6)
+    model = LogModel(random.Random(seed + 4300), files_per_record=0.6)
     replica = Replica(open_store)
     for offset in range(150):
         replica.apply([model.next_record()], offset)
