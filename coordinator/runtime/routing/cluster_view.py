@@ -140,14 +140,8 @@ class ClusterView:
             for key, stretches in directory.earlier.items():
                 nexts = [*(one.coordinator_id for one in stretches[1:]), self.owner_of(key)]
                 self._heirs += [(one.coordinator_id, to, one.time_ms) for one, to in zip(stretches, nexts, strict=True) if to is not None]
-        for _ in range(len(owner_ids) + 1):
-            more = {
-                to
-                for before, to, time_ms in self._heirs
-                if (before in owner_ids or before in found) and (created_ms < 0 or abs(created_ms - time_ms) <= window_ms)
-            }
-            if more <= found:
-                break
+        near = [(before, to) for before, to, time_ms in self._heirs if created_ms < 0 or abs(created_ms - time_ms) <= window_ms]
+        while more := {to for before, to in near if before in owner_ids or before in found} - found:
             found |= more
         return sorted(found.difference(owner_ids))
 
