@@ -13,7 +13,7 @@ from typing import Final
 from coordinator.core.directory.content import Restoration
 from coordinator.core.directory.directory import DIRECTORY_PARTITION, Deletion, Directory, Placement, why_unknown
 from coordinator.core.endpoints import endpoint_of
-from coordinator.kafka.batches import BatchArray, split_partition_key
+from coordinator.kafka.batches import BatchArray, partition_keys, split_partition_key
 from coordinator.runtime.routing.owner_loops import owners_of_files
 from coordinator.runtime.routing.replicas import Replicas
 from records.model import EarlierStretch, Endpoint
@@ -100,10 +100,10 @@ class ClusterView:
         directory = self.directory
         return () if directory is None else directory.earlier.get(partition_key, ())
 
-    def has_moved(self, partition_keys: Iterable[bytes]) -> bool:
-        """Whether one of these partitions has stretches in other coordinators than its owner."""
+    def has_moved(self, batches: BatchArray) -> bool:
+        """Whether one of the partitions of some batches has stretches in other coordinators than its owner."""
         directory = self.directory
-        return directory is not None and bool(directory.earlier) and not directory.earlier.keys().isdisjoint(partition_keys)
+        return directory is not None and bool(directory.earlier) and not directory.earlier.keys().isdisjoint(partition_keys(batches))
 
     def earlier_coordinators(self, coordinator_ids: frozenset[int]) -> frozenset[int]:
         """The coordinators that have older batches of partitions of these, or of such as are about to come."""

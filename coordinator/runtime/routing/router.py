@@ -188,7 +188,7 @@ class Router:
             return False
         elif (
             len(owners) == 1
-            and not self._view.has_moved(partition_keys(command.batches))
+            and not self._view.has_moved(command.batches)
             and (replica := self._replicas.get(cast(int, owners.pop()))) is not None
         ):
             replica.submit(command, timeout_ms, cast(Answered, respond), size_bytes)
@@ -201,7 +201,7 @@ class Router:
         self, command: CommitFile, owners: Sequence[int | None], timeout_ms: int, respond: Callable[[CommitAnswer], None], size_bytes: int
     ) -> None:
         """Give each coordinator its share, all of them at once, and put the answers together; some batch has an owner."""
-        if self._view.has_moved(partition_keys(command.batches)):
+        if self._view.has_moved(command.batches):
             commit_moved(self, self._view, command, owners, timeout_ms, respond, size_bytes, self._moves_window_ms)
         else:
             self.split(command, owners, timeout_ms, respond, size_bytes)
