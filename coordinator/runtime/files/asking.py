@@ -12,8 +12,8 @@ from typing import cast
 from coordinator.core.commands import FencedFile, FenceFiles, FileStanding, Outcome
 from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.messages import FenceFilesFile, FenceFilesRequest, FenceFilesResponse
-from coordinator.runtime.ports import PeerUnavailable
 from coordinator.runtime.routing.context import NodeContext
+from coordinator.runtime.routing.leader_calls import NotYet, call_leader
 
 ASK_TIMEOUT_MS = 5_000
 KEYS_PER_QUESTION = 200
@@ -51,22 +51,16 @@ class OwnersAsked:
             command = FenceFiles(object_keys=keys, created_ms=created_ms, is_fencing=not only_tell)
             fenced = cast(list[FencedFile], await self._context.replicas[coordinator_id].ask(command, ASK_TIMEOUT_MS))
             return _standings(fenced)
-        leader = self._context.view.leader(coordinator_id)
-        if leader is None:
-            return Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=f"coordinator {coordinator_id} has no leader now")
         files = tuple(FenceFilesFile(object_key=key, created_ms=created) for key, created in zip(keys, created_ms, strict=True))
         request = FenceFilesRequest(coordinator_id=coordinator_id, files=files, only_tell=only_tell, timeout_ms=ASK_TIMEOUT_MS)
-        where = f"node {leader.node_id}, which leads coordinator {coordinator_id}"
         try:
-            response = await self._context.peers.call(leader.host, leader.port, request, ASK_TIMEOUT_MS)
-        except PeerUnavailable as unavailable:
-            return Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=f"{where}, did not answer: {unavailable}")
-        if not isinstance(response, FenceFilesResponse):
-            raise TypeError(f"{where}, answered {type(response).__name__}")
+            response = await call_leader(self._context, coordinator_id, request, FenceFilesResponse)
+        except NotYet as not_yet:
+            return Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=str(not_yet))
         if response.error_code != ErrorCode.NONE:
             return Outcome(error=ErrorCode(response.error_code), message=response.error_message)
         if len(response.files) != len(keys):
-            message = f"{where}, was asked for {len(keys)} files and told of {len(response.files)}"
+            message = f"coordinator {coordinator_id} was asked for {len(keys)} files and told of {len(response.files)}"
             return Outcome(error=ErrorCode.UNKNOWN_SERVER_ERROR, message=message)
         return _standings(
             [

@@ -25,10 +25,12 @@ from coordinator.operations.nesting import nested_request
 from coordinator.protocol.messages import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
+    DeleteRecordsResponse,
 )
 from coordinator.runtime.failures import NotReadable
 from coordinator.runtime.routing.context import NodeContext
-from coordinator.runtime.routing.stretch_questions import NotYet, call_leader, stretches_of
+from coordinator.runtime.routing.leader_calls import NotYet, call_leader
+from coordinator.runtime.routing.stretch_questions import stretches_of
 
 LOG = logging.getLogger("coordinator.retention")
 
@@ -133,7 +135,8 @@ class ReleasedStretches:
             else:
                 parts = [(one.topic_id, DeleteRecordsPartition(partition_index=one.partition, offset=points[one])) for one in mine]
                 try:
-                    await call_leader(self._context, owner, nested_request(DeleteRecordsRequest, parts, timeout_ms=TIMEOUT_MS))
+                    request = nested_request(DeleteRecordsRequest, parts, timeout_ms=TIMEOUT_MS)
+                    await call_leader(self._context, owner, request, DeleteRecordsResponse)
                 except NotYet as not_yet:
                     LOG.info("an owner of partitions that moved deletes nothing now coordinator=%d reason=%r", owner, str(not_yet))
 

@@ -31,13 +31,13 @@ from coordinator.core.moves import Move
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import topic_id_text
 from coordinator.operations.moves import adopt_request, release_request, released_of
-from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import (
     AdoptPartitionResponse,
     ReleasePartitionResponse,
 )
 from coordinator.runtime.routing.context import NodeContext
-from coordinator.runtime.routing.stretch_questions import NotYet, call_leader, stretches_of
+from coordinator.runtime.routing.leader_calls import NotYet, call_leader
+from coordinator.runtime.routing.stretch_questions import stretches_of
 from records.model import EarlierStretch, PartitionMoved, PartitionMoving
 
 LOG = logging.getLogger("coordinator.moves")
@@ -163,9 +163,8 @@ class MoveWorker:
         if self._replicas.is_leading(move.to_coordinator):
             adopted = cast(Outcome, await self._replicas[move.to_coordinator].ask(adopt, STEP_TIMEOUT_MS))
         else:
-            response = await self._call(move.to_coordinator, adopt_request(adopt, move.to_coordinator, STEP_TIMEOUT_MS))
-            if not isinstance(response, AdoptPartitionResponse):
-                raise TypeError(f"coordinator {move.to_coordinator} answered {type(response).__name__}")
+            request = adopt_request(adopt, move.to_coordinator, STEP_TIMEOUT_MS)
+            response = await call_leader(self._context, move.to_coordinator, request, AdoptPartitionResponse)
             adopted = Outcome(error=ErrorCode(response.error_code), message=response.error_message)
         if adopted.error is not ErrorCode.NONE:
             raise NotYet(f"{adopted.error.name}: {adopted.message}")
@@ -175,14 +174,8 @@ class MoveWorker:
         if self._replicas.is_leading(coordinator_id):
             answer = await self._replicas[coordinator_id].ask(command, STEP_TIMEOUT_MS)
             return cast(list[ReleasedPartition], answer)[0]
-        response = await self._call(coordinator_id, release_request(command, coordinator_id, STEP_TIMEOUT_MS))
-        if not isinstance(response, ReleasePartitionResponse):
-            raise TypeError(f"coordinator {coordinator_id} answered {type(response).__name__}")
-        return released_of(response)
-
-    async def _call(self, coordinator_id: int, request: Message) -> Message:
-        """Raises `NotYet`."""
-        return await call_leader(self._context, coordinator_id, request)
+        request = release_request(command, coordinator_id, STEP_TIMEOUT_MS)
+        return released_of(await call_leader(self._context, coordinator_id, request, ReleasePartitionResponse))
 
     # ---- after a restore
 
