@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cli.output import Row
     from coordinator.client.calls.moves import MoveUnderWay
     from coordinator.client.client import DisklessClient
+    from coordinator.client.model import TopicDescription
 
 COLUMNS = ("topic", "partition", "from", "to", "state")
 LOOK_S = 0.1
@@ -102,8 +103,9 @@ async def _move(
     from coordinator.kafka.errors import ErrorCode
 
     async with open_client(bootstrap_server, timeout_s) as client:
-        planned = await _planned(client, named, to_coordinator)
-        ids = {one.name: one.topic_id for one in await client.describe_topics()}
+        topics = await client.describe_topics()
+        ids = {one.name: one.topic_id for one in topics}
+        planned = await _planned(client, topics, named, to_coordinator)
         rows: list[Row] = []
         for placed, to in planned:
             row: dict[str, object] = {
@@ -130,7 +132,9 @@ async def _move(
         return rows, None
 
 
-async def _planned(client: DisklessClient, named: Sequence[str], to_coordinator: int | None) -> list[PlannedMove]:
+async def _planned(
+    client: DisklessClient, topics: Sequence[TopicDescription], named: Sequence[str], to_coordinator: int | None
+) -> list[PlannedMove]:
     from cli.looks.balance import PlacedPartition, PlannedMove
     from cli.outcome import Exit, Failed
 
@@ -138,12 +142,12 @@ async def _planned(client: DisklessClient, named: Sequence[str], to_coordinator:
         (topic.name, one.partition): PlacedPartition(
             topic.name, one.partition, one.coordinator_id, max(0, one.high_watermark - max(0, one.log_start_offset))
         )
-        for topic in await client.describe_topics()
+        for topic in topics
         for one in topic.partitions
     }
     if to_coordinator is None:
         coordinators = [one.coordinator_id for one in (await client.admin.describe_coordinators()).coordinators]
-        return await _balanced(client, list(placed.values()), coordinators)
+        return await _balanced(client, {one.name: one.topic_id for one in topics}, list(placed.values()), coordinators)
     planned = []
     for text in named:
         topic, _, number = text.rpartition(":")
@@ -156,14 +160,15 @@ async def _planned(client: DisklessClient, named: Sequence[str], to_coordinator:
     return planned
 
 
-async def _balanced(client: DisklessClient, placed: Sequence[PlacedPartition], coordinators: Sequence[int]) -> list[PlannedMove]:
+async def _balanced(
+    client: DisklessClient, ids: Mapping[str, bytes], placed: Sequence[PlacedPartition], coordinators: Sequence[int]
+) -> list[PlannedMove]:
     """The moves of a balance that may be ordered: in the place of those that are refused, as of a partition that was there, others."""
     from cli.looks.balance import balance
     from coordinator.client.calls.moves import PartitionMove
     from coordinator.client.model import PartitionId
     from coordinator.kafka.errors import ErrorCode
 
-    ids = {one.name: one.topic_id for one in await client.describe_topics()}
     barred: set[tuple[str, int, int]] = set()
     while True:
         planned = balance(placed, coordinators, barred)
