@@ -261,8 +261,7 @@ class Scenario:
         )
         files = SimulatedFiles.random(seed, are_clocks_true=drawn.are_clocks_true)
         restore = SimulatedRestore.random(seed, duration_s)
-        drawn = replace(drawn, files=files, retention=SimulatedRetention.random(seed), restore=restore)
-        return replace(drawn, movers=0 if drawn.retention is not None else drawn_movers(seed))
+        return replace(drawn, files=files, retention=SimulatedRetention.random(seed), restore=restore, movers=drawn_movers(seed))
 
     def with_gateways(self, gateways: SimulatedGateways) -> Scenario:
         """The same life with gateways, and with faults of theirs.
@@ -277,7 +276,7 @@ class Scenario:
             fault = GATEWAY_DRAWS[kind](rng, Fault(at_s=round(rng.uniform(1.5, self.duration_s), 3), kind=kind))
             faults.append(replace(fault, node=rng.randrange(gateways.gateways), duration_s=round(fault.duration_s, 3)))
         faults.sort(key=lambda fault: fault.at_s)
-        return replace(self, gateways=gateways, faults=tuple(faults), skews_ms=(), producers_kept_s=0.0, entry_bytes_max=0, movers=0)
+        return replace(self, gateways=gateways, faults=tuple(faults), skews_ms=(), producers_kept_s=0.0, entry_bytes_max=0)
 
     @property
     def are_clocks_true(self) -> bool:
