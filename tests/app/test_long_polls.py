@@ -113,7 +113,7 @@ async def test_a_poll_is_answered_when_something_comes_and_not_before() -> None:
 async def test_a_poll_that_waits_looks_at_what_it_waits_for_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     watched: list[Watch] = []
     add = Watches.add
-    monkeypatch.setattr(Watches, "add", lambda watches, watch: (watched.append(watch), add(watches, watch)))
+    monkeypatch.setattr(Watches, "add", lambda watches, watch, view: (watched.append(watch), add(watches, watch, view)))
     async with dispatching() as (started, dispatcher):
         Poll(dispatcher, (SPREAD, [(0, 0), (1, 0)]))
         await until(lambda: dispatcher.polls_waiting == 1, "the poll to wait")
