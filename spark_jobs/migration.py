@@ -5,11 +5,12 @@ Pure, written anew and not shared with the coordinator; for the monitor's store 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
 from records.log import BrokenRule
-from records.model import DisklessLogInitialized, DisklessLogRepaired, DisklessLogReset, PrefixStartReported
+from records.model import DisklessLogInitialized, DisklessLogRepaired, DisklessLogReset, PrefixStartReported, SeededProducerBatch
 
 MigrationStep: TypeAlias = DisklessLogInitialized | DisklessLogReset | DisklessLogRepaired | PrefixStartReported
 MIGRATION_STEPS = (DisklessLogInitialized, DisklessLogReset, DisklessLogRepaired, PrefixStartReported)
@@ -17,7 +18,8 @@ MIGRATION_STEPS = (DisklessLogInitialized, DisklessLogReset, DisklessLogRepaired
 PENDING = -1
 """B0 of a classic partition that takes no batches yet."""
 NOTHING = -1
-_OFFSET_LIMIT = 1 << 62
+OFFSET_LIMIT = 1 << 62
+"""Offsets of a user partition are below."""
 _SEQUENCE_LIMIT = 1 << 31
 _EPOCH_LIMIT = 1 << 15
 _BATCHES_PER_PRODUCER = 5
@@ -73,15 +75,21 @@ def pending_conflict() -> BrokenRule:
 
 
 def _init_conflict(standing: MigrationStanding, step: DisklessLogInitialized) -> BrokenRule | None:
-    if not 0 <= step.prefix_start_offset <= step.base_offset < _OFFSET_LIMIT:
+    if not 0 <= step.prefix_start_offset <= step.base_offset < OFFSET_LIMIT:
         return _unlawful(step, "the start of a diskless log and that of its classic part do not fit")
     if standing.base != PENDING:
         if standing.base == step.base_offset:
             return None
         return _moved(step, "the partition's diskless log began elsewhere", standing.base, step.base_offset)
-    runs = [list(group) for _, group in groupby(step.producers, lambda one: one.producer_id)]
+    fault = fault_of_seeds(step.producers, step.base_offset)
+    return None if fault is None else _unlawful(step, fault)
+
+
+def fault_of_seeds(producers: Sequence[SeededProducerBatch], begins: int) -> str | None:
+    """Tell why batches cannot be those that producers wrote before an offset at which a diskless log begins or goes on; None: they can."""
+    runs = [list(group) for _, group in groupby(producers, lambda one: one.producer_id)]
     if len(runs) != len({run[0].producer_id for run in runs}):
-        return _unlawful(step, "a producer is twice among those that a diskless log begins with")
+        return "a producer is twice among those that a diskless log begins with"
     for run in runs:
         offsets = [one.base_offset for one in run]
         lawful = (
@@ -91,12 +99,12 @@ def _init_conflict(standing: MigrationStanding, step: DisklessLogInitialized) ->
             and run[0].producer_id >= 0
             and offsets == sorted(set(offsets))
             and offsets[0] >= 0
-            and offsets[-1] < step.base_offset
+            and offsets[-1] < begins
             and all(0 <= one.base_sequence < _SEQUENCE_LIMIT and 0 <= one.last_sequence < _SEQUENCE_LIMIT for one in run)
             and all(one.timestamp_ms >= -1 for one in run)
         )
         if not lawful:
-            return _unlawful(step, f"the batches of producer {run[0].producer_id} cannot be those before a diskless log")
+            return f"the batches of producer {run[0].producer_id} cannot be those before a diskless log"
     return None
 
 

@@ -87,7 +87,8 @@ class DisklessClient(ServiceUser):
     ) -> WrittenRecords:
         """Write records by (topic name, partition) as one WAL file; each partition's records are accepted or refused together by batch.
 
-        Records without a timestamp get the time at which they are written. Raises TypeError for what is no `Record`, NotFound, WrongStore,
+        Records without a timestamp get the time at which they are written. What is refused because a partition has moved to another
+        coordinator is written once more, as another file. Raises TypeError for what is no `Record`, NotFound, WrongStore,
         and InvalidRequest for a batch that `max.message.bytes` or `message.timestamp.*` of its topic forbid, before anything is uploaded;
         WalFileError, StoreError, WriteUndecided, WriteRefused, and other `ServiceError`s.
         """
@@ -96,7 +97,7 @@ class DisklessClient(ServiceUser):
         store = self._store()
         packed = pack(records, compression=compression, max_batch_bytes=max_batch_bytes)
         uploaded = await upload_file(self, store, packed, prefix=self._wal_prefix, timeout_ms=timeout_ms)
-        return await commit_uploaded(self, store, uploaded, is_first=True, timeout_ms=timeout_ms)
+        return await commit_uploaded(self, store, uploaded, prefix=self._wal_prefix, timeout_ms=timeout_ms)
 
     async def check_store(self, store: ObjectStore | None = None, *, timeout_ms: int | None = None) -> None:
         """Return when a store (None: the client's own) is that of the service; `write` asks once, who uploads by other means should, too.
@@ -114,7 +115,7 @@ class DisklessClient(ServiceUser):
         """Commit what a `write` uploaded that ended in WriteUndecided. Raises WriteUndecided, WriteRefused."""
         from coordinator.client.records.writing import commit_uploaded
 
-        return await commit_uploaded(self, self._store(), uploaded, is_first=False, timeout_ms=timeout_ms)
+        return await commit_uploaded(self, self._store(), uploaded, prefix=self._wal_prefix, timeout_ms=timeout_ms)
 
     def read(
         self,

@@ -41,11 +41,8 @@ from spark_jobs.scan.force import Force, Keys, UnknownClaim, Verdicts
 from spark_jobs.scan.garbage import without_collection
 from spark_jobs.scan.head import START, Head
 from spark_jobs.scan.levels import Levels
-from spark_jobs.scan.summary import CountRow, EventRow, FindingRow, HeadRow, HeldRow, RestartRow, SummaryRow, batches_of
+from spark_jobs.scan.summary import STEP, CountRow, EventRow, FindingRow, HeadRow, HeldRow, RestartRow, SummaryRow, batches_of
 from spark_jobs.scan.transaction import Transaction
-
-STEP = 1 << 27
-"""Steps per entry: more records than any entry and any held transaction has."""
 
 
 class PartitionScan:

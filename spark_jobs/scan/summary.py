@@ -40,6 +40,14 @@ SUMMARY_DDL = ", ".join(
 )
 """The schema in Spark's words."""
 
+STEP = 1 << 27
+"""Steps per entry: more records than any entry and any held transaction has."""
+
+
+def operation_of(at: int) -> int:
+    """Number the entry or the whole transaction of a step: what has one number takes effect together."""
+    return at // STEP
+
 
 class HeadRow(NamedTuple):
     """Where the scan began and ended; `state` is JSON of what `Head` holds beyond the numbers."""

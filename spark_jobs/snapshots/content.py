@@ -18,6 +18,7 @@ import numpy.typing as npt
 from records.snapshot import BadSnapshot, SnapshotHead, SnapshotReader, TableRows
 from records.state_digest import hash_record
 from spark_jobs.log_begin import Start
+from spark_jobs.migration import PENDING
 from spark_jobs.snapshots.shipping import local
 
 Int64s = npt.NDArray[np.int64]
@@ -96,7 +97,7 @@ class SnapshotPartitionRow(NamedTuple):
     @property
     def is_migrated(self) -> bool:
         """Whether it is, or was, a classic partition."""
-        return self.leader_epoch >= 0 or self.first_offset < 0
+        return self.leader_epoch >= 0 or self.first_offset == PENDING
 
     @property
     def key(self) -> bytes:

@@ -20,7 +20,8 @@ create temp table if not exists touched_producer
 """
 
 _PARTITION = """p.topic_id, p.partition, p.start_offset, p.next_offset, p.since_offset, p.batches, p.records, p.bytes, p.last_append_ms,
-    p.diskless_base, p.prefix_start, p.leader_epoch, p.chained, p.block_offset, p.block_bytes"""
+    p.diskless_base, p.prefix_start, p.leader_epoch, p.stretch_base, p.newest_move, p.released_to, p.moved_ms, p.said_start,
+    p.chained, p.block_offset, p.block_bytes"""
 _READ_PARTITIONS = f"""select {_PARTITION} from touched_partition t cross join partition p
     where p.kpart = ? and p.topic_id = t.topic_id and p.partition = t.partition"""
 _READ_TOPIC = f"select {_PARTITION} from partition p where kpart = ? and topic_id = ?"
@@ -30,9 +31,11 @@ _READ_PRODUCERS = """select p.topic_id, p.partition, p.producer_id, p.epoch, p.n
 _WRITE_PARTITION = upsert(
     "partition", "kpart,topic_id,partition",
     "kpart", "topic_id", "partition", "start_offset", "next_offset", "since_offset", "batches", "records", "bytes", "last_append_ms",
-    "diskless_base", "prefix_start", "leader_epoch", "chained", "block_offset", "block_bytes",
+    "diskless_base", "prefix_start", "leader_epoch", "stretch_base", "newest_move", "released_to", "moved_ms", "said_start",
+    "chained", "block_offset", "block_bytes",
 )  # fmt: skip
-_UNCHAIN = "update partition set chained = 0, leader_epoch = ?, diskless_base = nullif(diskless_base, ?) where kpart = ?"
+_UNCHAIN = """update partition set chained = 0, leader_epoch = ?, diskless_base = nullif(diskless_base, ?), released_to = null
+    where kpart = ?"""
 _PRODUCER_KEY = ("kpart", "topic_id", "partition", "producer_id")
 _WRITE_PRODUCER = upsert("producer", ",".join(_PRODUCER_KEY), *_PRODUCER_KEY, "epoch", "next_sequence", "last_append_ms")
 
@@ -50,12 +53,11 @@ class PartitionBook:
             self._take(db.execute(_READ_PARTITIONS, (kpart,)).fetchall())
 
     def _take(self, rows: Iterable[tuple[Any, ...]]) -> None:
-        for topic_id, partition, start, following, since, batches, records, size, append_ms, base, prefix, epoch, chained, *block in rows:
+        for topic_id, partition, *numbers, chained, block_offset, block_bytes in rows:
             name = (topic_id, partition)
             if name not in self.states:
-                self.states[name] = PartitionState(
-                    start, following, since, batches, records, size, append_ms, base, prefix, epoch, bool(chained), block[0], block[1] or 0
-                )
+                values = (*numbers, bool(chained), block_offset, block_bytes or 0)
+                self.states[name] = PartitionState(*values)
 
     def read_topic(self, topic_id: bytes) -> list[PartitionName]:
         """Read all partitions of a topic; returns their names. None may be read again after it was dropped."""
@@ -69,11 +71,12 @@ class PartitionBook:
         self._db.execute("delete from partition where kpart = ? and topic_id = ?", (self._kpart, topic_id))
 
     def unchain(self) -> None:
-        """Entries were lost: the next values of every partition are unknown, and the state of its migration."""
+        """Entries were lost: the next values of every partition are unknown, the state of its migration, and whether it is released."""
         for state in self.states.values():
             state.chained = False
             state.leader_epoch = UNSEEN
             state.base = None if state.base == PENDING else state.base
+            state.released_to = None
             state.is_changed = True
         self._db.execute(_UNCHAIN, (UNSEEN, PENDING, self._kpart))
 
@@ -83,7 +86,8 @@ class PartitionBook:
         rows = [
             (
                 kpart, *name, state.start, state.next, state.since, state.batches, state.records, state.size_bytes, state.append_ms,
-                state.base, state.prefix, state.leader_epoch, int(state.chained), state.block_offset, state.block_bytes,
+                state.base, state.prefix, state.leader_epoch, state.stretch_base, state.newest_move, state.released_to, state.moved_ms,
+                state.said_start, int(state.chained), state.block_offset, state.block_bytes,
             )
             for name, state in self.states.items()
             if state.is_changed

@@ -19,7 +19,7 @@ from records.model import (
     FilesRemoved,
     PartitionAdopted,
     PartitionCreated,
-    PartitionMoved,
+    PartitionReleased,
     ProducersAdopted,
     ProducersExpired,
     Record,
@@ -31,8 +31,9 @@ from records.model import (
     TopicPlaced,
 )
 from spark_jobs.contradiction import SEQUENCE_MASK
-from spark_jobs.migration import MIGRATION_STEPS, PENDING, MigrationStep
-from spark_jobs.scan.summary import EventRow, FindingRow, LinkRow, ProducerLinkRow, RestartRow, ScannedFileRow
+from spark_jobs.migration import MIGRATION_STEPS, OFFSET_LIMIT, PENDING, MigrationStep
+from spark_jobs.moves import MoveStep, producers_conflict, together_conflict
+from spark_jobs.scan.summary import EventRow, FindingRow, LinkRow, ProducerLinkRow, RestartRow, ScannedFileRow, operation_of
 from spark_jobs.store import chain_rules
 from spark_jobs.store.books import PartitionBook, PartitionName, ProducerBook
 from spark_jobs.store.chain_rules import UNSEEN, PartitionState, ProducerState
@@ -41,7 +42,8 @@ from spark_jobs.store.findings import ContradictedError, Findings
 from spark_jobs.store.merge_facts import merge_fact, note_happening
 from spark_jobs.store.merge_files import FileMerge
 from spark_jobs.store.merge_migrations import note_step
-from spark_jobs.store.merge_orders import forget_placement, note_creation, note_move, note_placement
+from spark_jobs.store.merge_moves import note_move_record
+from spark_jobs.store.merge_orders import forget_placement, note_creation, note_placement
 from spark_jobs.store.run_blocks import OFFSET_MAX, RunBlocks
 from spark_jobs.store.statements import upsert
 
@@ -65,11 +67,22 @@ class ChainRows:
     restarts: list[RestartRow] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class _MovingNow:
+    """The moves of which an operation has said something: where the partitions begin that it adopted, and their producers so far."""
+
+    operation: int
+    begins: dict[PartitionName, int | None] = field(default_factory=dict)
+    """None for one that it released."""
+    producers: dict[PartitionName, set[int]] = field(default_factory=dict)
+
+
 class ChainMerge:
     """See the module's text. `is_complete`: all entries of the log were seen, so every partition was seen being created."""
 
-    def __init__(self, db: StoreConnection, kpart: int, rows: ChainRows, findings: Findings, *, is_complete: bool) -> None:
+    def __init__(self, db: StoreConnection, kpart: int, rows: ChainRows, findings: Findings, now_ms: int, *, is_complete: bool) -> None:
         self._db = db
+        self._now_ms = now_ms
         self._kpart = kpart
         self._findings = findings
         self._is_complete = is_complete
@@ -77,13 +90,14 @@ class ChainMerge:
         self._rows = rows
         names = {(row.topic_id, row.partition) for row in rows.links}
         for record in self._records:
-            if isinstance(record, RecordsDeleted | MigrationStep):
+            if isinstance(record, RecordsDeleted | MigrationStep | MoveStep):
                 names.add((record.topic_id, record.partition))
         self._partitions = PartitionBook(db, kpart, names)
         producers = {(row.topic_id, row.partition, row.producer_id) for row in rows.producer_links}
         self._producers = ProducerBook(db, kpart, producers | self._seeded())
         self._files = FileMerge(db, kpart, rows.files, findings)
         self._blocks = RunBlocks(db, kpart)
+        self._moving = _MovingNow(-1)
         self.restarted_at: int | None = None
 
     def _seeded(self) -> set[tuple[bytes, int, int]]:
@@ -125,7 +139,7 @@ class ChainMerge:
         if state is None:
             self._refuse(self._missing(row.topic_id, row.partition, row.offset))
             state = self._partitions.states[name] = PartitionState(row.log_start, row.base_offset, row.offset, leader_epoch=UNSEEN)
-        elif row.log_start > state.start:
+        elif not state.chained and row.log_start > state.start:
             self._die(name, state, row.log_start, row.first_append_ms)
         chain_rules.follow_link(state, row)
 
@@ -162,11 +176,10 @@ class ChainMerge:
     def _event(self, row: EventRow, record: Record) -> None:
         note_happening(self._db, row, record)
         merge_fact(self._db, row, record)
+        note_move_record(self._db, row, record, self._now_ms)
         match record:
             case TopicPlaced():
                 note_placement(self._db, row, record, self._findings)
-            case PartitionMoved():
-                note_move(self._db, record.topic_id)
             case TopicDeleting():
                 forget_placement(self._db, record)
             case PartitionCreated():
@@ -177,10 +190,12 @@ class ChainMerge:
                 self._delete_records(row, record)
             case record if isinstance(record, MIGRATION_STEPS):
                 self._migrate(row, record)
+            case PartitionReleased():
+                self._release(row, record)
             case PartitionAdopted():
                 self._adopt(row, record)
             case ProducersAdopted():
-                self._seed((record.topic_id, record.partition), record.producers, max(record.time_ms, row.append_ms))
+                self._adopt_producers(row, record)
             case ProducersExpired():
                 self._producers.drop_idle(record.before_ms)
             case FilesFenced() | FilesHandedOver() | FilesRemoved() | TombstonesExpired():
@@ -266,13 +281,52 @@ class ChainMerge:
         if isinstance(record, DisklessLogInitialized) and base == PENDING:
             self._seed((topic_id, partition), record.producers, max(record.time_ms, row.append_ms))
 
+    def _moving_in(self, row: EventRow) -> _MovingNow:
+        """What the operation of an event has said of moves before it."""
+        if self._moving.operation != operation_of(row.at):
+            self._moving = _MovingNow(operation_of(row.at))
+        return self._moving
+
+    def _begin_step(self, row: EventRow, record: PartitionReleased | PartitionAdopted) -> PartitionName:
+        """A step of a move is the only one of its operation on a partition. Returns the partition's name."""
+        name, moving = (record.topic_id, record.partition), self._moving_in(row)
+        if name in moving.begins:
+            self._refuse(FindingRow.of(self._kpart, row.offset, together_conflict(record), partition=record.partition))
+        moving.begins[name] = record.base_offset if isinstance(record, PartitionAdopted) else None
+        return name
+
+    def _release(self, row: EventRow, record: PartitionReleased) -> None:
+        """A partition takes no batches here any more."""
+        name = self._begin_step(row, record)
+        state = self._partitions.states.get(name)
+        if state is None:
+            self._refuse(self._missing(*name, row.offset))
+            state = self._partitions.states[name] = PartitionState(0, 0, row.offset, leader_epoch=UNSEEN, chained=False)
+        self._refuse(chain_rules.contradicts_release(state, self._kpart, row.offset, record))
+        chain_rules.release(state, record)
+
     def _adopt(self, row: EventRow, record: PartitionAdopted) -> None:
         """A partition goes on here, from where it ended in another coordinator; what was here of it before is deleted."""
+        name = self._begin_step(row, record)
+        state = self._partitions.states.get(name)
+        self._refuse(chain_rules.contradicts_adoption(state, self._kpart, row.offset, record))
+        if state is not None:
+            self._die(name, state, OFFSET_MAX, row.append_ms)
         self._db.execute("delete from deleted_topic where kpart = ? and topic_id = ?", (self._kpart, record.topic_id))
-        self._producers.drop_partition(record.topic_id, record.partition)
-        self._partitions.states[record.topic_id, record.partition] = PartitionState(
-            record.start_offset, record.base_offset, row.offset, append_ms=row.append_ms, is_changed=True
-        )
+        self._producers.drop_partition(*name)
+        self._partitions.states[name] = chain_rules.adopt(state, record, row.offset, row.append_ms)
+
+    def _adopt_producers(self, row: EventRow, record: ProducersAdopted) -> None:
+        """Producers are known by the last batches that they wrote in earlier stretches."""
+        name, moving = (record.topic_id, record.partition), self._moving_in(row)
+        named = moving.producers.setdefault(name, set())
+        # Where the beginning of the log was not seen, the adoption may be in an entry before it.
+        begins = moving.begins.get(name, None if self._is_complete else OFFSET_LIMIT)
+        conflict = producers_conflict(begins, record, named)
+        if conflict is not None:
+            self._refuse(FindingRow.of(self._kpart, row.offset, conflict, partition=record.partition))
+        named.update(one.producer_id for one in record.producers)
+        self._seed(name, record.producers, max(record.time_ms, row.append_ms))
 
     def _seed(self, where: tuple[bytes, int], producers: Sequence[SeededProducerBatch], time_ms: int) -> None:
         """Producers are known by the last batches that they wrote elsewhere."""

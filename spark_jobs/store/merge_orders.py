@@ -14,44 +14,28 @@ from spark_jobs.scan.levels import DIRECTORY
 from spark_jobs.scan.summary import EventRow, FindingRow, LevelRow
 from spark_jobs.store.engine import StoreConnection
 from spark_jobs.store.findings import Findings
+from spark_jobs.store.merge_moves import compare_moves, left_by_moves, place_ranges, placed_ranges
 from spark_jobs.store.reader import knows_all
 from spark_jobs.store.statements import insert_new, upsert
 
-_PLACED_RANGE = upsert("placed_range", "topic_id,first_partition", "topic_id", "first_partition", "num_partitions", "coordinator_id")
 _CREATED_RANGE = upsert(
     "created_range", "kpart,entry_offset,topic_id,first_partition",
     "kpart", "entry_offset", "topic_id", "first_partition", "num_partitions", "order_offset",
 )  # fmt: skip
 _LEVEL_USE = insert_new("level_use", "kpart", "entry_offset", "level", "seen_ms")
 
-MOVED = -1
-"""In the place of a range's first partition: some partition of the topic has moved."""
 SETTLED_MS = 60_000
 """After this time partition 0 has been read up to whatever an entry elsewhere was based on, if it was read to its end."""
 
 
 def note_placement(db: StoreConnection, row: EventRow, record: TopicPlaced, findings: Findings) -> None:
     """Take over where a topic lives; what was placed has no holes and nothing twice."""
-    has_moved = _has_moved(db, record.topic_id)
-    db.execute("delete from placed_range where topic_id = ?", (record.topic_id,))
-    if has_moved:
-        note_move(db, record.topic_id)
-    db.executemany(_PLACED_RANGE, [(record.topic_id, one.first_partition, one.num_partitions, one.coordinator_id) for one in record.ranges])
+    place_ranges(db, record.topic_id, record.ranges)
     wrong = _break_of(record.ranges)
     if wrong is not None:
         expected, found = wrong
         what = f"partition {expected} is placed nowhere" if found > expected else f"partition {found} is placed twice"
         findings.add(FindingRow(row.kpart, row.offset, "placement-broken", what, record.topic_id, expected=expected, found=found))
-
-
-def note_move(db: StoreConnection, topic_id: bytes) -> None:
-    """A partition of a topic has moved: it was created where it is placed no longer, so creations are not compared with placements."""
-    db.execute(_PLACED_RANGE, (topic_id, MOVED, 0, DIRECTORY))
-
-
-def _has_moved(db: StoreConnection, topic_id: bytes) -> bool:
-    query = "select 1 from placed_range where topic_id = ? and first_partition = ?"
-    return db.execute(query, (topic_id, MOVED)).fetchone() is not None
 
 
 def _break_of(ranges: Iterable[PlacedRange]) -> tuple[int, int] | None:
@@ -79,7 +63,7 @@ def note_creation(db: StoreConnection, row: EventRow, record: PartitionCreated, 
         missing = _not_placed(db, record.topic_id, row.kpart, first, end)
         if missing is not None:
             findings.add(_misplaced(row.kpart, row.offset, record.topic_id, missing))
-        elif not _is_placed(db, record.topic_id):
+        elif not placed_ranges(db, record.topic_id):
             hole = next((partition for partition in range(first) if partition not in known), None)
             if hole is not None:
                 message = f"partitions from {first} on are created, and partition {hole} is not"
@@ -102,11 +86,13 @@ def compare_orders(db: StoreConnection, findings: Findings, now_ms: int) -> None
         return
     next_offset, log_end = head
     if not knows_all(db, DIRECTORY):
-        db.execute("delete from level_use")
-        db.execute("delete from created_range")
+        for table in ("level_use", "created_range", "move_step"):
+            db.execute(f"delete from {table}")
         return
     _compare_creations(db, findings, next_offset)
-    if next_offset >= log_end:
+    is_at_end = next_offset >= log_end
+    compare_moves(db, findings, now_ms - SETTLED_MS if is_at_end else 0)
+    if is_at_end:
         _compare_levels(db, findings, now_ms)
 
 
@@ -127,21 +113,16 @@ def _misplaced(kpart: int, offset: int, topic_id: bytes, partition: int) -> Find
     return FindingRow(kpart, offset, "partition-not-placed", message, topic_id, partition)
 
 
-def _is_placed(db: StoreConnection, topic_id: bytes) -> bool:
-    return db.execute("select 1 from placed_range where topic_id = ?", (topic_id,)).fetchone() is not None
-
-
 def _not_placed(db: StoreConnection, topic_id: bytes, kpart: int, first: int, end: int) -> int | None:
-    """The first partition of a range that is not placed at a coordinator; None also when the topic is placed no longer."""
-    query = """select first_partition, first_partition + num_partitions, coordinator_id from placed_range where topic_id = ?
-        order by first_partition"""
-    placed = db.execute(query, (topic_id,)).fetchall()
-    if not placed or placed[0][0] == MOVED:
+    """The first partition of a range that is not, and never was, placed at a coordinator; None also when the topic is placed no longer."""
+    ranges = placed_ranges(db, topic_id)
+    if not ranges:
         return None
-    at = first
-    for start, stop, coordinator in placed:
-        if coordinator == kpart and start <= at < stop:
-            at = stop
+    at, left = first, left_by_moves(db, topic_id, kpart)
+    for one in ranges:
+        start, stop = one.first_partition, one.first_partition + one.num_partitions
+        while start <= at < min(stop, end) and (one.coordinator_id == kpart or at in left):
+            at = stop if one.coordinator_id == kpart else at + 1
     return at if at < end else None
 
 

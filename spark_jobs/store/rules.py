@@ -20,9 +20,19 @@ RULES: dict[str, str] = {
     "batches-beyond-file": f"Batches lie outside their file: they cannot be read. {_LEADER}",
     "log-start-above-high-watermark": f"Records are deleted past the end of a partition, or its log start is said to be there. {_VOID}",
     "log-start-backwards": f"Records that were deleted are said to be there again; their files may be gone. {_LEADER}",
+    "log-start-unfounded": f"A commit says that records are deleted which no entry has deleted; replicas keep them. {_LEADER}",
     "diskless-base-moved": f"The offset where a migrated partition's diskless log begins is said to be another. {_VOID}",
     "migration-fenced": f"A step of a partition's migration is of a leader of the classic partition that was replaced. {_VOID}",
     "migration-unlawful": f"A step of a partition's migration cannot be: it is of no classic partition, or its numbers do not fit. {_VOID}",
+    "move-unlawful": (
+        f"A step of a partition's move cannot be: the partition is not here, or is here already, or the move is over, or its numbers do"
+        f" not fit. {_VOID}"
+    ),
+    "move-not-ordered": (
+        "A partition left a coordinator or came to one in a move that metadata partition 0 did not order so, or is said to be where it"
+        f" was not adopted: it may be in two coordinators, or in none. {_LEADER}"
+    ),
+    "partition-released": f"A commit was to a partition that had moved to another coordinator. {_VOID}",
     "transaction-unclosed": f"A metadata transaction began inside another one: both are void. {_VOID}",
     "transaction-unopened": f"A metadata transaction ended that never began. {_VOID}",
     "transaction-chunks": f"A metadata transaction has another number of entries than its end says, or its beginning. {_LEADER}",

@@ -66,6 +66,11 @@ create table if not exists partition (      -- a chain per user partition
     batches integer, records integer, bytes integer, last_append_ms integer, -- of the newest batch; until there is one, when it was created or its B0 was set or unset
     diskless_base integer,                  -- B0 of a migrated partition, -1 before it is set
     prefix_start integer not null default -1, leader_epoch integer not null default -1,     -- what its leaders said of it
+    stretch_base integer not null default 0,    -- where what this coordinator has of it begins, if it came by a move
+    newest_move integer not null default -1,    -- the newest move that it took part in here; -1: none
+    released_to integer,                        -- the coordinator in which it goes on; null: it takes batches here
+    moved_ms integer not null default 0,        -- when it left its coordinator in the newest move
+    said_start integer,                     -- log start by its newest file, if that is another one
     chained integer not null default 1,     -- 0: entries were lost since, the next commit may begin anywhere
     block_offset integer, block_bytes integer,  -- the newest run_block, which is added to while it is small
     primary key (kpart, topic_id, partition)
@@ -98,11 +103,23 @@ create table if not exists level_use (      -- entries at a level that partition
 create table if not exists placed_range (   -- where partitions were placed by the newest order for their topic
     topic_id blob, first_partition integer, num_partitions integer, coordinator_id integer, primary key (topic_id, first_partition)
 ) without rowid;
+create table if not exists move (           -- moves of user partitions that partition 0 ordered, the newest of topics that exist
+    move_id integer primary key, topic_id blob not null, partition integer not null,
+    from_coordinator integer not null, to_coordinator integer not null,
+    entry_offset integer not null, ordered_ms integer not null,
+    moved_ms integer                        -- when partition 0 said that it is done; null: it is under way
+) without rowid;
+create index if not exists move_of_partition on move (topic_id, partition);
+create table if not exists move_step (      -- steps of moves that were not compared with their orders yet: released, adopted, moved
+    kpart integer, entry_offset integer, topic_id blob, partition integer, step text not null, move_id integer not null,
+    to_coordinator integer not null, seen_ms integer not null, primary key (kpart, entry_offset, topic_id, partition)
+) without rowid;
 create table if not exists created_range (  -- partitions whose creation was not compared with the order for it yet
     kpart integer, entry_offset integer, topic_id blob, first_partition integer, num_partitions integer, order_offset integer,
     primary key (kpart, entry_offset, topic_id, first_partition)
 ) without rowid;
-create table if not exists feature (name text primary key, level integer) without rowid;
+create table if not exists feature (    -- name: schema (level in force), moves before (not judged up to that id), moves not settled
+    name text primary key, level integer) without rowid;
 create table if not exists broker (broker_id integer primary key, rack text, host text) without rowid; -- from Kafka, not the log
 create table if not exists snapshot (
     kpart integer, entry_offset integer, mark_offset integer, end_offset integer, epoch integer, size_bytes integer, location text, digest blob,

@@ -9,13 +9,15 @@ a file was handed over.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
 from records.model import FeatureLevelSet, TopicConfigured, TopicDeleting, TopicPlaced
 from records.state_digest import PRODUCER_RING
 from spark_jobs.contradiction import SEQUENCE_MASK
+from spark_jobs.moves import NO_MOVE
 from spark_jobs.scan.blocks import INDEX_BITS, Batches, Int64s, file_numbers, pack_batches, retention_times
 from spark_jobs.scan.levels import DIRECTORY
 from spark_jobs.scan.summary import EventRow, NoteRow
@@ -24,11 +26,23 @@ from spark_jobs.store.engine import StoreConnection
 from spark_jobs.store.findings import Findings, write_notes
 from spark_jobs.store.merge_facts import CLAIM, MORE_PARTITIONS, merge_fact
 from spark_jobs.store.merge_files import FENCED, FILE_COLUMNS, INSERT_TOMBSTONE, LIVE, REMOVED, FileMerge
+from spark_jobs.store.merge_moves import seed_moves
 from spark_jobs.store.merge_orders import note_placement
 from spark_jobs.store.statements import insert
 from spark_jobs.verify.directory import directory_from
 
-_OF_STATE = ("partition", "producer", "deleted_topic", "file", "run_block", "held_entry", "open_transaction", "created_range", "level_use")
+_OF_STATE = (
+    "partition",
+    "producer",
+    "deleted_topic",
+    "file",
+    "run_block",
+    "held_entry",
+    "open_transaction",
+    "created_range",
+    "level_use",
+    "move_step",
+)
 """The tables with what a snapshot of a partition of the metadata topic says anew."""
 
 BATCHES_A_BLOCK = 256
@@ -41,7 +55,8 @@ _HEAD = """insert into head (kpart, next_offset, epoch, term, seq, from_offset, 
     log_end = case when head.log_end > excluded.log_end then head.log_end else excluded.log_end end,
     restarted_at = null, snapshot_offset = excluded.snapshot_offset"""
 _PARTITION = """insert into partition (kpart, topic_id, partition, start_offset, next_offset, since_offset, batches, records, bytes,
-    last_append_ms, diskless_base, prefix_start, leader_epoch) values (?,?,?,?,?,?,0,0,0,0,?,?,?)"""
+    last_append_ms, diskless_base, prefix_start, leader_epoch, stretch_base, newest_move, released_to, moved_ms)
+    values (?,?,?,?,?,?,0,0,0,0,?,?,?,?,?,?,?)"""
 _LIVE = """update partition set batches = batches + ?, records = records + ?, bytes = bytes + ?
     where kpart = ? and topic_id = ? and partition = ?"""
 _PRODUCER = insert("producer", "kpart", "topic_id", "partition", "producer_id", "epoch", "next_sequence", "last_append_ms")
@@ -77,10 +92,12 @@ def seed(db: StoreConnection, content: SnapshotContent, now_ms: int) -> None:
 def _seed_chains(db: StoreConnection, kpart: int, content: SnapshotContent) -> None:
     end = content.head.end_offset
     live = {one.row: one for one in content.partitions if not one.is_dead}
+    stretches = {} if content.directory is None else directory_from(content.directory).stretches
     rows = [
         (
             *(kpart, one.topic_id, one.partition, one.log_start, one.high_watermark, end),
             *(one.first_offset if one.is_migrated else None, one.prefix_start, one.leader_epoch),
+            *_moves_of(stretches.get(one.key.hex())),
         )
         for one in live.values()
     ]
@@ -102,6 +119,16 @@ def _seed_chains(db: StoreConnection, kpart: int, content: SnapshotContent) -> N
     db.executemany(_PRODUCER, producers)
 
 
+def _moves_of(stretch: Mapping[str, Any] | None) -> tuple[int, int, int | None, int]:
+    """Where a stretch begins, the newest move of it, where the partition goes on, and when it left its coordinator in that move."""
+    if stretch is None:
+        return 0, NO_MOVE, None, 0
+    released, moved_ms = stretch["released"], max((one["time_ms"] for one in stretch["earlier"]), default=0)
+    if released is None:
+        return stretch["base_offset"], stretch["move_id"], None, moved_ms
+    return stretch["base_offset"], released["move_id"], released["to_coordinator"], released["time_ms"]
+
+
 def _seed_directory(db: StoreConnection, kpart: int, content: SnapshotContent) -> None:
     """Take over the directory as if its newest records were at the end of the snapshot."""
     if content.directory is None:
@@ -115,6 +142,7 @@ def _seed_directory(db: StoreConnection, kpart: int, content: SnapshotContent) -
             record = TopicPlaced(topic_id=topic_id, name=placed.name, ranges=list(placed.ranges), confirmed=placed.confirmed)
             merge_fact(db, row, record)
             note_placement(db, row, record, Findings(()))
+        seed_moves(db, row, content.directory)
         for topic_id, settings in directory.settings.items():
             merge_fact(db, row, TopicConfigured(topic_id=topic_id, names=list(settings), values=list(settings.values())))
         for topic_id, gone in directory.deleted.items():

@@ -33,7 +33,7 @@ from spark_jobs.scan.summary import (
     rows_of,
 )
 from spark_jobs.snapshots.content import SnapshotContent
-from spark_jobs.store import findings, merge_migrations, merge_orders, merge_sums
+from spark_jobs.store import findings, merge_migrations, merge_moves, merge_orders, merge_sums
 from spark_jobs.store.books import TEMPORARY
 from spark_jobs.store.engine import OpenStore, StorePlace, open_writer, tables
 from spark_jobs.store.findings import Findings, write_notes, write_quarantine
@@ -161,7 +161,7 @@ class Store:
         db = self._db
         rows = rows_of(summary, HeadRow)
         found = Findings(rows_of(summary, FindingRow))
-        restarts = self._merge_chains(summary, rows, found)
+        restarts = self._merge_chains(summary, rows, found, now_ms)
         write_quarantine(db, rows_of(summary, QuarantineRow), now_ms)
         write_notes(db, rows_of(summary, NoteRow), now_ms)
         merge_orders.note_levels(db, rows_of(summary, LevelRow), now_ms)
@@ -179,7 +179,7 @@ class Store:
         merge_sums.add_totals(db, summary, found.found)
         self._forget_old(now_ms)
 
-    def _merge_chains(self, summary: pa.Table, heads: Iterable[HeadRow], found: Findings) -> dict[int, int | None]:
+    def _merge_chains(self, summary: pa.Table, heads: Iterable[HeadRow], found: Findings, now_ms: int) -> dict[int, int | None]:
         """Returns, per partition, where its chains were restarted last."""
         grouped = group_rows([row.kpart for row in heads])
         for link in rows_of(summary, LinkRow):
@@ -196,7 +196,8 @@ class Store:
         restarted: dict[int, int | None] = {}
         for kpart, rows in grouped.items():
             is_complete = knows_all(self._db, kpart)
-            merge = ChainMerge(self._db, kpart, rows, found, is_complete=firsts[kpart] == 0 if is_complete is None else is_complete)
+            sees_all = firsts[kpart] == 0 if is_complete is None else is_complete
+            merge = ChainMerge(self._db, kpart, rows, found, now_ms, is_complete=sees_all)
             merge.run()
             restarted[kpart] = merge.restarted_at
         return restarted
@@ -237,6 +238,7 @@ class Store:
         merge_sums.forget_old(self._db, now_ms)
         findings.forget_old(self._db)
         merge_migrations.forget_old(self._db)
+        merge_moves.forget_old(self._db)
 
 
 def _opened(place: StorePlace) -> OpenStore:

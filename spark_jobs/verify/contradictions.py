@@ -3,8 +3,8 @@
 An entry of the term in force with the next seq, or a whole transaction that ended, contradicts the log when its records are
 no lawful composition, or when a commit or a deletion does not fit the state: an offset that is not the high watermark of its
 partition, a partition that does not exist, a batch that its producer cannot have sent next, an object key that is known or has
-a tombstone, records deleted beyond the high watermark, a file removed or handed over that has live batches, a file fenced that
-was committed. It uses up its seq and has no other effect.
+a tombstone, records deleted beyond the high watermark, a step of a migration or of a move that cannot be, a file removed or handed over
+that has live batches, a file fenced that was committed. It uses up its seq and has no other effect.
 
 Pure rules over a `Fold`, which says what is known. Apart on purpose from those of replicas and scan (`coordinator.core.contradiction`,
 `records.log`): a fault that they share is found here.
@@ -13,6 +13,7 @@ Pure rules over a `Fold`, which says what is known. Apart on purpose from those 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from records.committed_files.codec import FileCommitted
@@ -22,7 +23,10 @@ from records.model import (
     FilesHandedOver,
     FilesRemoved,
     LeadershipClaimed,
+    PartitionAdopted,
     PartitionCreated,
+    PartitionReleased,
+    ProducersAdopted,
     Record,
     RecordsDeleted,
     Restored,
@@ -41,7 +45,16 @@ from spark_jobs.contradiction import (
     position_conflict,
     producer_conflict,
 )
-from spark_jobs.migration import MIGRATION_STEPS, MigrationStanding, MigrationStep, pending_conflict, step_conflict
+from spark_jobs.migration import MIGRATION_STEPS, PENDING, MigrationStanding, MigrationStep, pending_conflict, step_conflict
+from spark_jobs.moves import (
+    MoveStep,
+    Stretch,
+    adoption_conflict,
+    producers_conflict,
+    release_conflict,
+    released_conflict,
+    together_conflict,
+)
 
 ACCEPTED = 0
 """The verdict on a batch that got offsets."""
@@ -84,6 +97,9 @@ class Fold(Protocol):
     def standing(self, topic_id: bytes, partition: int) -> MigrationStanding | None:
         """The state of a user partition's migration; None when it is not known."""
 
+    def stretch(self, topic_id: bytes, partition: int) -> Stretch | None:
+        """What is here of a user partition; None when it is not here, or when that is not known."""
+
     def producer(self, topic_id: bytes, partition: int, producer_id: int) -> tuple[int, int] | None:
         """The epoch and the next sequence of a producer; None when there is no state of it."""
 
@@ -120,8 +136,11 @@ def _check_offsets(record: FileCommitted, fold: Fold) -> WrongEntry | None:
             if missing is not None:
                 return missing
             standing = fold.standing(*name)
-            if standing is not None and standing.base < 0:
+            if standing is not None and standing.base == PENDING:
                 return WrongEntry(pending_conflict(), *name)
+            stretch = fold.stretch(*name)
+            if stretch is not None and stretch.is_released:
+                return WrongEntry(released_conflict(), *name)
             following[name] = fold.high_watermark(*name)
         expected, end = following[name], batch.base_offset + batch.record_count
         conflict = None if expected is None else offset_conflict(expected, batch.base_offset, end)
@@ -194,59 +213,105 @@ def _check_range(topic_id: bytes, first: int, count: int) -> BrokenRule | None:
 
 def check_effects(entries: Sequence[tuple[int, Sequence[Record]]], fold: Fold) -> Void | None:
     """Find the contradictions of entries that take effect together, apart from files: deletions, and files that go with live batches."""
-    gone: set[bytes] = set()
-    created: dict[bytes, list[range]] = {}
-    migrated: set[tuple[bytes, int]] = set()
+    operation = _Operation(fold)
     for offset, records in entries:
         for record in records:
-            wrong: BrokenRule | None = None
-            match record:
-                case TopicDeleted():
-                    gone.add(record.topic_id)
-                    created.pop(record.topic_id, None)
-                case PartitionCreated():
-                    first = record.first_partition
-                    created.setdefault(record.topic_id, []).append(range(first, first + record.num_partitions))
-                case record if isinstance(record, MIGRATION_STEPS):
-                    wrong = _check_step(record, fold, gone, created, migrated)
-                case RecordsDeleted() if (record.topic_id, record.partition) in migrated:
-                    wrong = BrokenRule("migration-unlawful", "an entry migrates a partition and deletes its records")
-                case RecordsDeleted():
-                    high_watermark = _high_watermark_at(record, fold, gone, created)
-                    wrong = None if high_watermark is None else deletion_conflict(record, high_watermark)
-                case FilesRemoved() | FilesHandedOver():
-                    rule = "live-file-removed" if isinstance(record, FilesRemoved) else "live-file-handed-over"
-                    conflicts = (live_conflict(rule, key, fold.live_batches(key)) for key in record.object_keys)
-                    wrong = next(filter(None, conflicts), None)
-                case FilesFenced():
-                    known = next(filter(fold.has_file, record.object_keys), None)
-                    wrong = None if known is None else BrokenRule("live-file-fenced", f"file {known} is fenced though it was committed")
-                case _:
-                    continue
+            wrong = operation.check(record)
             if wrong is not None:
-                where = (record.topic_id, record.partition) if isinstance(record, RecordsDeleted | MigrationStep) else (None, None)
+                of_partition = RecordsDeleted | MigrationStep | MoveStep
+                where = (record.topic_id, record.partition) if isinstance(record, of_partition) else (None, None)
                 return Void(offset, WrongEntry(wrong, *where))
     return None
 
 
-def _check_step(
-    step: MigrationStep, fold: Fold, gone: set[bytes], created: dict[bytes, list[range]], migrated: set[tuple[bytes, int]]
-) -> BrokenRule | None:
-    """A step of a migration is the only record of its entry that says something of its partition, and comes before a deletion."""
-    name = (step.topic_id, step.partition)
-    if name in migrated or any(step.partition in one for one in created.get(step.topic_id, ())):
-        return BrokenRule("migration-unlawful", "an entry has a step of a migration and another record of its partition")
-    missing = fold.missing(*name)
-    if missing is not None or step.topic_id in gone:
-        return BrokenRule("unknown-partition", "a partition is migrated that does not exist") if missing is None else missing.fault
-    migrated.add(name)
-    standing = fold.standing(*name)
-    return None if standing is None else step_conflict(standing, step)
+@dataclass(slots=True)
+class _Operation:
+    """Entries that take effect together, and what those that were checked say of topics and partitions."""
 
+    fold: Fold
+    gone: set[bytes] = field(default_factory=set)
+    created: dict[bytes, list[range]] = field(default_factory=dict)
+    stepped: set[tuple[bytes, int]] = field(default_factory=set)
+    """Partitions of which there was a step of a migration or of a move."""
+    begins: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    """Where partitions begin here that were adopted."""
+    producers: dict[tuple[bytes, int], set[int]] = field(default_factory=dict)
+    """The producers of adopted partitions that were named."""
 
-def _high_watermark_at(record: RecordsDeleted, fold: Fold, gone: set[bytes], created: dict[bytes, list[range]]) -> int | None:
-    """None: a partition that does not exist, where a deletion has no effect, or of which nothing is known."""
-    topic_id, partition = record.topic_id, record.partition
-    if topic_id not in gone and fold.missing(topic_id, partition) is None:
-        return fold.high_watermark(topic_id, partition)
-    return 0 if any(partition in one for one in created.get(topic_id, ())) else None
+    def check(self, record: Record) -> BrokenRule | None:
+        """Find the contradictions of the next record."""
+        match record:
+            case TopicDeleted():
+                self.gone.add(record.topic_id)
+                self.created.pop(record.topic_id, None)
+            case PartitionCreated():
+                first = record.first_partition
+                self.created.setdefault(record.topic_id, []).append(range(first, first + record.num_partitions))
+            case record if isinstance(record, MIGRATION_STEPS):
+                return self._check_migration(record)
+            case PartitionReleased():
+                return self._check_release(record)
+            case PartitionAdopted():
+                self.begins[record.topic_id, record.partition] = record.base_offset
+                return self._step(record) or adoption_conflict(self.fold.stretch(record.topic_id, record.partition), record)
+            case ProducersAdopted():
+                name = (record.topic_id, record.partition)
+                named = self.producers.setdefault(name, set())
+                wrong = producers_conflict(self.begins.get(name), record, named)
+                named.update(one.producer_id for one in record.producers)
+                return wrong
+            case RecordsDeleted():
+                return self._check_deletion(record)
+            case FilesRemoved() | FilesHandedOver():
+                rule = "live-file-removed" if isinstance(record, FilesRemoved) else "live-file-handed-over"
+                conflicts = (live_conflict(rule, key, self.fold.live_batches(key)) for key in record.object_keys)
+                return next(filter(None, conflicts), None)
+            case FilesFenced():
+                known = next(filter(self.fold.has_file, record.object_keys), None)
+                return None if known is None else BrokenRule("live-file-fenced", f"file {known} is fenced though it was committed")
+            case _:
+                pass
+        return None
+
+    def _is_created(self, topic_id: bytes, partition: int) -> bool:
+        return any(partition in one for one in self.created.get(topic_id, ()))
+
+    def _step(self, step: PartitionReleased | PartitionAdopted) -> BrokenRule | None:
+        """A step of a move is the only record of its operation that says something of its partition, but for producers."""
+        name = (step.topic_id, step.partition)
+        if name in self.stepped or step.topic_id in self.gone or self._is_created(*name):
+            return together_conflict(step)
+        self.stepped.add(name)
+        return None
+
+    def _check_release(self, step: PartitionReleased) -> BrokenRule | None:
+        wrong = self._step(step)
+        if wrong is not None:
+            return wrong
+        missing, stretch = self.fold.missing(step.topic_id, step.partition), self.fold.stretch(step.topic_id, step.partition)
+        if missing is not None:
+            return missing.fault
+        return None if stretch is None else release_conflict(stretch, step)
+
+    def _check_migration(self, step: MigrationStep) -> BrokenRule | None:
+        """A step of a migration is the only record of its entry that says something of its partition, and comes before a deletion."""
+        name = (step.topic_id, step.partition)
+        if name in self.stepped or self._is_created(*name):
+            return BrokenRule("migration-unlawful", "an entry has a step of a migration and another record of its partition")
+        missing = self.fold.missing(*name)
+        if missing is not None or step.topic_id in self.gone:
+            return BrokenRule("unknown-partition", "a partition is migrated that does not exist") if missing is None else missing.fault
+        self.stepped.add(name)
+        standing = self.fold.standing(*name)
+        return None if standing is None else step_conflict(standing, step)
+
+    def _check_deletion(self, record: RecordsDeleted) -> BrokenRule | None:
+        """A partition that does not exist, or of which nothing is known, contradicts nothing: the deletion has no effect there."""
+        name = (record.topic_id, record.partition)
+        if name in self.stepped:
+            return BrokenRule("migration-unlawful", "an entry migrates or moves a partition and deletes its records")
+        if record.topic_id not in self.gone and self.fold.missing(*name) is None:
+            high_watermark = self.fold.high_watermark(*name)
+        else:
+            high_watermark = 0 if self._is_created(*name) else None
+        return None if high_watermark is None else deletion_conflict(record, high_watermark)

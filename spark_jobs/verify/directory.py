@@ -29,6 +29,7 @@ from records.model import (
     TopicDeleting,
     TopicPlaced,
 )
+from spark_jobs.moves import NO_MOVE, cut_ranges
 from spark_jobs.verify.tally import Tally
 
 SNAPSHOTS_REMEMBERED = 3
@@ -76,7 +77,7 @@ class RebuiltDirectory:
     """Orders of moves that are not carried out, by partition, as hexadecimal digits of its key."""
     earlier: dict[str, list[dict[str, object]]] = field(default_factory=dict)
     """The parts that partitions which moved have in other coordinators."""
-    stretches: dict[str, dict[str, object]] = field(default_factory=dict)
+    stretches: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The partitions that came to this coordinator, or went, by a move."""
     last_move_id: int = 0
     are_moves_settled: bool = True
@@ -148,22 +149,12 @@ class RebuiltDirectory:
         return tuple(sorted(int(str(one)) for one in (had | coming) - {placed.coordinator_id for placed in ranges}))
 
     def _place(self, record: PartitionMoving | PartitionMoved, owner: int) -> None:
-        """Give a partition to a coordinator: its range is cut in up to three, unless it has it."""
-        placed, ranges = self.placed[record.topic_id], []
-        for one in placed.ranges:
-            first, stop = one.first_partition, one.first_partition + one.num_partitions
-            if not first <= record.partition < stop or one.coordinator_id == owner:
-                ranges.append(one)
-                continue
-            cuts = ((first, record.partition, one.coordinator_id), (record.partition, record.partition + 1, owner))
-            for start, end, has in (*cuts, (record.partition + 1, stop, one.coordinator_id)):
-                if start < end:
-                    ranges.append(replace(one, first_partition=start, num_partitions=end - start, coordinator_id=has))
-        self.placed[record.topic_id] = replace(placed, ranges=tuple(ranges))
+        placed = self.placed[record.topic_id]
+        self.placed[record.topic_id] = replace(placed, ranges=tuple(cut_ranges(placed.ranges, record.partition, owner)))
 
     def release(self, record: PartitionReleased, entry_id: int) -> None:
         """A partition goes on in another coordinator."""
-        known = self.stretches.get(_key(record), {"base_offset": 0, "move_id": -1, "earlier": []})
+        known = self.stretches.get(_key(record), {"base_offset": 0, "move_id": NO_MOVE, "earlier": []})
         released = {"move_id": record.move_id, "to_coordinator": record.to_coordinator, "time_ms": record.time_ms, "entry_id": entry_id}
         self.stretches[_key(record)] = known | {"released": released}
         self.has_changed = True
@@ -173,6 +164,13 @@ class RebuiltDirectory:
         earlier = [asdict(one) for one in record.earlier]
         self.stretches[_key(record)] = {"base_offset": record.base_offset, "move_id": record.move_id, "earlier": earlier, "released": None}
         self.has_changed = True
+
+    def newest_move(self, key: bytes) -> int:
+        """The newest move that the stretch of a partition here took part in, or NO_MOVE."""
+        stretch = self.stretches.get(key.hex())
+        if stretch is None:
+            return NO_MOVE
+        return int((stretch["released"] or stretch)["move_id"])
 
     def forget_stretches(self, topic_id: bytes) -> None:
         """A topic was deleted in this coordinator."""

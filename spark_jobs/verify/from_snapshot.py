@@ -55,6 +55,13 @@ def rebuild_from(content: SnapshotContent, deletions: Deletions, tally: Tally) -
         )
         for one in content.partitions
     ]
+    if content.directory is not None:
+        try:
+            rebuild.directory = directory_from(content.directory)
+        except (KeyError, TypeError, ValueError) as error:
+            raise BadSnapshot(f"snapshot {content.path}: the directory has other fields: {error!r:.200}") from error
+    for owner in owners:
+        owner.newest_move = rebuild.directory.newest_move(owner.key)
     standing = {one.row: owner for one, owner in zip(content.partitions, owners, strict=True) if not one.is_dead}
     rebuild.partitions = {owner.key: owner for owner in standing.values()}
     for topic in content.topics:
@@ -75,11 +82,6 @@ def rebuild_from(content: SnapshotContent, deletions: Deletions, tally: Tally) -
         standing[row.partition_row].producers[row.producer_id] = producer
     for stone in content.tombstones:
         rebuild.tombstones[stone.object_key] = RebuiltTombstone(stone.reason, stone.time_ms, stone.created_ms)
-    if content.directory is not None:
-        try:
-            rebuild.directory = directory_from(content.directory)
-        except (KeyError, TypeError, ValueError) as error:
-            raise BadSnapshot(f"snapshot {content.path}: the directory has other fields: {error!r:.200}") from error
     _know_files(rebuild, content, owners)
     return rebuild
 

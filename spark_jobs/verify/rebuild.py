@@ -50,6 +50,7 @@ from spark_jobs.contradiction import (
     stops_replicas,
 )
 from spark_jobs.migration import MIGRATION_STEPS, NOTHING, PENDING, MigrationStanding, MigrationStep, after_step
+from spark_jobs.moves import NO_MOVE, RELEASED, Stretch
 from spark_jobs.verify.commits import LOG_APPEND_TIME, Commits, gather
 from spark_jobs.verify.contradictions import WrongEntry, check_composition, check_effects, check_file
 from spark_jobs.verify.deletions import NEVER, Deletions, History, key_of, partitions_of
@@ -63,8 +64,6 @@ Int64s = npt.NDArray[np.int64]
 BYTES_TOGETHER_MAX = 1 << 20
 REMEMBERED_BATCHES = 5
 NO_TIMESTAMP = -1
-RELEASED = -2
-"""B0 of a partition that goes on in another coordinator."""
 
 
 @dataclass(slots=True)
@@ -81,6 +80,7 @@ class UserPartition:
     producers: dict[int, Producer] = field(default_factory=dict)
     base: int = 0
     """B0; PENDING, or RELEASED, while the partition takes no batches."""
+    newest_move: int = NO_MOVE
     prefix: int = NOTHING
     leader_epoch: int = NOTHING
 
@@ -286,14 +286,13 @@ class Rebuild:
             case record if isinstance(record, MIGRATION_STEPS):
                 self._migrate(record, offset)
             case PartitionReleased():
-                if (released := self.partitions.get(key_of(record.topic_id, record.partition))) is not None:
-                    released.base = RELEASED
-                    self.directory.release(record, offset + self.file_id_base)
+                released = self.partitions[key_of(record.topic_id, record.partition)]
+                released.base, released.newest_move = RELEASED, record.move_id
+                self.directory.release(record, offset + self.file_id_base)
             case PartitionAdopted():
                 self._adopt(record, offset)
             case ProducersAdopted():
-                if (adopted := self.partitions.get(key_of(record.topic_id, record.partition))) is not None:
-                    self._seed(adopted, record)
+                self._seed(self.partitions[key_of(record.topic_id, record.partition)], record)
             case ProducersExpired():
                 for one in self.partitions.values():
                     one.producers = {key: kept for key, kept in one.producers.items() if kept.last_append_ms >= record.before_ms}
@@ -351,10 +350,7 @@ class Rebuild:
             one.producers.clear()
             one.history = self.deletions.histories.get((key, offset)) or History()
         if isinstance(record, DisklessLogInitialized) and was_pending:
-            since_ms = max(record.time_ms, self.log_time_ms)
-            for seed in record.producers:
-                producer = one.producers.setdefault(seed.producer_id, Producer(seed.producer_epoch, since_ms))
-                producer.ring.append((seed.base_sequence, seed.last_sequence, seed.base_offset, seed.timestamp_ms))
+            self._seed(one, record)
 
     def _adopt(self, record: PartitionAdopted, offset: int) -> None:
         topic = self.topics.get(record.topic_id)
@@ -364,10 +360,12 @@ class Rebuild:
         topic.partitions.add(record.partition)
         key = key_of(record.topic_id, record.partition)
         history = self.deletions.histories.get((key, offset)) or History()
-        self.partitions[key] = UserPartition(key, key_lanes(key), history, high_watermark=record.base_offset, log_start=record.start_offset)
+        self.partitions[key] = UserPartition(
+            key, key_lanes(key), history, record.base_offset, record.start_offset, newest_move=record.move_id
+        )
         self.directory.adopt(record)
 
-    def _seed(self, one: UserPartition, record: ProducersAdopted) -> None:
+    def _seed(self, one: UserPartition, record: DisklessLogInitialized | ProducersAdopted) -> None:
         since_ms = max(record.time_ms, self.log_time_ms)
         for seed in record.producers:
             producer = one.producers.setdefault(seed.producer_id, Producer(seed.producer_epoch, since_ms))
@@ -400,6 +398,14 @@ class Rebuild:
     def high_watermark(self, topic_id: bytes, partition: int) -> int:
         """See `Fold`."""
         return self.partitions[key_of(topic_id, partition)].high_watermark
+
+    def stretch(self, topic_id: bytes, partition: int) -> Stretch | None:
+        """See `Fold`."""
+        one = self.partitions.get(key_of(topic_id, partition))
+        if one is None:
+            return None
+        is_classic = one.base == PENDING or one.leader_epoch != NOTHING
+        return Stretch(one.log_start, one.high_watermark, one.newest_move, one.base == RELEASED, is_classic)
 
     def producer(self, topic_id: bytes, partition: int, producer_id: int) -> tuple[int, int] | None:
         """See `Fold`."""

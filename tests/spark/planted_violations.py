@@ -121,6 +121,117 @@ def log_start_of_a_run_backwards(log: LogWriter) -> Found:
     return [(log.commit((0, 1), log_start=2), "log-start-backwards", 3, 2)]
 
 
+def log_start_of_a_run_ahead(log: LogWriter) -> Found:
+    """Replicas do not take a log start from a file: the batches before it live on."""
+    offset = log.commit((0, 1), log_start=2)
+    log.commit((0, 1))
+    return [(offset, "log-start-unfounded", 0, 2)]
+
+
+# ---- moves
+
+
+def released(move_id: int, partition: int = 0, topic_id: bytes = TOPIC) -> model.PartitionReleased:
+    return model.PartitionReleased(topic_id=topic_id, partition=partition, move_id=move_id, to_coordinator=1, time_ms=move_id)
+
+
+def adopted(log: LogWriter, move_id: int, start: int, base: int, partition: int = 0, topic_id: bytes = TOPIC) -> model.PartitionAdopted:
+    """An adoption; the log's next files of the partition continue it."""
+    log.starts[(topic_id, partition)], log.next[(topic_id, partition)] = start, base
+    earlier = [model.EarlierStretch(coordinator_id=1, end_offset=base, move_id=move_id, time_ms=move_id)]
+    return model.PartitionAdopted(
+        topic_id=topic_id, partition=partition, name="orders", move_id=move_id, start_offset=start, base_offset=base, earlier=earlier
+    )
+
+
+def adopted_producers(*seeds: model.SeededProducerBatch, partition: int = 0, topic_id: bytes = TOPIC) -> model.ProducersAdopted:
+    return model.ProducersAdopted(topic_id=topic_id, partition=partition, producers=list(seeds), time_ms=1)
+
+
+def batch_in_a_released_partition(log: LogWriter) -> Found:
+    """It goes on elsewhere: only its records are deleted here."""
+    log.add(released(1))
+    offset = log.commit((1, 1), (0, 1))
+    log.next[(TOPIC, 1)] -= 2
+    log.add(model.RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=4))
+    log.commit((1, 1))
+    return [(offset, "partition-released", None, None)]
+
+
+def release_of_a_released_partition(log: LogWriter) -> Found:
+    log.add(released(1))
+    return [(log.add(released(2)), "move-unlawful", None, None)]
+
+
+def release_of_a_partition_that_is_not_here(log: LogWriter) -> Found:
+    return [(log.add(released(1, partition=9)), "unknown-partition", None, None)]
+
+
+def release_of_a_classic_partition(log: LogWriter) -> Found:
+    begin(log, 50)
+    return [(log.add(released(1, partition=3)), "move-unlawful", None, None)]
+
+
+def release_in_a_move_that_is_over(log: LogWriter) -> Found:
+    log.add(adopted(log, 7, 0, 9, partition=3))
+    offset = log.add(released(7, partition=3))
+    log.commit((3, 1))
+    return [(offset, "move-unlawful", 8, 7)]
+
+
+def adoption_of_a_partition_that_is_here(log: LogWriter) -> Found:
+    known = log.next[(TOPIC, 0)]
+    offset = log.add(adopted(log, 1, 0, 9))
+    log.next[(TOPIC, 0)] = known
+    log.commit((0, 1))
+    return [(offset, "move-unlawful", None, None)]
+
+
+def adoption_beside_records_of_an_earlier_stretch(log: LogWriter) -> Found:
+    log.add(released(1))
+    log.add(model.RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=2))
+    return [(log.add(adopted(log, 2, 2, 9)), "move-unlawful", 4, 2)]
+
+
+def adoption_with_numbers_that_do_not_fit(log: LogWriter) -> Found:
+    return [(log.add(adopted(log, 2, 10, 9, partition=3)), "move-unlawful", None, None)]
+
+
+def adoption_and_release_in_one_entry(log: LogWriter) -> Found:
+    return [(log.add(adopted(log, 2, 1, 9, partition=3), released(3, partition=3)), "move-unlawful", None, None)]
+
+
+def producers_without_an_adoption(log: LogWriter) -> Found:
+    log.add(adopted(log, 2, 1, 50, partition=3))
+    return [(log.add(adopted_producers(SEED, partition=3)), "move-unlawful", None, None)]
+
+
+def producers_beyond_the_beginning_of_a_stretch(log: LogWriter) -> Found:
+    return [(log.add(adopted(log, 2, 1, 40, partition=3), adopted_producers(SEED, partition=3)), "move-unlawful", None, None)]
+
+
+def producer_that_is_adopted_twice(log: LogWriter) -> Found:
+    twice = [adopted_producers(SEED, partition=3)] * 2
+    return [(log.add(adopted(log, 2, 1, 50, partition=3), *twice), "move-unlawful", None, None)]
+
+
+def sequence_of_an_adopted_producer(log: LogWriter) -> Found:
+    log.add(adopted(log, 2, 1, 50, partition=3), adopted_producers(SEED, partition=3))
+    log.produce(10, partition=3, epoch=2)
+    return [(log.produce(13, partition=3, epoch=2), "sequence-gap", 12, 13)]
+
+
+def gap_behind_the_beginning_of_a_stretch(log: LogWriter) -> Found:
+    log.add(adopted(log, 2, 1, 50, partition=3))
+    log.next[(TOPIC, 3)] = 51
+    return [(log.commit((3, 1)), "offset-gap", 50, 51)]
+
+
+def deletion_past_the_end_of_a_released_stretch(log: LogWriter) -> Found:
+    log.add(released(1))
+    return [(log.add(model.RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=5)), "log-start-above-high-watermark", 4, 5)]
+
+
 def stop(offset: int) -> tuple[object, ...]:
     """Replicas stop where a record stands that they cannot apply; the monitor goes on."""
     return offset, "replica-stops", None, None
@@ -424,7 +535,13 @@ PLANTS: list[Plant] = [
     sequence_gap_after_the_last_number, first_sequence_of_a_partition, new_epoch_with_another_sequence, producer_epoch_regression,
     seeded_producer, byte_overlap,
     batches_beyond_file, absurd_file_size, log_start_above_high_watermark, log_start_of_a_run_above_high_watermark,
-    log_start_backwards, log_start_of_a_run_backwards, diskless_base_moved, diskless_base_lowered_below_its_prefix,
+    log_start_backwards, log_start_of_a_run_backwards, log_start_of_a_run_ahead, batch_in_a_released_partition,
+    release_of_a_released_partition, release_of_a_partition_that_is_not_here, release_of_a_classic_partition,
+    release_in_a_move_that_is_over, adoption_of_a_partition_that_is_here, adoption_beside_records_of_an_earlier_stretch,
+    adoption_with_numbers_that_do_not_fit, adoption_and_release_in_one_entry, producers_without_an_adoption,
+    producers_beyond_the_beginning_of_a_stretch, producer_that_is_adopted_twice, sequence_of_an_adopted_producer,
+    gap_behind_the_beginning_of_a_stretch, deletion_past_the_end_of_a_released_stretch,
+    diskless_base_moved, diskless_base_lowered_below_its_prefix,
     diskless_base_reset_with_batches, step_of_a_replaced_leader, reset_by_the_leader_that_began,
     migration_of_a_partition_that_was_born_diskless, batch_before_the_diskless_log_begins, seeds_beyond_the_start,
     report_before_the_diskless_log_begins, transaction_in_a_transaction, transaction_of_other_length,
@@ -458,8 +575,30 @@ def migrated(log: LogWriter) -> None:
     log.commit((0, 2), topic_id=topic_id)
 
 
+def travelled(log: LogWriter) -> None:
+    """A partition that comes with records before it, goes when its own are deleted, comes again, and goes with its topic."""
+    topic_id = b"traveler" * 2
+    log.add(adopted(log, 1, 3, 50, topic_id=topic_id), adopted_producers(SEED, topic_id=topic_id))
+    log.commit((0, 2), topic_id=topic_id, producer=(5, 2, 10))
+    for start in (20, 52):
+        log.add(model.RecordsDeleted(topic_id=topic_id, partition=0, new_log_start_offset=start))
+        log.starts[(topic_id, 0)] = start
+        log.commit((0, 1), topic_id=topic_id)
+    log.add(released(2, topic_id=topic_id))
+    log.add(model.RecordsDeleted(topic_id=topic_id, partition=0, new_log_start_offset=55))
+    log.add(model.RecordsDeleted(topic_id=topic_id, partition=0, new_log_start_offset=58))
+    log.add(model.TransactionBegan(name="comes again"))
+    log.add(adopted(log, 3, 70, 90, topic_id=topic_id))
+    log.add(adopted_producers(replace(SEED, producer_id=8), topic_id=topic_id))
+    log.add(model.TransactionEnded(num_chunks=2))
+    log.commit((0, 1), topic_id=topic_id, producer=(5, 0, 3))  # not known any more
+    log.commit((0, 1), topic_id=topic_id, producer=(8, 2, 10))
+    log.add(model.TopicDeleted(topic_id=topic_id, order_offset=1))
+
+
 def healthy(log: LogWriter) -> None:
     """What looks odd and is right."""
+    travelled(log)
     log.produce(0, epoch=4)
     log.now_ms += 10
     log.add(model.ProducersExpired(before_ms=log.now_ms))

@@ -11,8 +11,17 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from coordinator.core.commands import CommitFile, RemoveTopics, TopicRemoval
-from coordinator.core.events import Assigned, Unassigned
+from coordinator.core.commands import (
+    OK,
+    AdoptPartition,
+    CommitFile,
+    RaiseSchemaLevel,
+    ReleasedPartition,
+    ReleasePartition,
+    RemoveTopics,
+    TopicRemoval,
+)
+from coordinator.core.events import Assigned, SchemaLevel, Unassigned
 from coordinator.core.limits import Limits
 from records import model
 from records.codec import InvalidRecord, encode_entry, encode_key
@@ -193,7 +202,7 @@ def with_transactions() -> LogWriter:
 
 
 class Life:
-    """Coordinators that live a random life over one log: fail-overs, late entries, deletes, duplicates, expiry."""
+    """Coordinators that live a random life over one log: fail-overs, late entries, deletes, duplicates, expiry, moves of partitions."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -202,10 +211,16 @@ class Life:
         self.replicas = [self.world.add_replica(limits=self.limits) for _ in range(2)]
         self.leader = self.replicas[0]
         self.leader.lead()
+        assert self.leader.ask(RaiseSchemaLevel(level=LEVEL_LATEST)) == [OK]
+        for replica in self.replicas:
+            replica.feed(SchemaLevel(LEVEL_LATEST))
         self.files = 0
         self.sequences: dict[tuple[bytes, int, int], tuple[int, int]] = {}
         self.topics: list[bytes] = []
         self.times: list[int] = []
+        self.elsewhere: dict[tuple[bytes, int], ReleasedPartition] = {}
+        """Partitions that are in another coordinator, and what they were when they went there."""
+        self.last_move = 0
         self.new_topic()
 
     def new_topic(self) -> None:
@@ -215,9 +230,9 @@ class Life:
 
     def run(self, steps: int) -> list[Entry]:
         """Live on and return the log."""
-        actions = [self.commit, self.delete_records, self.fail_over, self.delete_topic, self.wait, self.stray]
+        actions = [self.commit, self.delete_records, self.fail_over, self.delete_topic, self.wait, self.stray, self.move]
         for _ in range(steps):
-            self.random.choices(actions, [12, 2, 1, 1, 2, 2])[0]()
+            self.random.choices(actions, [12, 2, 1, 1, 2, 2, 3])[0]()
             self._note_times()
         return [Entry(offset, *message, self.times[offset]) for offset, message in enumerate(self.world.log)]
 
@@ -264,9 +279,37 @@ class Life:
         while self.leader.view.state.trimming:
             self.leader.tick()
 
+    def move(self) -> None:
+        """Let a partition go on elsewhere; or, once nothing is left of it here, come back from there, longer and with fewer producers."""
+        topic_id, partition = self.random.choice(self.topics), self.random.randrange(3)
+        self.last_move += 1
+        there = self.elsewhere.pop((topic_id, partition), None)
+        if there is None:
+            release = ReleasePartition(topic_id=topic_id, partition=partition, move_id=self.last_move, to_coordinator=1)
+            ((released,),) = self.leader.ask(release)
+            assert released.outcome == OK, released.outcome
+            self.elsewhere[topic_id, partition] = released
+            return
+        self.leader.ask(replace(delete_records((partition, there.end_offset), topic_id=topic_id), of_released=True))
+        forgotten = self.random.randint(1, 3)
+        end = there.end_offset + self.random.randrange(5)
+        ended = model.EarlierStretch(coordinator_id=1, end_offset=end, move_id=self.last_move, time_ms=self.world.now_ms)
+        back = replace(
+            there,
+            start_offset=self.random.randint(there.start_offset, end),
+            end_offset=end,
+            time_ms=self.world.now_ms,
+            earlier=(*there.earlier, ended),
+            producers=tuple(one for one in there.producers if one.producer_id != forgotten),
+        )
+        adopt = AdoptPartition(topic_id=topic_id, partition=partition, move_id=self.last_move, released=back)
+        (outcome,) = self.leader.ask(adopt)
+        assert outcome == OK, outcome
+
     def delete_topic(self) -> None:
         if len(self.topics) > 1:
             topic_id = self.topics.pop(self.random.randrange(len(self.topics)))
+            self.elsewhere = {name: one for name, one in self.elsewhere.items() if name[0] != topic_id}
             self.leader.ask(RemoveTopics(removals=[TopicRemoval(topic_id=topic_id, order_offset=len(self.world.log))]))
             while self.leader.view.state.trimming:
                 self.leader.tick()
@@ -368,7 +411,7 @@ _COMPARED = {
     "head": "kpart, next_offset, epoch, term, seq, from_offset, from_ms, append_ms, restarted_at",
     "activity_second": "*", "activity_topic": "*", "activity_partition": "*", "activity_uploader": "*", "total": "*", "topic": "*",
     "partition": "kpart, topic_id, partition, start_offset, next_offset, since_offset, batches, records, bytes, last_append_ms,"
-    " diskless_base, prefix_start, leader_epoch, chained",
+    " diskless_base, prefix_start, leader_epoch, stretch_base, newest_move, released_to, moved_ms, said_start, chained",
     "migration_step": "*",
     "producer": "*", "deleted_topic": "*", "claim": "*", "node": "*",
     "happening": "*", "node_directory": "*", "replica_directory": "*", "feature": "*",

@@ -21,7 +21,7 @@ from records.levels import LEVEL_LATEST
 from records.log import RESTORED_KEY
 from spark_jobs.store.sink import Store
 from tests.records.examples import EXAMPLES, RESTORED
-from tests.spark.planted_violations import PLANTS, healthy
+from tests.spark.planted_violations import PLANTS, SEED, adopted, adopted_producers, healthy, released, travelled
 from tests.spark.scan_logs import MASK, TOPIC, TRANSACTIONS, Entry, Life, LogWriter, content, follow, moved, refused, with_transactions
 
 OTHER = bytes([9] * 16)
@@ -39,8 +39,8 @@ class HostileWriter:
     def write(self, steps: int) -> list[Entry]:
         actions = [
             self.file, self.file, self.file, self.broken_file, self.producer, self.producer, self.delete, self.topic, self.keys,
-            self.void, self.transaction, self.migration, self.claim, self.hole, self.junk, self.several, self.example, self.placement,
-            self.snapshot, self.restored,
+            self.void, self.transaction, self.migration, self.move, self.move, self.claim, self.hole, self.junk, self.several,
+            self.example, self.placement, self.snapshot, self.restored,
         ]  # fmt: skip
         for _ in range(steps):
             self.random.choice(actions)()
@@ -144,6 +144,17 @@ class HostileWriter:
         reported = model.PrefixStartReported(topic_id=TOPIC, partition=partition, prefix_start_offset=1, leader_epoch=2)
         awaited = replace(self.log.creation(TOPIC, 1), first_partition=partition, classic_pending=True)
         self.log.add(self.random.choice([started, started, reset, repaired, reported, awaited]))
+
+    def move(self) -> None:
+        """A step of a move, often of one that cannot be."""
+        partition, move_id = self.random.randrange(4), self.random.randint(1, 9)
+        base = self.random.choice([2, 6, 50])
+        comes: list[model.Record] = [adopted(self.log, move_id, self.random.randint(0, 3), base, partition)]
+        if self.random.random() < 0.5:
+            comes.append(adopted_producers(SEED, partition=partition))
+        end = self.log.next.get((TOPIC, partition), 0)
+        deleted = model.RecordsDeleted(topic_id=TOPIC, partition=partition, new_log_start_offset=end)
+        self.log.add(*self.random.choice([comes, [released(move_id, partition)], [deleted]]))
 
     def claim(self) -> None:
         if self.random.random() < 0.1:
@@ -262,6 +273,7 @@ def test_every_record_type_is_judged_alike_wherever_the_log_is_cut() -> None:
         elif not isinstance(record, model.TransactionEnded):
             log.add(record)
             log.commit((0, 1), (1, 1))
+    travelled(log)
     entries = log.entries
     whole = cut(entries, [], [])
     counted = {str(name) for name, _, _ in whole["total"]}

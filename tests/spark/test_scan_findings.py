@@ -12,7 +12,7 @@ from records import log as grammar
 from records.codec import encode_entry, encode_key
 from records.entry_key import EntryKey, decode_key
 from records.model import NoOp, RecordsDeleted, TransactionAborted, TransactionBegan, TransactionEnded
-from spark_jobs import contradiction, migration
+from spark_jobs import contradiction, migration, moves
 from spark_jobs.scan import audit, transaction
 from spark_jobs.scan.audit import ROWS_MAX
 from spark_jobs.store import merge_chains, sink
@@ -181,7 +181,7 @@ def test_every_rule_is_explained() -> None:
     """Every rule of the sources has a text for operators, every text belongs to one of them, and plants break no others."""
     named: set[str] = set()
     for source in (Path(audit.__file__).parent, Path(sink.__file__).parent):
-        for file in [*source.glob("*.py"), Path(contradiction.__file__), Path(migration.__file__), Path(grammar.__file__)]:
+        for file in [*source.glob("*.py"), *(Path(str(one.__file__)) for one in (contradiction, migration, moves, grammar))]:
             if file.name != "rules.py":
                 named |= set(re.findall(r'"([a-z]+(?:-[a-z]+)+)"', file.read_text(encoding="utf-8")))
     assert named == set(RULES)

@@ -15,8 +15,10 @@ VERDICTS = ("accepted", "duplicate", "sequence_gap", "new_epoch_gap", "fenced", 
 
 
 def test_a_healthy_log_of_real_coordinators_gives_their_state_and_no_finding(tmp_path: Path) -> None:
+    names: set[str] = set()
     for seed in range(100, 106):
-        _compare(seed, tmp_path / str(seed))
+        names |= _compare(seed, tmp_path / str(seed))
+    assert {"record.PartitionReleased", "record.PartitionAdopted", "record.ProducersAdopted"} <= names
 
 
 def _name(topic_id: object, partition: object) -> bytes:
@@ -25,7 +27,8 @@ def _name(topic_id: object, partition: object) -> bytes:
     return topic_id + partition.to_bytes(4)
 
 
-def _compare(seed: int, folder: Path) -> None:
+def _compare(seed: int, folder: Path) -> set[str]:
+    """Returns the names of the totals."""
     life = Life(seed)
     entries = life.run(120)
     with Store.open(folder) as store:
@@ -40,6 +43,12 @@ def _compare(seed: int, folder: Path) -> None:
     }
     query = "select topic_id, partition, start_offset, next_offset from partition"
     assert {_name(topic, partition): (start, end) for topic, partition, start, end in rows(folder, query)} == partitions
+    query = "select topic_id, partition, stretch_base, newest_move, released_to from partition where newest_move >= 0"
+    stretches = {
+        key: (one.base_offset, one.newest_move, None if one.released is None else one.released.to_coordinator)
+        for key, one in hot.stretches.items()
+    }
+    assert {_name(topic, partition): tuple(state) for topic, partition, *state in rows(folder, query)} == stretches
     known = {
         (hot.partitions.keys[hot.producers.owner.cells[at]], hot.producers.producer.cells[at]): (
             hot.producers.epoch.cells[at], (next(hot.producers.remembered(at)).last_sequence + 1) & 0x7FFFFFFF,
@@ -55,6 +64,7 @@ def _compare(seed: int, folder: Path) -> None:
     assert set(rows(folder, "select topic_id, name from topic where deleted_ms is null")) == topics
     voids = {str(name): value for name, value in rows(folder, "select name, value from total where name like 'void.%'")}
     assert voids == {f"void.{reason}": count for reason, count in replica.view.void_entries.items()}
+    return {str(name) for (name,) in rows(folder, "select name from total")}
 
 
 @pytest.mark.parametrize("seed", [7, 8])

@@ -18,6 +18,7 @@ from spark_jobs.store.engine import STORE_ERRORS, StorePlace
 from spark_jobs.store.merge_migrations import STEPS_KEPT
 from spark_jobs.store.sink import LogMismatchError, StaleHeadsError, Store
 from tests.records.examples import EXAMPLES
+from tests.spark.planted_violations import travelled
 from tests.spark.scan_logs import TOPIC, LogWriter, content, findings, follow, rows, scan
 
 COUNTS = st.integers(0, 2**31 - 1)
@@ -266,6 +267,7 @@ def test_every_record_type_is_taken_over(place: StorePlace) -> None:
     log.commit((0, 1))
     log.add(model.RecordsDeleted(topic_id=TOPIC, partition=0, new_log_start_offset=2))
     log.add(model.FilesHandedOver(object_keys=["wal/000001"], next_owner_ids=[1]))
+    travelled(log)
     log.add(model.TransactionBegan(name="empty", num_chunks=0))
     log.add(model.TransactionEnded(num_chunks=0))
     with Store.open(place) as store:

@@ -22,6 +22,7 @@ from records.history import levels
 from records.model import (
     LeadershipClaimed,
     NoOp,
+    PartitionAdopted,
     PartitionCreated,
     Record,
     SnapshotMark,
@@ -156,7 +157,10 @@ class RandomWriter:
             at = self.others.randrange(len(record.batches) + 1)
             record = replace(record, batches=[*record.batches[:at], other, *record.batches[at:]])
         is_beside = self.rng.random() < 0.1 and not isinstance(record, FileCommitted)
-        return [NoOp(), record, SnapshotMark(mark_id=self.seq)] if is_beside else [record]
+        records: list[Record] = [NoOp(), record, SnapshotMark(mark_id=self.seq)] if is_beside else [record]
+        if isinstance(record, PartitionAdopted):
+            records += model.producers_of(record)
+        return records
 
     def add(self, *records: Record) -> int:
         """Write an entry of the term in force, at any schema level that has what it says; returns its offset."""

@@ -38,6 +38,8 @@ class LogModel:
     """B0 of classic partitions."""
     released: set[Place] = field(default_factory=set)
     """Partitions that have gone on elsewhere."""
+    ends: dict[Place, list[model.EarlierStretch]] = field(default_factory=lambda: defaultdict(list))
+    """The stretches of partitions that ended in moves."""
     epochs: dict[Place, int] = field(default_factory=dict)
 
     def next_record(self) -> model.Record:
@@ -46,7 +48,7 @@ class LogModel:
         if self._open_places() and self.rng.random() < self.files_per_record:
             return self._file()
         choices = [self._created, self._records_deleted, self._records_deleted, self._fenced, self._removed, self._removed]
-        choices += [self._handed_over, self._expired, self._producers_expired, self._deleted, self._migrated, self._moved]
+        choices += [self._handed_over, self._expired, self._producers_expired, self._deleted, self._migrated, self._moved, self._moved]
         return self.rng.choice(choices)()
 
     def _key(self) -> str:
@@ -75,12 +77,25 @@ class LogModel:
         return sorted(place for place in self.high_watermark if self.starts.get(place) != PENDING and place not in self.released)
 
     def _moved(self) -> model.Record:
-        """A partition that goes on elsewhere, or one that comes from there with older batches."""
+        """A step of a move: a partition goes on elsewhere, or comes from there; one of which nothing is left here comes back.
+
+        Inside a transaction, which may say nothing else of the partition, there is none.
+        """
+        if not self.may_remove:
+            return self._created()
         self.counter += 1
         born = [place for place in self._open_places() if place not in self.starts]
-        if born and self.rng.random() < 0.5:
+        gone = sorted(place for place in self.released if self.log_start[place] == self.high_watermark[place])
+        chance = self.rng.random()
+        if gone and chance < 0.5:
+            place = self.rng.choice(gone)
+            elsewhere = self.high_watermark[place] + self.rng.randrange(1, 30)
+            self._end(place, 2, elsewhere)
+            return self._adopted(place, f"t-{place[0].hex()[:6]}", self.rng.randrange(self.high_watermark[place], elsewhere + 1), elsewhere)
+        if born and chance < 0.75:
             place = self.rng.choice(born)
             self.released.add(place)
+            self._end(place, 3, self.high_watermark[place])
             return model.PartitionReleased(
                 topic_id=place[0], partition=place[1], move_id=self.counter, to_coordinator=2, time_ms=self.now_ms
             )
@@ -89,17 +104,47 @@ class LogModel:
         for partition in range(created.first_partition + 1, created.first_partition + created.num_partitions):
             del self.high_watermark[place[0], partition], self.log_start[place[0], partition], self.batches[place[0], partition]
             self.all_places.remove((place[0], partition))
-        self.high_watermark[place], self.log_start[place] = base, self.rng.randrange(base + 1)
-        earlier = model.EarlierStretch(coordinator_id=3, end_offset=base, move_id=self.counter, time_ms=self.now_ms)
+        self._end(place, 2, base)
+        return self._adopted(place, created.name, self.rng.randrange(base + 1), base)
+
+    def _end(self, place: Place, coordinator_id: int, end: int) -> None:
+        """Let the newest stretch of a partition end in a move."""
+        ended = model.EarlierStretch(coordinator_id=coordinator_id, end_offset=end, move_id=self.counter, time_ms=self.now_ms)
+        self.ends[place].append(ended)
+
+    def _adopted(self, place: Place, name: str, start: int, base: int) -> model.PartitionAdopted:
+        self.released.discard(place)
+        self.log_start[place], self.high_watermark[place] = start, base
+        for one in range(4):
+            self.next_sequence.pop((place, one), None)
         return model.PartitionAdopted(
             topic_id=place[0],
             partition=place[1],
-            name=created.name,
+            name=name,
             move_id=self.counter,
-            start_offset=self.log_start[place],
+            start_offset=start,
             base_offset=base,
-            earlier=[earlier],
+            earlier=list(self.ends[place]),
         )
+
+    def producers_of(self, adopted: model.PartitionAdopted) -> list[model.Record]:
+        """What may be said of producers, in one or two records, beside the adoption of a partition."""
+        place, begins = (adopted.topic_id, adopted.partition), adopted.base_offset
+        known = self.rng.sample(range(4), self.rng.randrange(4)) if begins >= 40 else []
+        seeds = [
+            model.SeededProducerBatch(
+                producer_id=one, producer_epoch=1, base_sequence=0, last_sequence=4, base_offset=begins - 10 - one, timestamp_ms=-1
+            )
+            for one in known
+        ]
+        for one in known:
+            self.next_sequence[place, one] = (1, 5)
+        cut = self.rng.randrange(len(seeds) + 1)
+        return [
+            model.ProducersAdopted(topic_id=place[0], partition=place[1], producers=some, time_ms=self.now_ms)
+            for some in (seeds[:cut], seeds[cut:])
+            if some
+        ]
 
     def _migrated(self) -> model.Record:
         """A step of the migration of a classic partition, or a new one."""
@@ -145,14 +190,19 @@ class LogModel:
             for _, _, key in self.batches.pop(place):
                 self.live[key] -= 1
             del self.high_watermark[place], self.log_start[place]
+            self.released.discard(place)
+            self.ends.pop(place, None)
         self.counter += 1
         return model.TopicDeleted(topic_id=topic_id, order_offset=self.counter)
 
     def _records_deleted(self) -> model.Record:
-        if not self._open_places():
+        """Deletes records; often the last ones of a partition that has gone on elsewhere."""
+        known = sorted(place for place in self.high_watermark if self.starts.get(place) != PENDING)
+        if not known:
             return self._created()
-        place = self.rng.choice(self._open_places())
-        to = self.rng.randrange(self.log_start[place], self.high_watermark[place] + 1)
+        place = self.rng.choice(sorted(self.released) if self.released and self.rng.random() < 0.3 else known)
+        is_last = place in self.released and self.rng.random() < 0.5
+        to = self.high_watermark[place] if is_last else self.rng.randrange(self.log_start[place], self.high_watermark[place] + 1)
         self.log_start[place] = to
         kept = []
         for base, last, key in self.batches[place]:
@@ -217,7 +267,7 @@ class LogModel:
                 at = end + (rng.randrange(3) if has_gaps else 0)
                 time_ms = rng.choice(FAR_TIMESTAMPS) if is_odd else self.now_ms - rng.randrange(-100, 500)
                 time_type = rng.randrange(2) if has_types else 0
-                batches.append(CommittedBatch(*place, 0, base, count, at, size, time_ms, time_type, *producer))
+                batches.append(CommittedBatch(*place, 0, base, count, at, size, time_ms, time_type, *producer, self.log_start[place]))
                 end = at + size
         self.live[key] = len(batches)
         return FileCommitted(

@@ -15,7 +15,7 @@ from coordinator.adapters.sqlite.reader import NAMES_MAX
 from coordinator.core.commands import OK, OffsetQuery
 from coordinator.core.reads.queries import list_offset
 from coordinator.core.state.replica_state import ShardState
-from records.model import FilesFenced, TombstonesExpired, TopicDeleted
+from records.model import FilesFenced, PartitionAdopted, PartitionReleased, RecordsDeleted, TombstonesExpired, TopicDeleted
 from simulation.fakes.state_store import MemoryStateStore, MemoryStateStores
 from tests.sqlite.random_log import LogModel
 from tests.sqlite.replicas import CLUSTER_ID, PARTITION, TOPIC_ID, Replica, Store, answers, header
@@ -183,6 +183,32 @@ def test_a_reused_row_shows_nothing_of_the_partition_before(open_store: OpenStor
     replica.flush()
     assert replica.state.hot.partitions.find(OTHER_TOPIC, 0) == 0
     assert covered(replica.store.reader(), 0) == (0, 0)
+
+
+def test_a_partition_that_came_back_is_there_after_a_restart_though_its_earlier_stretch_is_not_trimmed(open_store: OpenStore) -> None:
+    # Partition 1 is deleted, so that the one which comes back gets a row before that of its earlier stretch.
+    replica = started(open_store)
+    replica.apply([dataclasses.replace(created(OTHER_TOPIC, 1), order_offset=2)], 1)
+    replica.apply([file("a", {0: 3}, topic=OTHER_TOPIC)], 2)
+    replica.apply([TopicDeleted(topic_id=TOPIC, order_offset=3)], 3)
+    replica.trim()
+    replica.flush()
+    where = {"topic_id": OTHER_TOPIC, "partition": 0}
+    replica.apply([PartitionReleased(**where, move_id=1, to_coordinator=2, time_ms=1)], 4)
+    replica.apply([RecordsDeleted(**where, new_log_start_offset=3)], 5)
+    replica.apply([PartitionAdopted(**where, name="t", move_id=2, start_offset=4, base_offset=9, earlier=[])], 6)
+    replica.flush()
+    replica.restart()
+    assert replica.state.hot.partitions.find(OTHER_TOPIC, 0) == 0
+    replica.apply([file("b", {0: 2}, topic=OTHER_TOPIC, base=9)], 7)
+    replica.trim()
+    replica.flush()
+    replica.restart()
+    row = replica.state.hot.partitions.find(OTHER_TOPIC, 0)
+    assert row is not None
+    partitions = replica.state.hot.partitions
+    assert [column.cells[row] for column in (partitions.log_start, partitions.high_watermark)] == [4, 11]
+    assert [live(replica, key) for key in "ab"] == [0, 2]
 
 
 def test_trimming_a_dead_partition_goes_on_where_it_was(open_store: OpenStore) -> None:

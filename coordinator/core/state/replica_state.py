@@ -78,7 +78,8 @@ class ShardState(Applying):
                     hot.undated.add(topic.topic_id)
             else:
                 hot.topics[topic.topic_id] = Topic(topic.topic_id, topic.name, topic.order_offset)
-        for row in stored.partitions:
+        # A partition that came back has its row beside the dead one of an earlier stretch, which has the same key and is forgotten.
+        for row in sorted(stored.partitions, key=lambda one: not one.is_dead):
             state._restore_partition(row)
         hot.partitions.collect_free(state.dead)
         for producer in stored.producers:
