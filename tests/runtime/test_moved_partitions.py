@@ -239,6 +239,13 @@ async def test_deletions_reach_the_stretch_before_and_a_partition_may_return_whe
         assert started.node.view.replicas.shard(before).bounds(TOPIC, 0) == (8, 8)  # type: ignore[union-attr]
         below = await find(started, 0, 2)
         assert below.outcome.error is ErrorCode.OFFSET_OUT_OF_RANGE
+        await move(started, 0, before)
+        assert await accepted(started, "wal/5", [batch(0, 2)]) == [10]
+        assert [base for _, base in await read_all(started, 0, 9)] == [8, 10]
+        assert (await find(started, 0, 8)).outcome.error is ErrorCode.OFFSET_OUT_OF_RANGE
+        # A repetition of what was committed before it went is answered as it was.
+        again = await committed(started, commit("wal/3", [batch(0, 2)], owner_ids=BOTH))
+        assert (again.errors, again.base_offsets) == ([0], [6])
 
 
 async def test_a_topic_that_moved_is_deleted_everywhere() -> None:
