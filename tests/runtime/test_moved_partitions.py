@@ -175,6 +175,22 @@ async def test_a_batch_whose_coordinator_the_file_does_not_name_is_refused_so_th
         assert await read_all(started, mine[0]) == []
 
 
+async def test_the_rest_of_a_file_whose_moved_batches_came_first_has_to_come_in_another_file() -> None:
+    """The writer sent each share where it believed the partitions to be; those that moved were sent on before the next owner's own."""
+    async with running(in_memory(), MemoryStateStores(), pauses=OFTEN) as started:
+        await started.leads()
+        await topic(started, 4)
+        moving, mine = (next(one for one in range(4) if owner(started, one) == at) for at in (0, 1))
+        await move(started, moving, 1)
+        moved, own = batch(moving), batch(mine)
+        assert await accepted(started, "wal/1", [moved]) == [0]
+        assert (await committed(started, commit("wal/1", [own], owner_ids=BOTH))).errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        # So whole it is, too, but what was committed is answered as it was.
+        whole = await committed(started, commit("wal/1", [moved, own], owner_ids=BOTH))
+        assert (whole.errors, whole.base_offsets) == ([0, ErrorCode.NOT_LEADER_OR_FOLLOWER], [0, -1])
+        assert await accepted(started, "wal/2", [own]) == [0]
+
+
 async def test_deletions_reach_the_stretch_before_and_a_partition_may_return_when_it_is_gone() -> None:
     async with running(in_memory(), MemoryStateStores(), pauses=OFTEN) as started:
         await started.leads()
