@@ -53,10 +53,8 @@ class UploadedRecords:
     batches: tuple[CommitBatch, ...]
     partitions: tuple[TopicPartition, ...]
     coordinator_ids: tuple[int, ...]
-    is_second: bool = False
-    """Whether it has what was refused of another file, because partitions had moved."""
     written: Mapping[TopicPartition, Sequence[int]] = field(default_factory=dict)
-    """The offsets of what was accepted of that file."""
+    """The offsets of records of the same write that another file has, of which these were refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,11 +153,12 @@ async def upload_file(
 
 
 async def commit_uploaded(
-    client: Writer, store: ObjectStore, uploaded: UploadedRecords, *, prefix: str, timeout_ms: int | None
+    client: Writer, store: ObjectStore, uploaded: UploadedRecords, *, second_prefix: str | None, timeout_ms: int | None
 ) -> WrittenRecords:
-    """Commit uploaded records; repeating it writes nothing twice. What is refused because partitions have moved is written once more.
+    """Commit uploaded records; repeating it writes nothing twice. Raises WriteUndecided, WriteRefused.
 
-    Raises WriteUndecided, WriteRefused.
+    With a prefix, what is refused because partitions have moved is written once more below it. A repetition has none: it could not tell
+    whether an attempt before it has done that.
     """
     # Of a topic that is deleted meanwhile nobody tells where it was, but its coordinators tell what became of an earlier attempt.
     outcome = await client.commit_file(
@@ -178,14 +177,14 @@ async def commit_uploaded(
         raise WriteUndecided(refusal.code, text, uploaded)
     place, refusal = next(iter(final.items()))
     text = f"{_name(uploaded, place)}: {refusal.message}; {len(refusals)} partitions were refused"
-    if not uploaded.is_second and {one.code for one in final.values()} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}:
+    if second_prefix is not None and {one.code for one in final.values()} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}:
         try:
             await _when_moved(client, uploaded, final, timeout_ms)
-            second = await _upload_refused(client, store, uploaded, refusals, written, prefix=prefix, timeout_ms=timeout_ms)
+            second = await _upload_refused(client, store, uploaded, refusals, written, prefix=second_prefix, timeout_ms=timeout_ms)
         except DisklessError as error:
             text = f"{text} and not written again ({error})"
         else:
-            return await commit_uploaded(client, store, second, prefix=prefix, timeout_ms=timeout_ms)
+            return await commit_uploaded(client, store, second, second_prefix=None, timeout_ms=timeout_ms)
     if any(not one.error for one in outcome.batches):
         fate = "holds the others"
     else:
@@ -245,7 +244,7 @@ async def _upload_refused(
     second = await upload_file(client, store, builder, prefix=prefix, timeout_ms=timeout_ms)
     if not written.offsets:
         await store.delete_many([key])  # without success it is left to the orphan scan
-    return replace(second, is_second=True, written=written.offsets)
+    return replace(second, written=written.offsets)
 
 
 async def remove_refused(
