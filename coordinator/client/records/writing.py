@@ -167,14 +167,7 @@ async def commit_uploaded(
     written = _written(uploaded, outcome)
     if outcome.is_ok:
         return written
-    refusals = {place: one.refusal for place, one in enumerate(outcome.batches) if one.error}
-    # A partition that takes nothing yet, or has moved, takes other files later, and this one never: nothing of its share was logged.
-    final = {place: refusal for place, refusal in refusals.items() if refusal.code not in HEALING}
-    # Without a final refusal a repetition may commit everything. With one it cannot, and no other took effect if its outcome is known.
-    if not outcome.is_known or not final:
-        place, refusal = next((place, one) for place, one in refusals.items() if place not in final)
-        text = f"{_name(uploaded, place)}: {refusal.message}; commit the upload {uploaded.object_key} again to learn its outcome"
-        raise WriteUndecided(refusal.code, text, uploaded)
+    refusals, final = _refusals(uploaded, outcome)
     place, refusal = next(iter(final.items()))
     text = f"{_name(uploaded, place)}: {refusal.message}; {len(refusals)} partitions were refused"
     if second_prefix is not None and {one.code for one in final.values()} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}:
@@ -191,6 +184,19 @@ async def commit_uploaded(
         fate = await remove_refused(client, store, uploaded.object_key, outcome.owner_ids, timeout_ms=timeout_ms)
     refused = {uploaded.partitions[place]: refusal for place, refusal in reversed(refusals.items())}
     raise WriteRefused(refusal.code, f"{text}; object {uploaded.object_key} {fate}", written, refused)
+
+
+def _refusals(uploaded: UploadedRecords, outcome: CommitOutcome) -> tuple[dict[int, Refusal], dict[int, Refusal]]:
+    """Why batches were refused, by their places, and those that are final. Raises WriteUndecided when more may be accepted yet."""
+    refusals = {place: one.refusal for place, one in enumerate(outcome.batches) if one.error}
+    # A partition that takes nothing yet, or has moved, takes other files later, and this one never: nothing of its share was logged.
+    final = {place: refusal for place, refusal in refusals.items() if refusal.code not in HEALING}
+    # Without a final refusal a repetition may commit everything. With one it cannot, and no other took effect if its outcome is known.
+    if not outcome.is_known or not final:
+        place, refusal = next((place, one) for place, one in refusals.items() if place not in final)
+        text = f"{_name(uploaded, place)}: {refusal.message}; commit the upload {uploaded.object_key} again to learn its outcome"
+        raise WriteUndecided(refusal.code, text, uploaded)
+    return refusals, final
 
 
 async def _when_moved(client: Writer, uploaded: UploadedRecords, places: Collection[int], timeout_ms: int | None) -> None:
