@@ -41,10 +41,11 @@ class MovesUnderWay:
         """These moves are under way. Those that are no longer have ended with their topics, unless they are being carried out here."""
         known, self._under_way = self._under_way, {}
         for move in sorted(moves, key=lambda one: one.move_id):
-            self._under_way[move.move_id] = known.pop(move.move_id, None) or MoveInProgress(move, self._now_s())
-        for move_id, one in known.items():
-            if one.move.key in carried_out:
-                self._under_way[move_id] = one
+            one = known.pop(move.move_id, None)
+            self._under_way[move.move_id] = MoveInProgress(move, self._now_s()) if one is None else one
+        for move_id, gone in known.items():
+            if gone.move.key in carried_out:
+                self._under_way[move_id] = gone
             else:
                 self.counts[DROPPED] += 1
 
