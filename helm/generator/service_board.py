@@ -246,7 +246,7 @@ MOVES: Final = Section(
         ),
         Panel(
             title="Freeze of a move",
-            help="For how long partitions that moved within ten minutes took no batches; writers repeat what was refused meanwhile.",
+            help="For how long no coordinator took batches of partitions that moved in ten minutes. Writers see a tenth of a second more.",
             queries=tuple(
                 Query(
                     expr=f"histogram_quantile({share}, sum by (le) (increase({metric('partition_move_freeze_seconds_bucket')}[10m])))",

@@ -252,7 +252,11 @@ MOVES = (
         "partition_move_oldest_seconds",
         "For how long the move is under way that is so longest, since this process leads the directory; 0 without one.",
     ),
-    _histogram("partition_move_freeze_seconds", "For how long a partition that moved took no batches.", _SECONDS),
+    _histogram(
+        "partition_move_freeze_seconds",
+        "For how long no coordinator took batches of a partition that moved. Writers also wait until their node has read that.",
+        _SECONDS,
+    ),
 )
 
 LOOPS = (
