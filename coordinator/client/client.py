@@ -97,7 +97,7 @@ class DisklessClient(ServiceUser):
         store = self._store()
         packed = pack(records, compression=compression, max_batch_bytes=max_batch_bytes)
         uploaded = await upload_file(self, store, packed, prefix=self._wal_prefix, timeout_ms=timeout_ms)
-        return await commit_uploaded(self, store, uploaded, prefix=self._wal_prefix, timeout_ms=timeout_ms)
+        return await commit_uploaded(self, store, uploaded, second_prefix=self._wal_prefix, timeout_ms=timeout_ms)
 
     async def check_store(self, store: ObjectStore | None = None, *, timeout_ms: int | None = None) -> None:
         """Return when a store (None: the client's own) is that of the service; `write` asks once, who uploads by other means should, too.
@@ -115,7 +115,7 @@ class DisklessClient(ServiceUser):
         """Commit what a `write` uploaded that ended in WriteUndecided. Raises WriteUndecided, WriteRefused."""
         from coordinator.client.records.writing import commit_uploaded
 
-        return await commit_uploaded(self, self._store(), uploaded, prefix=self._wal_prefix, timeout_ms=timeout_ms)
+        return await commit_uploaded(self, self._store(), uploaded, second_prefix=None, timeout_ms=timeout_ms)
 
     def read(
         self,

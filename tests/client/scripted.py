@@ -380,7 +380,8 @@ class ScriptedNode(Handler):
                     return _commit_body(answered)
             codes = [int(self.cluster.missing(key)) if owner is None else 15 for key, owner in zip(keys, owners, strict=True)]
             return _commit_body([(code, -1) for code in codes])
-        if not file.owner_ids or set(owners) - set(file.owner_ids):
+        placed = {owner for key, owner in zip(keys, owners, strict=True) if key not in self.cluster.moved}
+        if not file.owner_ids or placed - set(file.owner_ids):
             # A partition has moved to a coordinator that the file does not name.
             return _commit_body([(15 if owner in file.owner_ids else 6, -1) for owner in owners])
         results: list[Result] = [(int(MOVED) if key in self.cluster.moved else 16, -1) for key in keys]

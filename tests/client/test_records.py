@@ -698,6 +698,22 @@ async def test_a_write_whose_partition_moves_twice_is_refused_and_leaves_nothing
     assert await keys_in(store) == []
 
 
+async def test_the_repetition_of_a_commit_writes_no_second_file(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    async with client_of(cluster, store) as client:
+        for node in cluster.nodes.values():
+            node.trouble.append(every(ApiKey.COMMIT_FILE, None))
+        with pytest.raises(WriteUndecided) as caught:
+            await client.write({("orders", 0): records("a")}, timeout_ms=1_500)
+        for node in cluster.nodes.values():
+            node.trouble.clear()
+        cluster.topics[TOPIC][1][0] = 2
+        with pytest.raises(WriteRefused, match="was removed") as refused:
+            await client.commit_uploaded(caught.value.uploaded)
+        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert {file.object_key for _, file in cluster.commits} == {caught.value.uploaded.object_key}
+    assert await keys_in(store) == []
+
+
 async def test_what_a_coordinator_took_meanwhile_is_not_written_a_second_time(cluster: ScriptedCluster, store: ObjectStore) -> None:
     """An earlier attempt of the commit was under way, to a node that had not heard of the move, and arrives before the fence."""
 

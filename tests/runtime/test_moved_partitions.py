@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from coordinator.app.telemetry import node_samples
 from coordinator.core.commands import (
     CommitAnswer,
     CommitFile,
@@ -101,6 +102,12 @@ async def test_offsets_producers_and_reads_go_on_at_the_next_owner() -> None:
         assert await accepted(started, "wal/1", [batch(0, 3, sequence=0, max_timestamp=50), batch(1, 2)]) == [0, 0]
         assert await accepted(started, "wal/2", [batch(0, 2, sequence=3, max_timestamp=90)]) == [3]
         await move(started, 0, to)
+        told = {(one.name, one.labels): one.value for one in node_samples(started.node, lambda: 0)}
+        assert (told["partition_moves_total", ("moved",)], told["partitions_moving", ()], told["partition_move_oldest_seconds", ()]) == (
+            1,
+            0,
+            0,
+        )
         # The producer goes on; a repetition of its batches is found, a gap is refused.
         assert await accepted(started, "wal/3", [batch(0, 1, sequence=5, max_timestamp=70), batch(1, 1)]) == [5, 2]
         duplicate = await committed(started, commit("wal/4", [batch(0, 2, sequence=3)], owner_ids=BOTH))

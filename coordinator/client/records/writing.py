@@ -53,10 +53,8 @@ class UploadedRecords:
     batches: tuple[CommitBatch, ...]
     partitions: tuple[TopicPartition, ...]
     coordinator_ids: tuple[int, ...]
-    is_second: bool = False
-    """Whether it has what was refused of another file, because partitions had moved."""
     written: Mapping[TopicPartition, Sequence[int]] = field(default_factory=dict)
-    """The offsets of what was accepted of that file."""
+    """The offsets of records of the same write that another file has, of which these were refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,11 +153,12 @@ async def upload_file(
 
 
 async def commit_uploaded(
-    client: Writer, store: ObjectStore, uploaded: UploadedRecords, *, prefix: str, timeout_ms: int | None
+    client: Writer, store: ObjectStore, uploaded: UploadedRecords, *, second_prefix: str | None, timeout_ms: int | None
 ) -> WrittenRecords:
-    """Commit uploaded records; repeating it writes nothing twice. What is refused because partitions have moved is written once more.
+    """Commit uploaded records; repeating it writes nothing twice. Raises WriteUndecided, WriteRefused.
 
-    Raises WriteUndecided, WriteRefused.
+    With a prefix, what is refused because partitions have moved is written once more below it. A repetition has none: it could not tell
+    whether an attempt before it has done that.
     """
     # Of a topic that is deleted meanwhile nobody tells where it was, but its coordinators tell what became of an earlier attempt.
     outcome = await client.commit_file(
@@ -168,6 +167,27 @@ async def commit_uploaded(
     written = _written(uploaded, outcome)
     if outcome.is_ok:
         return written
+    refusals, final = _refusals(uploaded, outcome)
+    place, refusal = next(iter(final.items()))
+    text = f"{_name(uploaded, place)}: {refusal.message}; {len(refusals)} partitions were refused"
+    if second_prefix is not None and {one.code for one in final.values()} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}:
+        try:
+            await _when_moved(client, uploaded, final, timeout_ms)
+            second = await _upload_refused(client, store, uploaded, refusals, written, prefix=second_prefix, timeout_ms=timeout_ms)
+        except DisklessError as error:
+            text = f"{text} and not written again ({error})"
+        else:
+            return await commit_uploaded(client, store, second, second_prefix=None, timeout_ms=timeout_ms)
+    if any(not one.error for one in outcome.batches):
+        fate = "holds the others"
+    else:
+        fate = await remove_refused(client, store, uploaded.object_key, outcome.owner_ids, timeout_ms=timeout_ms)
+    refused = {uploaded.partitions[place]: refusal for place, refusal in reversed(refusals.items())}
+    raise WriteRefused(refusal.code, f"{text}; object {uploaded.object_key} {fate}", written, refused)
+
+
+def _refusals(uploaded: UploadedRecords, outcome: CommitOutcome) -> tuple[dict[int, Refusal], dict[int, Refusal]]:
+    """Why batches were refused, by their places, and those that are final. Raises WriteUndecided when more may be accepted yet."""
     refusals = {place: one.refusal for place, one in enumerate(outcome.batches) if one.error}
     # A partition that takes nothing yet, or has moved, takes other files later, and this one never: nothing of its share was logged.
     final = {place: refusal for place, refusal in refusals.items() if refusal.code not in HEALING}
@@ -176,22 +196,7 @@ async def commit_uploaded(
         place, refusal = next((place, one) for place, one in refusals.items() if place not in final)
         text = f"{_name(uploaded, place)}: {refusal.message}; commit the upload {uploaded.object_key} again to learn its outcome"
         raise WriteUndecided(refusal.code, text, uploaded)
-    place, refusal = next(iter(final.items()))
-    text = f"{_name(uploaded, place)}: {refusal.message}; {len(refusals)} partitions were refused"
-    if not uploaded.is_second and {one.code for one in final.values()} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}:
-        try:
-            await _when_moved(client, uploaded, final, timeout_ms)
-            second = await _upload_refused(client, store, uploaded, refusals, written, prefix=prefix, timeout_ms=timeout_ms)
-        except DisklessError as error:
-            text = f"{text} and not written again ({error})"
-        else:
-            return await commit_uploaded(client, store, second, prefix=prefix, timeout_ms=timeout_ms)
-    if any(not one.error for one in outcome.batches):
-        fate = "holds the others"
-    else:
-        fate = await remove_refused(client, store, uploaded.object_key, outcome.owner_ids, timeout_ms=timeout_ms)
-    refused = {uploaded.partitions[place]: refusal for place, refusal in reversed(refusals.items())}
-    raise WriteRefused(refusal.code, f"{text}; object {uploaded.object_key} {fate}", written, refused)
+    return refusals, final
 
 
 async def _when_moved(client: Writer, uploaded: UploadedRecords, places: Collection[int], timeout_ms: int | None) -> None:
@@ -245,7 +250,7 @@ async def _upload_refused(
     second = await upload_file(client, store, builder, prefix=prefix, timeout_ms=timeout_ms)
     if not written.offsets:
         await store.delete_many([key])  # without success it is left to the orphan scan
-    return replace(second, is_second=True, written=written.offsets)
+    return replace(second, written=written.offsets)
 
 
 async def remove_refused(
