@@ -216,7 +216,8 @@ async def test_a_batch_whose_partition_came_and_was_deleted_is_no_other_content(
 
 
 async def test_deletions_reach_the_stretch_before_and_a_partition_may_return_when_it_is_gone() -> None:
-    async with running(in_memory(), MemoryStateStores(), pauses=OFTEN) as started:
+    kafka, stores = in_memory(), MemoryStateStores()
+    async with running(kafka, stores, pauses=OFTEN) as started:
         await started.leads()
         await topic(started)
         before, to = owner(started, 0), 1 - owner(started, 0)
@@ -253,6 +254,10 @@ async def test_deletions_reach_the_stretch_before_and_a_partition_may_return_whe
         # A repetition of what was committed before it went is answered as it was.
         again = await committed(started, commit("wal/3", [batch(0, 2)], owner_ids=BOTH))
         assert (again.errors, again.base_offsets) == ([0], [6])
+    async with running(kafka, stores, name="2", pauses=OFTEN) as restarted:
+        await restarted.leads()
+        assert [base for _, base in await read_all(restarted, 0, 9)] == [8, 10]
+        assert await accepted(restarted, "wal/6", [batch(0, 2)]) == [12]
 
 
 async def test_a_topic_that_moved_is_deleted_everywhere() -> None:
