@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
 
 from simulation.run import simulate
-from simulation.scenario import MOVE_HARMS, MOVE_MOMENTS, MOVE_VICTIMS, Fault, Scenario
+from simulation.scenario import MOVE_HARMS, MOVE_MOMENTS, MOVE_VICTIMS, Fault, Scenario, SimulatedRetention
 
 FIRST_S = 2.0
 SEEDS_LONG = 6
@@ -42,6 +43,17 @@ def check(scenario: Scenario) -> None:
 
 def test_a_move_survives_the_death_of_everybody_concerned_at_each_of_its_steps() -> None:
     check(harmed_at_every_step("kill", 1, gap_s=1.5))
+
+
+@pytest.mark.parametrize("seed", [40, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(40))])
+def test_partitions_return_to_where_nothing_of_them_is_left(seed: int) -> None:
+    """Two coordinators, and records that are deleted soon: partitions go to and fro."""
+    drawn = Scenario.of_nodes(seed, 10.0)
+    faults = tuple(fault for fault in drawn.faults if fault.partition < 2)
+    retention = SimulatedRetention(default_ms=600 if seed % 2 else -1, check_s=0.3)
+    life = replace(drawn, partitions=2, retention=retention, movers=3, pruners=3, restore=None, faults=faults)
+    outcome = simulate(life.with_move_steps())
+    assert outcome.violation is None, f"{outcome.violation}\n{outcome.story}"
 
 
 @pytest.mark.long

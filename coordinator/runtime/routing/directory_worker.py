@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import cast
 
@@ -104,8 +105,13 @@ class DirectoryWorker:
             return self._router.not_led(DIRECTORY_PARTITION)
         unclaimed = self._unclaimed()
         eligible = frozenset(one for one in self._replicas.ids() if one not in unclaimed)
-        command = OrderMoves(moves=wanted, eligible=eligible, returning=await returning(self._context, wanted), is_dry_run=is_dry_run)
-        outcomes = cast(list[Outcome], await replica.ask(command, timeout_ms))
+        deadline_ms = self._clock_ms() + timeout_ms
+        returned: frozenset[bytes] = frozenset()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_ms / 2000):
+                returned = await returning(self._context, wanted)
+        command = OrderMoves(moves=wanted, eligible=eligible, returning=returned, is_dry_run=is_dry_run)
+        outcomes = cast(list[Outcome], await replica.ask(command, max(1, deadline_ms - self._clock_ms())))
         self.directory_changed()
         return outcomes
 
