@@ -30,6 +30,7 @@ _NODES = (
     ("Orphans", table.ORPHANS),
     ("Data directories", table.DIRECTORIES),
     ("Files", table.FILES),
+    ("Moves of partitions", table.MOVES),
     ("Loops", table.LOOPS),
 )
 _GATEWAYS = (

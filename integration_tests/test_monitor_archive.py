@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
@@ -214,11 +214,29 @@ def test_killed_right_behind_a_commit_nothing_is_doubled_and_nothing_missing(arc
     archive.log.check(archive.table)
 
 
+def add_partition(archive: Archive, process: subprocess.Popen[bytes]) -> None:
+    """Give the topic one more partition, and write into it twice; each entry is committed by itself."""
+    log, added = archive.log, PARTITIONS
+    admin = AdminClient({"bootstrap.servers": log.bootstrap})
+    admin.create_partitions([NewPartitions(log.topic, added + 1)])[log.topic].result()
+    producer = Producer({"bootstrap.servers": log.bootstrap})
+
+    def put(seq: int, record: Record) -> None:
+        producer.produce(log.topic, encode_entry([record]), encode_key(EntryKey(1, -7, seq)), added)
+        assert producer.flush(60) == 0
+        wait_until(lambda: process.poll() is not None or len(places(archive.table, added)) > seq, "the entry", COMMAND_TIMEOUT_S)
+        assert process.poll() is None, archive.output.read_text(encoding="utf-8")
+
+    put(0, LeadershipClaimed(epoch=1, term=-7, node_id=1, rack="", endpoints=[]))
+    put(1, NoOp())
+
+
 @pytest.mark.long
 def test_stopped_it_ends_well_and_a_recreated_topic_is_refused(archive: Archive) -> None:
     archive.log.produce(60)
     process = archive.start("--trigger-interval", "0.2")
     wait_until(lambda: archive.version() >= 1 or process.poll() is not None, "a commit", COMMAND_TIMEOUT_S)
+    add_partition(archive, process)
     archive.log.produce(60)
     os.kill(process.pid, signal.SIGTERM)
     assert process.wait(60) == Exit.OK, archive.output.read_text(encoding="utf-8")

@@ -16,7 +16,9 @@ import pytest
 from confluent_kafka import Producer
 
 from cli.dev.kafka import BrokerRuntime, KafkaCluster
+from coordinator.client.calls.moves import PartitionMove
 from coordinator.client.client import DisklessClient
+from coordinator.client.model import PartitionId
 from helm.generator.alerts import ALERTS, GROUPS
 from helm.generator.model import Board
 from helm.generator.recording import RECORDINGS
@@ -152,6 +154,16 @@ async def refuse_something(stage: Stage) -> None:
         assert await wire.commit(Batch(topic, where.partition, producer=77, epoch=0, sequence=9)) == [refused(OUT_OF_ORDER_SEQUENCE)]
 
 
+async def move_a_partition(stage: Stage) -> None:
+    """Have a partition that nobody writes to go on in another coordinator."""
+    async with DisklessClient(stage.service.addresses, client_id="test") as client:
+        topic_id = (await client.admin.create_topic("moved", 1)).topic_id
+        [before] = (await client.describe_topic(topic_id)).partitions
+        to = (before.coordinator_id + 1) % PARTITIONS
+        [refusal] = (await client.admin.move_partitions([PartitionMove(PartitionId(topic_id, 0), to)])).refusals
+        refusal.raise_for_error()
+
+
 async def take_snapshots(stage: Stage) -> None:
     """Take one of each coordinator; one of each is no reason to prune."""
     async with DisklessClient(stage.service.addresses, client_id="test") as client:
@@ -185,6 +197,7 @@ async def test_every_panel_and_every_alert_has_data(stage: Stage) -> None:
     stage.load.wait_flowing()
     service.wait_shared()
     await take_snapshots(stage)
+    await move_a_partition(stage)
 
     expressions = {name: expr for board in OF_NODES.values() for name, expr in panel_expressions(board).items()}
     expressions |= {one.record: one.record for one in RECORDINGS if "gateway" not in one.record}
@@ -203,6 +216,8 @@ async def test_every_panel_and_every_alert_has_data(stage: Stage) -> None:
     rejected = 'sum(diskless_coordinator_rejected_batches_total{error="OUT_OF_ORDER_SEQUENCE_NUMBER"})'
     wait_until(lambda: [one.value for one in prometheus.query(rejected)] == [1], "one refused batch")
     wait_until(lambda: "DisklessForeignEntries" in prometheus.firing(), "the alert about a stranger's entries")
+    moved = 'sum(diskless_coordinator_partition_moves_total{event="moved"})'
+    wait_until(lambda: [one.value for one in prometheus.query(moved)] == [1], "one partition that moved")
     assert prometheus.firing() <= {"DisklessForeignEntries", "DisklessLeaderFlapping"}
 
 

@@ -22,6 +22,7 @@ from simulation.gateways.faults import GatewayFaults
 from simulation.judge import Judge
 from simulation.loop import VirtualLoop, VirtualTime
 from simulation.membership import SESSION_S
+from simulation.move_steps import MoveSteps
 from simulation.network import Network
 from simulation.process import SimulatedProcess
 from simulation.scenario import GATEWAY_DRAWS, LOADING, Fault
@@ -33,7 +34,7 @@ STRAY_TERM = 77
 UNKNOWN_SCHEMA = b"\xc3\x01" + b"a newer." + b"body"
 NOWHERE = Endpoint(listener="PLAINTEXT", host="nowhere", port=1)
 HARMLESS = frozenset(
-    {"cut", "directory", "drain", "expire", "future", "ghost", "lag", "lock", "lose_all", "network", "replay", "slow", "stray"}
+    {"cut", "directory", "drain", "expire", "future", "ghost", "lag", "lock", "lose_all", "move_step", "network", "replay", "slow", "stray"}
 )
 """Faults that end no term by themselves: a leader leads on until another process's claim is in force."""
 HARMLESS_FATES = frozenset({"NO_OFFSET", "FURTHER_ON"})
@@ -75,6 +76,7 @@ class FaultMaker:
         self._produce: list[Fault] = []
         self._refuse: list[Fault] = []
         self._tear: list[Fault] = []
+        self.move_steps = MoveSteps(world=world, story=story, processes=processes, harm=self.perform)
         self._inside: set[tuple[str, int]] = set()
         self.is_over = False
         self._kinds: dict[str, Callable[[Fault], None]] = {
@@ -95,6 +97,7 @@ class FaultMaker:
             "lock_start": self._lock_start,
             "lose_all": self._lose_all,
             "move": self._move,
+            "move_step": self.move_steps.wait,
             "network": self._disturb_network,
             "pause": self._pause,
             "produce": self._produce.append,
@@ -135,6 +138,7 @@ class FaultMaker:
         self._produce.clear()
         self._refuse.clear()
         self._tear.clear()
+        self.move_steps.end()
         self._network.heal()
         self._kafka.set_available(True)
         self._kafka.faults.network_ms = NORMAL_NETWORK_MS
@@ -352,6 +356,8 @@ class FaultMaker:
                 if self._rng.random() < fault.chance:
                     self._story.tell(f"node {fault.node} partition {partition}: entry {seq} {fault.detail}")
                     return Fate[fault.detail]
+        if self.move_steps.producing(node, partition, value):
+            return Fate.DROP_SILENTLY
         return self._torn(node, partition, value)
 
     def _torn(self, node: str, partition: int, value: bytes) -> Fate:

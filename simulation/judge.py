@@ -38,7 +38,7 @@ from simulation.scenario import Scenario
 from simulation.story import Story, Violation
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
-NOT_DECIDED = frozenset({3, 6, 7, 14, 15, 16, 100})
+NOT_DECIDED = frozenset({3, 6, 7, 14, 15, 16, 74, 100})
 NOT_THERE = frozenset({3, 100})
 DUPLICATE_RESOURCE = 92
 OUT_OF_RANGE = 1

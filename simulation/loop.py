@@ -4,7 +4,8 @@ A loop runs callbacks that are due at the moment of the common clock; when nothi
 the next timer. A frozen loop runs nothing while the clock goes on (SIGSTOP): what others sent it waits, and its overdue
 timers fire together when it thaws. A dead loop takes nothing any more (SIGKILL).
 
-Everything is ordered by time and then by order of arrival, so that a run repeats exactly.
+Everything is ordered by time and then by order of arrival, so that a run repeats exactly. A process that does something again and again
+without need does no harm that an answer shows, so a loop with too many callbacks within a second is an error of its own.
 """
 
 from __future__ import annotations
@@ -25,6 +26,12 @@ START_MS = 1_700_000_000_000
 """The time of true clocks when the virtual time begins."""
 WRITE_S = (0.0002, 0.004)
 END_ROUNDS_MAX = 200
+CALLBACKS_PER_S_MAX = 6_000
+"""Four times what the busiest process of hundreds of lives did."""
+
+
+class ProcessSpins(Exception):
+    """The loop of a process ran more callbacks within a second of virtual time than any work takes."""
 
 
 class VirtualTime:
@@ -112,6 +119,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.is_dead = False
         self.waiting: list[asyncio.Handle] = []
         self._time = time
+        self._second_ends_s = 0.0
+        self._callbacks_left = 0
 
     def thaw(self) -> None:
         """Go on: what became due while it was frozen comes first."""
@@ -139,7 +148,17 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             self.waiting.append(handle)
         else:
             self._time.ready.append((self, handle))
+            self._count()
         return handle
+
+    def _count(self) -> None:
+        now_s = self._time.now_s
+        if now_s >= self._second_ends_s:
+            self._second_ends_s, self._callbacks_left = now_s + 1.0, CALLBACKS_PER_S_MAX
+        self._callbacks_left -= 1
+        if self._callbacks_left == 0:
+            many = ProcessSpins(f"more than {CALLBACKS_PER_S_MAX} callbacks within a second")
+            self._time.on_error(self, {"message": "does the same again and again", "exception": many})
 
     def call_soon_threadsafe(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None

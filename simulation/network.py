@@ -39,6 +39,8 @@ class Network:
         self.loss = self.late = self.slow = self.double = 0.0
         self.cut: set[int] = set()
         self.processes: dict[int, SimulatedProcess] = {}
+        self.on_request: Callable[[str, Message], Awaitable[None]] | None = None
+        """Told "before" and "after" of each request among nodes."""
         self._rng = rng
         self._world = world
 
@@ -130,9 +132,18 @@ class NetworkPeers:
             raise PeerUnavailable("this node is down")
         target_id = int(host.removeprefix("node-"))
         operation, version = operation_of(type(request))
+
+        async def work(node: Node) -> Message:
+            response = await serve(node, operation, version, request)
+            await self._tell("after", request)
+            return response
+
+        await self._tell("before", request)
         try:
-            return await self._network.call(
-                loop, self._process.node_id, target_id, lambda node: serve(node, operation, version, request), timeout_ms / 1000
-            )
+            return await self._network.call(loop, self._process.node_id, target_id, work, timeout_ms / 1000)
         except Unanswered as lost:
             raise PeerUnavailable(str(lost)) from lost
+
+    async def _tell(self, when: str, request: Message) -> None:
+        if self._network.on_request is not None:
+            await self._network.on_request(when, request)

@@ -97,6 +97,8 @@ class RunOutcome:
     """How many batches were deleted because they were past retention."""
     moves: int
     """How many partitions have moved."""
+    move_steps: tuple[str, ...]
+    """The details of the faults at steps of moves whose moments came."""
     acknowledged: int
     """How many batches gateways have acknowledged."""
     virtual_s: float
@@ -129,6 +131,7 @@ def simulate(scenario: Scenario, *, is_detailed: bool = False) -> RunOutcome:
         objects_removed=0 if run.judge.objects is None else len(run.judge.objects.removed_keys),
         batches_expired=0 if run.judge.retention is None else run.judge.retention.expired_batches,
         moves=run.judge.folds[0].moves,
+        move_steps=tuple(run.faults.move_steps.reached),
         acknowledged=0 if run.judge.records is None else run.judge.records.acknowledgements,
         virtual_s=run.time.now_s,
     )
@@ -173,8 +176,11 @@ def _logging(is_detailed: bool) -> Iterator[_Lines]:
 class WatchedLog(FakeLog):
     """A log whose entries the judge sees as they land."""
 
-    def __init__(self, partition: int, judge: Judge, on_pruned: Callable[[int, int], None]) -> None:
+    def __init__(
+        self, partition: int, judge: Judge, on_pruned: Callable[[int, int], None], on_landed: Callable[[int, bytes | None], None]
+    ) -> None:
         super().__init__()
+        self._on_landed = on_landed
         self._partition = partition
         self._judge = judge
         self._on_pruned = on_pruned
@@ -183,6 +189,8 @@ class WatchedLog(FakeLog):
         """Append an entry and return its offset."""
         offset = super().append(key, value, timestamp_ms)
         self._judge.landed(self._partition, offset, key, value)
+        if key is not None:
+            self._on_landed(self._partition, value)
         return offset
 
     def delete_before(self, offset: int) -> None:
@@ -270,7 +278,7 @@ class Run:
         )
         if scenario.entry_bytes_max:
             self.kafka.config["max.message.bytes"] = str(scenario.entry_bytes_max + ENTRY_RESERVE_BYTES)
-        self.kafka.logs = [WatchedLog(partition, self.judge, self._pruned) for partition in range(scenario.partitions)]
+        self.kafka.logs = [WatchedLog(partition, self.judge, self._pruned, self._landed) for partition in range(scenario.partitions)]
         self._folder = TemporaryDirectory(prefix="diskless-simulation-", dir=FAST_FOLDER if FAST_FOLDER.is_dir() else None)
         self.objects = self._make_objects()
         network = Network(rng=self._rng("network"), world=world, on_late=self.judge.answered_late)
@@ -316,6 +324,7 @@ class Run:
             processes=self.processes,
             gateways=None if self.gateways is None else self.gateways.faults,
         )
+        network.on_request = self.faults.move_steps.request
         self._store_rng = self._rng("files store")
 
     def _make_objects(self) -> FakeObjects:
@@ -366,6 +375,9 @@ class Run:
     def close(self) -> None:
         """Remove what the run has written."""
         self._folder.cleanup()
+
+    def _landed(self, partition: int, value: bytes | None) -> None:
+        self.faults.move_steps.landed(partition, value)
 
     def _pruned(self, partition: int, offset: int) -> None:
         """The log of a partition begins at an offset now: the store must have a snapshot that can be loaded and goes on from there."""

@@ -215,6 +215,8 @@ class Scenario:
     ) -> Scenario:
         """Draw a scenario; `kinds` and `details` narrow what may go wrong with nodes."""
         drawn = Scenario.of_nodes(seed, duration_s, kinds=kinds, details=details, weakened=weakened)
+        if not kinds:
+            drawn = drawn.with_move_steps()
         gateways = SimulatedGateways.random(seed)
         return drawn if gateways is None else drawn.with_gateways(gateways)
 
@@ -261,8 +263,19 @@ class Scenario:
         )
         files = SimulatedFiles.random(seed, are_clocks_true=drawn.are_clocks_true)
         restore = SimulatedRestore.random(seed, duration_s)
-        drawn = replace(drawn, files=files, retention=SimulatedRetention.random(seed), restore=restore)
-        return replace(drawn, movers=0 if drawn.retention is not None else drawn_movers(seed))
+        return replace(drawn, files=files, retention=SimulatedRetention.random(seed), restore=restore, movers=drawn_movers(seed))
+
+    def with_move_steps(self) -> Scenario:
+        """The same life with faults at the steps of moves, half of the time, if there are any; from a generator of their own."""
+        rng = random.Random(f"move steps {self.seed}")
+        if not self.movers or rng.random() < 0.5:
+            return self
+        faults = [*self.faults]
+        for _ in range(rng.randint(1, 4)):
+            detail = f"{rng.choice(MOVE_MOMENTS)} {rng.choice(MOVE_VICTIMS)} {rng.choice(sorted(MOVE_HARMS))}"
+            at_s, duration_s = round(rng.uniform(1.5, self.duration_s), 3), round(rng.uniform(0.05, 8.0), 3)
+            faults.append(Fault(at_s=at_s, kind="move_step", detail=detail, duration_s=duration_s))
+        return replace(self, faults=tuple(sorted(faults, key=lambda fault: fault.at_s)))
 
     def with_gateways(self, gateways: SimulatedGateways) -> Scenario:
         """The same life with gateways, and with faults of theirs.
@@ -277,7 +290,7 @@ class Scenario:
             fault = GATEWAY_DRAWS[kind](rng, Fault(at_s=round(rng.uniform(1.5, self.duration_s), 3), kind=kind))
             faults.append(replace(fault, node=rng.randrange(gateways.gateways), duration_s=round(fault.duration_s, 3)))
         faults.sort(key=lambda fault: fault.at_s)
-        return replace(self, gateways=gateways, faults=tuple(faults), skews_ms=(), producers_kept_s=0.0, entry_bytes_max=0, movers=0)
+        return replace(self, gateways=gateways, faults=tuple(faults), skews_ms=(), producers_kept_s=0.0, entry_bytes_max=0)
 
     @property
     def are_clocks_true(self) -> bool:
@@ -345,6 +358,20 @@ SNAPSHOT_STEPS = ("mark", "write", "upload", "commit", "verify", "prune", "clean
 """Where a process is killed that takes, verifies or loads a snapshot, or prunes to it."""
 MOVE_STEPS = ("copy", "assign", "close", "adopt", "load")
 """Where a process is killed that moves a replica into another data directory."""
+MOVE_MOMENTS = tuple(
+    f"{when} {step}"
+    for when in ("before", "after")
+    for step in (
+        "PartitionMoving", "PartitionReleased", "PartitionAdopted", "PartitionMoved",
+        "DescribeStretchesRequest", "ReleasePartitionRequest", "AdoptPartitionRequest",
+    )
+)  # fmt: skip
+"""The entries and requests of a move of a partition between coordinators, and when a fault of kind "move_step" comes."""
+MOVE_VICTIMS = ("from", "to", "directory")
+"""Whom it harms: who leads the coordinator that has the partition, the one that is to have it, or the directory."""
+MOVE_HARMS = {"kill": ("crash", "kept"), "lose": ("crash", "lost"), "stop": ("restart", ""), "cut": ("cut", ""), "hold": ("hold", ""),
+              "freeze": ("pause", "held")}  # fmt: skip
+"""What is done to it, as a kind of fault and its detail."""
 FORGERIES = ("offset", "partition", "again", "sequence", "garbage", "two files", "far deletion", "end")
 PRODUCE_FATES = ("LOSE_REPORT", "LATE_REPORT", "FAIL_AFTER_LANDING", "DROP", "DROP_SILENTLY", "DOUBLE", "NO_OFFSET", "FURTHER_ON", "LATE")
 

@@ -89,9 +89,9 @@ def doctor(
     """Find out what is wrong with a service: each finding comes with its remedy.
 
     Looks at what the options name: the metadata topic's settings, replicas and leaders (Kafka), reachability, versions, leaders,
-    standbys, digests, snapshots, overdue files, retention, data directories and clocks (nodes), shadows of diskless topics (Kafka and
-    nodes), gateways and the batches of their clients (Kafka and the gateways' HTTP ports), the object store, and the data directories
-    and the security of this machine's node (--config). Status 1 when a finding is an error; warnings alone give 0.
+    standbys, digests, snapshots, moves of partitions, overdue files, retention, data directories and clocks (nodes), shadows of diskless
+    topics (Kafka and nodes), gateways and the batches of their clients (Kafka and the gateways' HTTP ports), the object store, and the
+    data directories and the security of this machine's node (--config). Status 1 when a finding is an error; warnings alone give 0.
 
     Examples: `diskless doctor --config coordinator.properties --bootstrap-server localhost:9192`,
     `diskless doctor --bootstrap-server localhost:9192 --kafka-bootstrap-server localhost:9092 -o json`
@@ -231,6 +231,7 @@ async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Se
             retention = await _retention(client, patient.timeout_s)
             scan = await _orphan_scan(client, patient.timeout_s)
             migrations = await _migrations(client, patient.timeout_s)
+            moves = await _moves(client, patient.timeout_s)
     except (ServiceError, Failed) as error:
         remedy = "start the nodes, or correct --bootstrap-server; the logs of the nodes say why they do not serve"
         why = error.message if isinstance(error, ServiceError) else str(error)
@@ -246,6 +247,7 @@ async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Se
         *diagnose_doubled_ids(views, strangers),
         *diagnose_node_clocks(views, skew_max_ms),
         *diagnose_narrow_topics(spreads, coordinators),
+        *moves,
         *diagnose_versions(served, needed),
         *diagnose_coordinators(views, None if facts is None else len(facts.partitions), patient.lag_max),
         *diagnose_progress(views, entries, patient.lag_max),
@@ -296,6 +298,22 @@ async def _retention(client: DisklessClient, timeout_s: float) -> list[Diagnosis
     except ServiceError as error:
         return [skipped(RETENTION, f"partitions cannot be looked at: {error.message}")]
     return diagnose_retention(enforced, {one.topic_id: one.name for one in topics})
+
+
+async def _moves(client: DisklessClient, timeout_s: float) -> list[Diagnosis]:
+    """Findings about the moves of partitions that are under way."""
+    from cli.doctor.diagnosis import skipped
+    from cli.doctor.moves import MOVES, diagnose_moves
+    from cli.service import milliseconds
+    from coordinator.client.errors import ServiceError
+
+    timeout_ms = milliseconds(min(timeout_s, 3.0))
+    try:
+        told = await client.admin.move_partitions([], timeout_ms=timeout_ms)
+        topics = await client.admin.list_topics(timeout_ms=timeout_ms) if told.under_way else []
+    except ServiceError as error:
+        return [skipped(MOVES, f"moves of partitions cannot be asked for: {error.message}")]
+    return diagnose_moves(told.under_way, {one.topic_id: one.name for one in topics})
 
 
 async def _orphan_scan(client: DisklessClient, timeout_s: float) -> OrphanScanState:

@@ -23,6 +23,7 @@ CHECK_ORDER = (
     "nodes",
     "placement",
     "topics",
+    "moves",
     "versions",
     "leaders",
     "standbys",

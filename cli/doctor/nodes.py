@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from cli.doctor.diagnosis import Diagnosis, Health
 from cli.looks.service import NodeView
+from coordinator.core.assignor.member import standbys_of
 from coordinator.core.drains import drain_text
 from coordinator.core.leadership.clock_votes import Comparison, judge, tell_distance
 
@@ -41,7 +42,7 @@ def diagnose_drains(views: Sequence[NodeView]) -> list[Diagnosis]:
 
 
 def diagnose_placement(views: Sequence[NodeView], coordinators: int) -> list[Diagnosis]:
-    """Nodes that place leaders and standbys by different settings, and reservations for coordinators that do not exist."""
+    """Nodes that place by different settings, more standbys than there are nodes, and reservations for coordinators that do not exist."""
     by_rules: dict[str, list[str]] = {}
     for view in views:
         if not view.error:
@@ -51,6 +52,11 @@ def diagnose_placement(views: Sequence[NodeView], coordinators: int) -> list[Dia
         differing = "; ".join(f"{rules} at {', '.join(nodes)}" for rules, nodes in sorted(by_rules.items()))
         remedy = "give all nodes the same; until then the settings of the process that started last count for all"
         found.append(Diagnosis(health=Health.WARNING, check="placement", finding=f"nodes differ: {differing}", remedy=remedy))
+    wanted = max((standbys_of(rules) or 0 for rules in by_rules), default=0)
+    if wanted > max(1, len(views) - 1):
+        finding = f"standby.replicas is {wanted}, and with {len(views)} nodes a coordinator has {len(views) - 1} standbys at most"
+        remedy = "start more nodes, or lower standby.replicas; until then every node follows every coordinator"
+        found.append(Diagnosis(health=Health.WARNING, check="placement", finding=finding, remedy=remedy))
     for view in views:
         if missing := [str(one) for one in view.reserved_ids if one >= coordinators > 0]:
             finding = f"node {view.node.node_id} is reserved for coordinator {', '.join(missing)}; there are {coordinators}, from 0 on"

@@ -19,6 +19,9 @@ from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.retention.rules import RetentionRules
 from records.model import Endpoint
 
+HANDED_OVER_BYTES = 50
+"""Of a remembered batch of a producer in a request between nodes, at most."""
+
 
 def has_state(path: Path) -> bool:
     """Whether a data directory holds a state database; False for one that cannot be read, of which the start says more."""
@@ -53,6 +56,7 @@ def node_config(settings: Settings, endpoints: list[Endpoint]) -> NodeConfig:
             group_batches_max=settings.group_max_batches,
             term_timeout_ms=settings.leader_term_timeout_ms,
             queue_bytes_max=settings.partition_pending_max_bytes,
+            handed_over_max=settings.socket_request_max_bytes // HANDED_OVER_BYTES,
             metadata_topic=settings.metadata_topic,
             kept_prefixes=tuple(kept_prefixes(files.kept_prefix)),
         ),

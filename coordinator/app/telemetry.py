@@ -18,6 +18,7 @@ from coordinator.kafka.errors import error_name
 from coordinator.runtime.node.accusations import CONTRADICTION_KINDS
 from coordinator.runtime.node.node import Node
 from coordinator.runtime.node.refusals import KINDS
+from coordinator.runtime.routing.move_progress import MOVE_EVENTS
 from coordinator.runtime.snapshots.keeper import STEPS
 from coordinator.runtime.telemetry import SnapshotPurpose
 
@@ -71,6 +72,10 @@ class MetricsTelemetry:
         """Record how late the event loop came to a tick, or how long the last tick kept it: either delays every commit."""
         self._loop_lag.observe(late_s)
 
+    def partition_moved(self, frozen_s: float) -> None:
+        """Record for how long a partition may have taken no batches while it moved."""
+        self._metrics.observe("partition_move_freeze_seconds", frozen_s)
+
 
 def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
     """Levels and counters of a node's replicas."""
@@ -116,6 +121,7 @@ def node_samples(node: Node, clock_ms: Callable[[], int]) -> Iterable[Sample]:
     yield from _retention_samples(node)
     yield from _file_samples(node, clock_ms())
     yield from _orphan_samples(node)
+    yield from _move_samples(node)
     directory = node.replicas.shard(DIRECTORY_PARTITION)
     if directory is not None:
         yield Sample("restore_unfinished", (), directory.is_restore_open)
@@ -212,6 +218,17 @@ def _file_samples(node: Node, now_ms: int) -> Iterable[Sample]:
             yield Sample("files", (partition, "deletable"), done.deletable)
             age_ms = 0 if done.oldest_empty_ms < 0 else max(0, now_ms - done.oldest_empty_ms)
             yield Sample("file_oldest_empty_age_seconds", (partition,), age_ms / 1000)
+
+
+def _move_samples(node: Node) -> Iterable[Sample]:
+    """Moves of partitions; those under way where the directory is led, which carries them out."""
+    progress = node.directory.moves.progress
+    for event in MOVE_EVENTS:
+        yield Sample("partition_moves_total", (event,), progress.counts[event])
+    if node.replicas.is_leading(DIRECTORY_PARTITION):
+        ages_s = [age_s for _, age_s in progress.under_way()]
+        yield Sample("partitions_moving", (), len(ages_s))
+        yield Sample("partition_move_oldest_seconds", (), max(ages_s, default=0.0))
 
 
 def _orphan_samples(node: Node) -> Iterable[Sample]:

@@ -34,10 +34,15 @@ WRITE_AHEAD_MULTI_SEGMENT: Final = 1
 """The object format of WAL files."""
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from coordinator.client.admin import DisklessAdmin
+    from coordinator.client.calls.commits import ShareAnswer
     from coordinator.client.model import Batches
     from coordinator.client.records.writing import UploadedRecords, WrittenRecords
+    from coordinator.client.routing.retry import Deadline
     from coordinator.object_store import ObjectStore
+    from coordinator.protocol.commit_file import CommitFileBody
     from records.compression import Compression
     from records.record_batch import Record, StoredRecord
 
@@ -82,7 +87,8 @@ class DisklessClient(ServiceUser):
     ) -> WrittenRecords:
         """Write records by (topic name, partition) as one WAL file; each partition's records are accepted or refused together by batch.
 
-        Records without a timestamp get the time at which they are written. Raises TypeError for what is no `Record`, NotFound, WrongStore,
+        Records without a timestamp get the time at which they are written. What is refused because a partition has moved to another
+        coordinator is written once more, as another file. Raises TypeError for what is no `Record`, NotFound, WrongStore,
         and InvalidRequest for a batch that `max.message.bytes` or `message.timestamp.*` of its topic forbid, before anything is uploaded;
         WalFileError, StoreError, WriteUndecided, WriteRefused, and other `ServiceError`s.
         """
@@ -91,7 +97,7 @@ class DisklessClient(ServiceUser):
         store = self._store()
         packed = pack(records, compression=compression, max_batch_bytes=max_batch_bytes)
         uploaded = await upload_file(self, store, packed, prefix=self._wal_prefix, timeout_ms=timeout_ms)
-        return await commit_uploaded(self, store, uploaded, is_first=True, timeout_ms=timeout_ms)
+        return await commit_uploaded(self, store, uploaded, second_prefix=self._wal_prefix, timeout_ms=timeout_ms)
 
     async def check_store(self, store: ObjectStore | None = None, *, timeout_ms: int | None = None) -> None:
         """Return when a store (None: the client's own) is that of the service; `write` asks once, who uploads by other means should, too.
@@ -109,7 +115,7 @@ class DisklessClient(ServiceUser):
         """Commit what a `write` uploaded that ended in WriteUndecided. Raises WriteUndecided, WriteRefused."""
         from coordinator.client.records.writing import commit_uploaded
 
-        return await commit_uploaded(self, self._store(), uploaded, is_first=False, timeout_ms=timeout_ms)
+        return await commit_uploaded(self, self._store(), uploaded, second_prefix=None, timeout_ms=timeout_ms)
 
     def read(
         self,
@@ -171,7 +177,7 @@ class DisklessClient(ServiceUser):
         # Only commits need numpy, which takes a third of the time in which a command starts.
         import numpy as np
 
-        from coordinator.client.calls.commits import CommitFileCall, not_placed, outcome_of, owners_of, refused_rows
+        from coordinator.client.calls.commits import not_placed, outcome_of, owners_of, refused_rows
         from coordinator.protocol.commit_file import BATCH, CommitFileBody, batch_rows
 
         deadline = self._service.deadline(timeout_ms)
@@ -199,15 +205,48 @@ class DisklessClient(ServiceUser):
                 return not_placed(file, keys, refusals)
             coordinator_ids = [owners[key] for key in keys]
         file = file._replace(owner_ids=list(owner_ids) if owner_ids is not None else owners_of(object_key, coordinator_ids))
-        coordinators = np.array(coordinator_ids, np.int64)
-        commit = CommitFileCall(file, coordinators, wait_for_creation=wait_for_creation)
-        outcome = commit.outcome(await self._service.perform(commit, deadline))
+        answer = await self._commit_shares(file, list(coordinator_ids), deadline, wait_for_creation=wait_for_creation)
+        outcome = outcome_of(file.object_key, file.owner_ids, answer)
         if not outcome.is_ok:
             # They have moved: another file with their batches finds them where they are.
             self._service.forget_topics(
                 {key[:16] for key in rows["topic_partition"][outcome.error_codes == ErrorCode.NOT_LEADER_OR_FOLLOWER].tolist()}
             )
         return outcome
+
+    async def _commit_shares(
+        self, file: CommitFileBody, coordinator_ids: list[int], deadline: Deadline, *, wait_for_creation: bool
+    ) -> ShareAnswer:
+        """Commit the shares of coordinators, and those batches again that have moved meanwhile, where they are."""
+        import numpy as np
+
+        from coordinator.client.calls.commits import MOVED_AWAY, CommitFileCall, are_open, moved_rows, refused_rows
+
+        async def once(batches: npt.NDArray[np.void], coordinators: Sequence[int]) -> ShareAnswer:
+            part = file._replace(batches=batches)
+            commit = CommitFileCall(part, np.array(coordinators, np.int64), wait_for_creation=wait_for_creation)
+            return commit.whole(await self._service.perform(commit, deadline))
+
+        answer, attempt = await once(file.batches, coordinator_ids), 0
+        ever = moved = moved_rows(answer)
+        while len(moved):
+            keys = cast(list[bytes], file.batches["topic_partition"][moved].tolist())
+            self._service.forget_topics({key[:16] for key in keys})
+            if not await self._service.pause(attempt, deadline):
+                break
+            attempt += 1
+            owners, refusals = await self._service.owners(set(keys), deadline, wait_for_creation=wait_for_creation)
+            is_placed = np.array([key in owners for key in keys])
+            for row in np.flatnonzero(~is_placed).tolist():
+                answer.take(moved[[row]], refused_rows(1, refusals[keys[row]]))
+            if is_placed.any():
+                placed = moved[is_placed]
+                answer.take(placed, await once(file.batches[placed], [owners[key] for key in keys if key in owners]))
+            moved = moved_rows(answer)
+        # An attempt before a partition moved may have taken effect without an answer: only who has it now knows.
+        open_rows = ever[are_open(answer.rows["error_code"][ever])]
+        answer.take(open_rows, refused_rows(len(open_rows), MOVED_AWAY))
+        return answer
 
     async def fence_files(
         self,

@@ -94,6 +94,10 @@ class Service:
         self._deadlines.add(deadline)
         return deadline
 
+    async def pause(self, attempt: int, deadline: Deadline) -> bool:
+        """Pause before an operation is tried again; False, and no pause, when none would fit in."""
+        return await deadline.pause(self._policy, attempt, self._rng)
+
     @contextmanager
     def ending(self) -> Iterator[None]:
         """Turn errors of operations that the end of this service cut off into `ClientClosed`."""

@@ -39,6 +39,8 @@ class Limits:
     entry_bytes_max: int = entry_bytes_max(MESSAGE_BYTES_MAX)
     term_timeout_ms: int = 45_000
     queue_bytes_max: int = 64 << 20
+    handed_over_max: int = 1_000_000
+    """Remembered batches of producers that go with a partition to its next coordinator: they have to fit one request between nodes."""
     metadata_topic: str = METADATA_TOPIC
     """The topic of this service's own log: no topic of its name is created."""
     kept_prefixes: tuple[str, ...] = ()

@@ -295,7 +295,7 @@ class ShardView:
     # ---- what long polls watch
 
     def rows_of(self, points: Sequence[FetchPoint]) -> list[int] | None:
-        """The rows of user partitions, which name them until their topic is deleted; None when one is not here."""
+        """The rows of user partitions, which name them until `count_forgotten` changes; None when one is not here."""
         find = self._shard.committed.state.hot.partitions.find
         rows = [find(point.topic_id, point.partition) for point in points]
         return None if None in rows else cast(list[int], rows)
@@ -305,14 +305,9 @@ class ShardView:
         marks: Int64s = self._shard.committed.state.hot.partitions.rows.array[rows, HIGH_WATERMARK : FIRST_OFFSET + 1]
         return marks
 
-    @property
-    def partitions_forgotten(self) -> int:
-        """How many user partitions were deleted with their topics since the state was loaded."""
+    def count_forgotten(self) -> int:
+        """How many user partitions were deleted with their topics, or went by a move, since the state was loaded."""
         return self._shard.committed.state.hot.partitions.forgotten
-
-    def has_topic(self, topic_id: bytes) -> bool:
-        """Whether a topic has partitions here."""
-        return topic_id in self._shard.committed.state.hot.topics
 
     # ---- reads that look into the database, and raise `BrokenInvariant` or `StateFailed` for what cannot be
 

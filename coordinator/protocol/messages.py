@@ -1804,6 +1804,10 @@ class MovePartitionsMove(ResponsePart):
     """The coordinator that has the partition."""
     to_coordinator_id: int = field(metadata=INT32)
     """The coordinator in which the partition is to go on."""
+    age_ms: int = field(metadata=INT64)
+    """For how many milliseconds the node that leads the directory has known of the move."""
+    waits_for: str | None = field(metadata=STRING)
+    """Why the last attempt at its next step failed, or null if none has."""
 
 
 @message

@@ -34,6 +34,8 @@ class Telemetry(Protocol):
 
     def ticked(self, late_s: float) -> None: ...
 
+    def partition_moved(self, frozen_s: float) -> None: ...
+
 
 class NoTelemetry:
     """Measures nothing."""
@@ -60,4 +62,7 @@ class NoTelemetry:
         """Ignore."""
 
     def ticked(self, late_s: float) -> None:
+        """Ignore."""
+
+    def partition_moved(self, frozen_s: float) -> None:
         """Ignore."""

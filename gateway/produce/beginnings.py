@@ -1,4 +1,4 @@
-"""Producers whose first batch in a partition was given up with its file.
+"""Producers whose first batch in a partition was given up with its file, or came where the partition is not, as before or after a move.
 
 A coordinator takes whatever comes first of a producer that it does not know, and refuses what should have come before it ever after. So
 while a producer may not have learned that its first batch is to be repeated, nothing else of it is committed in that partition.
@@ -31,7 +31,7 @@ class LostBeginnings:
         return len(self._until_s)
 
     def lose(self, rows: Rows, now_s: float) -> None:
-        """Note the first batches among those of a file that is given up."""
+        """Note the first batches among those that are given up, or refused where their partitions are not."""
         for row in rows[(rows["producer_id"] >= 0) & (rows["base_sequence"] == 0)]:
             producer = _producer(row)
             self._until_s.pop(producer, None)

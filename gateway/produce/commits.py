@@ -37,9 +37,7 @@ FIRST_TIMEOUT_MS: Final = 2_000
 TIMEOUT_MS: Final = 10_000
 _PAUSE_S: Final = 0.05
 _PAUSE_MAX_S: Final = 1.0
-_BEHIND_ITS_FIRST: Final = Refusal(
-    ErrorCode.KAFKA_STORAGE_ERROR, "the file with the producer's first batch was given up: repeat that one first"
-)
+_BEHIND_ITS_FIRST: Final = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "the producer's first batch was not written: repeat that one first")
 _UNDECIDED: Final = np.array(sorted(UNDECIDED), np.int64)
 _NOT_HERE: Final = np.array(sorted(NOT_CREATED), np.int64)
 
@@ -233,6 +231,10 @@ class ShareCommits:
         is_settled = ~is_open | is_refused
         if is_settled.any():
             places = np.flatnonzero(is_settled)
+            # Where a partition is by now, a later batch of the producer could be taken for its first one.
+            elsewhere = rows[is_settled & are_not_here(codes)]
+            if len(elsewhere):
+                self._beginnings.lose(file.load.rows[elsewhere], asyncio.get_running_loop().time())
             file.accepted += int((codes[places] == ErrorCode.NONE).sum())
             self._settle(file, rows[places], outcome if is_settled.all() else _only(outcome, places))
         left = rows[~is_settled]

@@ -225,6 +225,40 @@ LEADERSHIP: Final = Section(
     ),
 )
 
+MOVES: Final = Section(
+    title="Moves of user partitions",
+    panels=(
+        Panel(
+            title="Partitions that move",
+            help="User partitions on their way to another coordinator (`diskless partitions moves`). A move takes milliseconds.",
+            queries=(Query(expr=f"max({metric('partitions_moving')})", legend="partitions"),),
+        ),
+        Panel(
+            title="Longest move under way",
+            help="Since the process that leads coordinator 0 has known of it. A move that waits has an alert.",
+            queries=(Query(expr=f"max({metric('partition_move_oldest_seconds')})", legend="longest"),),
+            unit=Unit.SECONDS,
+        ),
+        Panel(
+            title="Moves of partitions",
+            help="Within ten minutes: done, ended with their topics, and steps that a coordinator did not take and that are repeated.",
+            queries=(Query(expr=f"sum by (event) (increase({metric('partition_moves_total')}[10m]))", legend="{{event}}"),),
+        ),
+        Panel(
+            title="Freeze of a move",
+            help="For how long no coordinator took batches of partitions that moved in ten minutes. Writers see a tenth of a second more.",
+            queries=tuple(
+                Query(
+                    expr=f"histogram_quantile({share}, sum by (le) (increase({metric('partition_move_freeze_seconds_bucket')}[10m])))",
+                    legend=f"p{share * 100:g}",
+                )
+                for share in (0.5, 0.99)
+            ),
+            unit=Unit.SECONDS,
+        ),
+    ),
+)
+
 REPLICAS: Final = Section(
     title="Replicas and state",
     panels=(
@@ -586,5 +620,5 @@ SERVICE: Final = Board(
     help="Is the service healthy, what does it do, who leads, who is behind.",
     variables=VARIABLES,
     marks=MARKS,
-    sections=(HEALTH, WORK, LATENCY, ERRORS, LEADERSHIP, REPLICAS, DIRECTORIES, RETENTION, OBJECTS, FILES, ACCESS, PROCESS),
+    sections=(HEALTH, WORK, LATENCY, ERRORS, LEADERSHIP, MOVES, REPLICAS, DIRECTORIES, RETENTION, OBJECTS, FILES, ACCESS, PROCESS),
 )

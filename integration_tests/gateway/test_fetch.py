@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from confluent_kafka.admin import NewTopic
 
 from cli.dev.gateway import GatewayProcess
 from cli.dev.kafka import BrokerRuntime
+from integration_tests import commands
 from integration_tests.gateway.world import World, records_of, tool
 from integration_tests.waiting import WAIT_S, wait_until
 
@@ -113,6 +116,36 @@ def printed(number: int, record: Mapping[str, Any]) -> str:
     headers = f"a:{number},b:null" if record["headers"] else "NO_HEADERS"
     key, value = ("null" if record[name] is None else record[name].decode() for name in ("key", "value"))
     return f"Offset:{number // 3}\t{headers}\t{key}\t{value}"
+
+
+def test_producers_and_consumers_go_on_while_partitions_move(world: World, gateway: GatewayProcess, unique_name: NameFactory) -> None:
+    """Idempotent producers begin and go on at any time of a move; nothing is refused, lost, doubled or out of order."""
+    topic, is_over, sent = unique_name("moved"), threading.Event(), [0, 0]
+    world.create(gateway, topic, 2, is_diskless=True)
+
+    def produce(partition: int) -> None:
+        while not is_over.is_set():
+            numbers = range(sent[partition], sent[partition] + 20)
+            records = [{"value": b"%d" % number, "partition": partition} for number in numbers]
+            write(gateway, topic, records, enable_idempotence=True, linger_ms=0, batch_num_messages=1)
+            sent[partition] = numbers.stop
+
+    with Reader(gateway) as consumer, ThreadPoolExecutor(2) as pool:
+        consumer.subscribe([topic])
+        work = [pool.submit(produce, partition) for partition in range(2)]
+        try:
+            found = taken(consumer, 60)
+            for row in commands.run(world.service, "topics", "describe", topic):
+                where = (f"{topic}:{row['partition']}", "--to", str(1 - row["coordinator"]))
+                commands.run(world.service, "partitions", "move", *where, output=False)
+                found += taken(consumer, sum(sent) + 60 - len(found))
+        finally:
+            is_over.set()
+        for one in work:
+            one.result(WAIT_S)
+        found += taken(consumer, sum(sent) - len(found))
+    for partition in range(2):
+        assert [int(one.value()) for one in found if one.partition() == partition] == list(range(sent[partition]))
 
 
 def test_append_times_are_those_of_the_coordinator(world: World, gateway: GatewayProcess, unique_name: NameFactory) -> None:

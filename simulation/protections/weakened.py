@@ -41,7 +41,6 @@ from coordinator.runtime.directories.keeper import DirectoryKeeper
 from coordinator.runtime.directories.moving import ReplicaMove
 from coordinator.runtime.directories.port import StateDirectory
 from coordinator.runtime.loading.opening import Loaded, StateLoader
-from coordinator.runtime.node import following
 from coordinator.runtime.node.clocks import NodeClocks
 from coordinator.runtime.node.following import Following
 from coordinator.runtime.node.repairs import ReplicaRepairs
@@ -441,12 +440,6 @@ PROTECTIONS: dict[str, Protection] = {
         kinds=("restart", "pause"),
         seeds_max=30,
     ),
-    "let-go-late": Protection(
-        rule="a leader follows until it has read the claim of its successor",
-        patches=lambda: [(following, "TERMS", frozenset())],
-        kinds=("ghost", "expire"),
-        seeds_max=30,
-    ),
     "epoch-successor": Protection(
         rule="a claim counts only with the epoch after the one in force", patches=_any_later_epoch, kinds=("stray",)
     ),
@@ -507,7 +500,7 @@ PROTECTIONS: dict[str, Protection] = {
         rule="lead only after reading everything up to the own claim",
         patches=_lead_at_once,
         kinds=("expire", "ghost", "slow"),
-        seed_first=4,
+        seed_first=7,
     ),
     "foreign-claim": Protection(
         rule="a leader that reads a foreign claim steps down", patches=_no_stepping_down, kinds=("expire", "ghost")
@@ -538,7 +531,7 @@ PROTECTIONS: dict[str, Protection] = {
         patches=_written_inside,
         kinds=("tear",),
         has_transactions=True,
-        seed_first=2,
+        seed_first=15,
     ),
     "transaction-cut-off": Protection(
         rule="a claim in force ends an open transaction", patches=_claims_end_nothing, kinds=("tear",), has_transactions=True
@@ -612,9 +605,9 @@ PROTECTIONS: dict[str, Protection] = {
         kinds=("network",),
     ),
     "joined-retries": Protection(
-        rule="a retry of a commit in flight waits with it", patches=_no_joining, kinds=("slow", "hold"), seed_first=4
+        rule="a retry of a commit in flight waits with it", patches=_no_joining, kinds=("slow", "hold"), seed_first=5
     ),
-    "content-hash": Protection(rule="a key stands for one content", patches=_any_content, kinds=("network",), seed_first=2),
+    "content-hash": Protection(rule="a key stands for one content", patches=_any_content, kinds=("network",), seed_first=1),
     "deletion-order": Protection(
         rule="an owner remembers deletions: a create that was delayed finds them",
         patches=lambda: [(decide, "is_gone", lambda _hot, _share, _limits: False)],
@@ -629,7 +622,7 @@ PROTECTIONS: dict[str, Protection] = {
         kinds=("network",),
         details=("double",),
         seeds_max=40,
-        seed_first=8,
+        seed_first=1,
     ),
     "prune-behind-snapshot": Protection(
         rule="the log is pruned only to where a committed snapshot ends", patches=_prune_to_the_mark, kinds=("snapshot",), seed_first=2

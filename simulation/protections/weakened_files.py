@@ -160,6 +160,7 @@ FILE_PROTECTIONS: dict[str, Protection] = {
         patches=lambda: [(group, "ruled_out_by", lambda _records: {})],
         kinds=("slow",),
         files={"giving_up": 0.5},
+        seed_first=3,
     ),
     "commit-age": Protection(
         rule="old files are not committed", patches=_any_age, kinds=("network",), files={"pausing": 0.4}, seed_first=2
@@ -179,5 +180,6 @@ FILE_PROTECTIONS: dict[str, Protection] = {
         patches=lambda: _other_rules_for_empty_files(delete_grace_ms=0),
         kinds=("slow",),
         files={"grace_s": 2.0},
+        seed_first=4,
     ),
 }

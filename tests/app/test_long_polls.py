@@ -16,6 +16,7 @@ from coordinator.kafka.errors import ErrorCode
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.find_batches import FindBatchesBody, FoundPartition, decode_find_batches_response, encode_find_batches
 from coordinator.runtime.files.rules import FileRules
+from coordinator.runtime.replica.watches import Watch, Watches
 from coordinator.security.acls import Everything
 from coordinator.security.principal import ANONYMOUS, Principal
 from simulation.fakes.state_store import MemoryStateStores
@@ -107,6 +108,20 @@ async def test_a_poll_is_answered_when_something_comes_and_not_before() -> None:
         assert sum(log.end_offset for log in logs) == entries + 1
         assert dispatcher.polls_waiting == 0
         assert await Poll(dispatcher, (SPREAD, [(1, 0)])).answer() == [(0, [0])]
+
+
+async def test_a_poll_that_waits_looks_at_what_it_waits_for_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched: list[Watch] = []
+    add = Watches.add
+    monkeypatch.setattr(Watches, "add", lambda watches, watch, view: (watched.append(watch), add(watches, watch, view)))
+    async with dispatching() as (started, dispatcher):
+        Poll(dispatcher, (SPREAD, [(0, 0), (1, 0)]))
+        await until(lambda: dispatcher.polls_waiting == 1, "the poll to wait")
+        waits = list(watched)
+        await Writer(started).write(0, topic_id=ONE)
+        [outcome] = await started.node.directory.delete_topics([ONE], TIMEOUT_MS)
+        assert outcome.error is ErrorCode.NONE
+        await stays(lambda: watched == waits, "the poll to wait as it did", 0.1)
 
 
 async def test_a_poll_ends_with_its_time() -> None:

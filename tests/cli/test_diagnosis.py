@@ -24,6 +24,7 @@ from cli.doctor.dirs import CHECK as DIRS
 from cli.doctor.files import diagnose_files, diagnose_orphan_scan
 from cli.doctor.gateways import CHECK as GATEWAYS
 from cli.doctor.migrations import CHECK as MIGRATIONS
+from cli.doctor.moves import diagnose_moves
 from cli.doctor.nodes import diagnose_narrow_topics, diagnose_placement
 from cli.doctor.retention import diagnose_retention
 from cli.doctor.security import CHECK as SECURITY
@@ -93,6 +94,7 @@ def test_a_healthy_service_has_no_trouble() -> None:
         *diagnose_topic(topic(), TopicExpectations()),
         *diagnose_nodes(HEALTHY, "c"),
         *diagnose_narrow_topics([("orders", 8, 8)], 8),
+        *diagnose_moves([], {}),
         *diagnose_placement(HEALTHY, 2),
         *diagnose_versions({1: {3: (9, 12)}}, {3: 12}),
         *diagnose_coordinators(HEALTHY, 2, 100),

@@ -18,6 +18,7 @@ from cli.doctor.nodes import (
 )
 from cli.looks.service import NodeView
 from coordinator.client.model import ServiceNode
+from coordinator.core.assignor.member import AssignorRules
 
 A, B = b"a" * 16, b"b" * 16
 
@@ -52,6 +53,16 @@ def test_a_node_that_drains_is_named_with_what_ends_it() -> None:
     [found] = diagnose_drains([view(1), drained])
     assert (found.health, found.finding[:29]) == (Health.WARNING, "node 2 drains until undrained")
     assert found.remedy.startswith("`diskless coordinator undrain 2`")
+
+
+@pytest.mark.parametrize(("wanted", "nodes", "is_told"), [(2, 2, True), (2, 3, False), (1, 1, False), (0, 1, False), (100, 4, True)])
+def test_more_standbys_than_there_are_nodes_for_are_told(wanted: int, nodes: int, is_told: bool) -> None:
+    views = [replace(view(one), placement_rules=AssignorRules(standbys=wanted).text) for one in range(nodes)]
+    [found] = diagnose_placement(views, 8)
+    assert (found.health is Health.WARNING) == is_told
+    if is_told:
+        assert found.finding == f"standby.replicas is {wanted}, and with {nodes} nodes a coordinator has {nodes - 1} standbys at most"
+        assert found.remedy
 
 
 def test_nodes_that_place_by_other_settings_are_named() -> None:

@@ -12,6 +12,7 @@ from typing import cast
 
 from coordinator.adapters.server.contract import Handler, IncomingRequest, Respond
 from coordinator.adapters.server.server import Server
+from coordinator.client.routing.routed_call import MOVED
 from coordinator.core.commands import OK, FileStanding, Outcome, RaiseSchemaLevel
 from coordinator.core.directory.decisions import decide_raise
 from coordinator.core.directory.directory import Directory, apply_directory
@@ -55,6 +56,8 @@ class ScriptedCluster:
     logs: dict[bytes, list[m.FindBatchesBatchInfo]] = field(default_factory=dict)
     """The batches of each partition, by the key of the partition."""
     files: dict[tuple[str, int], tuple[CommitFileBody, list[Result]]] = field(default_factory=dict)
+    moved: set[bytes] = field(default_factory=set)
+    """Partitions that were elsewhere before, by their keys."""
     fenced: set[tuple[str, int]] = field(default_factory=set)
     """Files that coordinators have promised never to take."""
     emptied: set[str] = field(default_factory=set)
@@ -377,7 +380,11 @@ class ScriptedNode(Handler):
                     return _commit_body(answered)
             codes = [int(self.cluster.missing(key)) if owner is None else 15 for key, owner in zip(keys, owners, strict=True)]
             return _commit_body([(code, -1) for code in codes])
-        results: list[Result] = [(16, -1)] * len(keys)
+        placed = {owner for key, owner in zip(keys, owners, strict=True) if key not in self.cluster.moved}
+        if not file.owner_ids or placed - set(file.owner_ids):
+            # A partition has moved to a coordinator that the file does not name.
+            return _commit_body([(15 if owner in file.owner_ids else 6, -1) for owner in owners])
+        results: list[Result] = [(int(MOVED) if key in self.cluster.moved else 16, -1) for key in keys]
         for owner in sorted({one for one in owners if one is not None}):
             rows = [row for row, one in enumerate(owners) if one == owner]
             if self.cluster.leaders[owner] == self.node_id:

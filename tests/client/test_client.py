@@ -140,6 +140,34 @@ async def test_a_leader_that_moved_is_found_again() -> None:
         )
 
 
+async def test_batches_whose_partition_has_moved_go_to_where_it_is() -> None:
+    async with scripted() as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 4)
+        assert (await client.commit_file("a", 400, batches(0, 1, 2, 3))).is_ok
+        cluster.topics[TOPIC][1][2] = 1
+        cluster.moved.add(PartitionId(TOPIC, 2).key)
+        # Also a caller that has remembered where they were has them committed, and the leaders that moved meanwhile are found.
+        for key, given in (("b", None), ("c", [0, 2, 3])):
+            outcome = await client.commit_file(key, 300, batches(0, 2, 3), coordinator_ids=given)
+            assert outcome.is_ok
+            assert outcome.base_offsets.tolist() == [{"b": 1, "c": 2}[key]] * 3
+            cluster.leaders = dict.fromkeys(range(4), 1)
+        assert sorted(len(file.batches) for _, file in cluster.commits[2:5]) == [1, 1, 2]
+
+
+async def test_a_commit_has_no_outcome_while_nobody_leads_where_its_partition_has_moved() -> None:
+    async with scripted() as cluster, client_of(cluster) as client:
+        cluster.add_topic(TOPIC, "t", 2)
+        cluster.moved.add(PartitionId(TOPIC, 1).key)
+        cluster.nodes[1].told[1] = cluster.nodes[2].told[1] = 1
+        outcome = await client.commit_file("k", 200, batches(0, 1), timeout_ms=500)
+        assert outcome.error_codes.tolist() == [ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT]
+        assert not outcome.is_known
+        cluster.topics.clear()
+        gone = await client.commit_file("l", 200, batches(0, 1), coordinator_ids=[0, 1], timeout_ms=500)
+        assert set(gone.error_codes.tolist()) == {int(ErrorCode.UNKNOWN_TOPIC_ID)}
+
+
 @pytest.mark.parametrize("trouble", [hang_up, process_and_hang_up], ids=["before", "after"])
 async def test_a_commit_takes_effect_once_though_its_connection_is_lost(trouble: Callable[..., None]) -> None:
     async with scripted() as cluster, client_of(cluster) as client:

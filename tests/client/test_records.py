@@ -6,6 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from coordinator.adapters.server.contract import IncomingRequest, Respond
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import ClientClosed, InvalidRequest, NotFound, OffsetOutOfRange, Unavailable
 from coordinator.client.records.wal_file import WalFileError
+from coordinator.client.records.wal_manifest import TopicPartition
 from coordinator.client.records.wal_objects import WrongObject
 from coordinator.client.records.writing import WriteRefused, WriteUndecided
 from coordinator.client.routing.retry import RetryPolicy
@@ -25,6 +27,7 @@ from coordinator.object_store import ObjectMissing, ObjectStore, StoreUnavailabl
 from coordinator.protocol import messages as m
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.codec import encode
+from coordinator.protocol.commit_file import encode_commit_response
 from coordinator.protocol.find_batches import decode_find_batches_response, encode_find_batches_response
 from coordinator.store_mark import Mark, MarkedService, WrongStore, put_mark
 from records.compression import Compression
@@ -497,27 +500,17 @@ class _TopicGoes(FailingStore):
         del self._cluster.topics[TOPIC]
 
 
-async def test_a_file_that_no_node_was_told_of_is_removed_when_it_is_refused(cluster: ScriptedCluster, store: ObjectStore) -> None:
+async def test_a_file_that_is_refused_is_removed_when_its_owners_promise_never_to_take_it(
+    cluster: ScriptedCluster, store: ObjectStore
+) -> None:
     async with client_of(cluster, _TopicGoes(store, cluster)) as client:
         with pytest.raises(WriteRefused, match=r"orders-0: .* was removed") as caught:
             await client.write({("orders", 0): records("a"), ("clicks", 0): records("b")})
         assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_ID
         assert set(caught.value.refused) == {("orders", 0), ("clicks", 0)}
         assert caught.value.written.offsets == {}
-    assert cluster.commits == []
     assert await keys_in(store) == []
-
-
-async def test_a_file_that_a_node_was_told_of_is_removed_when_its_owners_promise_never_to_take_it(
-    cluster: ScriptedCluster, store: ObjectStore
-) -> None:
-    async with client_of(cluster, _TopicGoes(store, cluster)) as client:
-        await client.commit_file("wal/earlier", 1, _one_batch())  # from now on the client knows where the partition is
-        with pytest.raises(WriteRefused, match="was removed"):
-            await client.write({("orders", 0): records("a")})
-    assert await keys_in(store) == []
-    [(_, refused)] = [one for one in cluster.commits if one[1].object_key != "wal/earlier"][-1:]
-    assert cluster.fenced == {(refused.object_key, 0)}
+    assert cluster.fenced == {(cluster.commits[-1][1].object_key, 0)}
 
 
 async def test_a_file_that_an_owner_took_meanwhile_keeps_its_object(cluster: ScriptedCluster, store: ObjectStore) -> None:
@@ -603,6 +596,154 @@ async def test_an_undecided_upload_that_is_refused_is_removed_when_its_owners_pr
         with pytest.raises(WriteRefused, match="was removed"):
             await client.commit_uploaded(caught.value.uploaded)
     assert cluster.fenced == {(caught.value.uploaded.object_key, 0)}
+    assert await keys_in(store) == []
+
+
+class _PartitionMoves(FailingStore):
+    """A store during whose uploads partition 0 of `orders` goes on in another coordinator: in each of those named, one after the other."""
+
+    def __init__(self, store: ObjectStore, cluster: ScriptedCluster, *coordinators: int) -> None:
+        super().__init__(store)
+        self._cluster = cluster
+        self._next = list(coordinators)
+
+    async def put(self, key: str, data: bytes | memoryview | Path, *, create_only: bool = False) -> None:
+        await super().put(key, data, create_only=create_only)
+        if self._next:
+            self._cluster.topics[TOPIC][1][0] = self._next.pop(0)
+
+
+async def test_a_write_whose_partition_moves_meanwhile_goes_to_its_next_coordinator(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    async with client_of(cluster, _PartitionMoves(store, cluster, 2)) as client:
+        written = await client.write({("orders", 0): records("a", "b"), ("orders", 4): records("c")}, max_batch_bytes=1)
+        assert written.offsets == {("orders", 0): [0, 1], ("orders", 4): [0]}
+        assert await read(client, "orders", 0) == [(0, "a"), (1, "b")]
+        assert await read(client, "orders", 4) == [(0, "c")]
+    refused = next(file for _, file in cluster.commits if file.object_key != written.object_key)
+    assert cluster.fenced == {(refused.object_key, 0)}
+    assert await keys_in(store) == [written.object_key]
+
+
+async def test_what_was_accepted_of_a_file_with_a_partition_that_moved_is_not_written_again(
+    cluster: ScriptedCluster, store: ObjectStore
+) -> None:
+    """The coordinators that a file names decide their shares, also while a partition has left one of them and is at none."""
+
+    def between(node: ScriptedNode, request: IncomingRequest, respond: Respond) -> bool:
+        if request.api_key == ApiKey.LIST_OFFSETS:
+            node.trouble.clear()
+            cluster.topics[TOPIC][1][0] = 2
+        if request.api_key != ApiKey.COMMIT_FILE:
+            return False
+        respond(encode_commit_response([6], [-1], [-1], [-1], [False]))
+        return True
+
+    async with client_of(cluster, store) as client:
+        cluster.nodes[cluster.leaders[0]].trouble.append(between)
+        written = await client.write({("orders", 0): records("a"), ("orders", 1): records("b")})
+        assert written.offsets == {("orders", 0): [0], ("orders", 1): [0]}
+        assert await read(client, "orders", 0) == [(0, "a")]
+        assert await read(client, "orders", 1) == [(0, "b")]
+    assert len(await keys_in(store)) == 2
+
+
+async def test_a_second_file_without_an_outcome_is_committed_once_and_has_the_offsets_of_both(
+    cluster: ScriptedCluster, store: ObjectStore
+) -> None:
+    async with client_of(cluster, _PartitionMoves(store, cluster, 2)) as client:
+
+        def second(node: ScriptedNode, request: IncomingRequest, respond: Respond) -> bool:
+            return len(cluster.commits) > 0 and process_and_hang_up(node, request, respond)
+
+        for node in cluster.nodes.values():
+            node.trouble.append(second)
+        with pytest.raises(WriteUndecided) as caught:
+            await client.write({("orders", 0): records("a")}, timeout_ms=1_500)
+        for node in cluster.nodes.values():
+            node.trouble.clear()
+        uploaded = replace(caught.value.uploaded, written={TopicPartition("clicks", 0): [7]})
+        written = await client.commit_uploaded(uploaded)
+        assert written.offsets == {("clicks", 0): [7], ("orders", 0): [0]}
+        assert await read(client, "orders", 0) == [(0, "a")]
+
+
+async def test_nodes_that_have_not_heard_of_a_move_are_asked_again_before_the_second_file(
+    cluster: ScriptedCluster, store: ObjectStore
+) -> None:
+    behind = [0] * 3
+
+    def stale(node: ScriptedNode, request: IncomingRequest, respond: Respond) -> bool:
+        if request.api_key != ApiKey.DESCRIBE_TOPICS or not cluster.commits or not behind:
+            return False
+        now, cluster.topics[TOPIC][1][0] = cluster.topics[TOPIC][1][0], behind.pop()
+        respond(node.answer(request))
+        cluster.topics[TOPIC][1][0] = now
+        return True
+
+    async with client_of(cluster, _PartitionMoves(store, cluster, 2)) as client:
+        for node in cluster.nodes.values():
+            node.trouble.append(stale)
+        written = await client.write({("orders", 0): records("a")})
+        assert written.offsets == {("orders", 0): [0]}
+    assert behind == []
+    assert len({file.object_key for _, file in cluster.commits}) == 2
+
+
+async def test_a_write_whose_partition_moves_twice_is_refused_and_leaves_nothing(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    async with client_of(cluster, _PartitionMoves(store, cluster, 2, 3)) as client:
+        with pytest.raises(WriteRefused, match="was removed") as caught:
+            await client.write({("orders", 0): records("a")})
+        assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert len({file.object_key for _, file in cluster.commits}) == 2
+    assert await keys_in(store) == []
+
+
+async def test_the_repetition_of_a_commit_writes_no_second_file(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    async with client_of(cluster, store) as client:
+        for node in cluster.nodes.values():
+            node.trouble.append(every(ApiKey.COMMIT_FILE, None))
+        with pytest.raises(WriteUndecided) as caught:
+            await client.write({("orders", 0): records("a")}, timeout_ms=1_500)
+        for node in cluster.nodes.values():
+            node.trouble.clear()
+        cluster.topics[TOPIC][1][0] = 2
+        with pytest.raises(WriteRefused, match="was removed") as refused:
+            await client.commit_uploaded(caught.value.uploaded)
+        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert {file.object_key for _, file in cluster.commits} == {caught.value.uploaded.object_key}
+    assert await keys_in(store) == []
+
+
+async def test_what_a_coordinator_took_meanwhile_is_not_written_a_second_time(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    """An earlier attempt of the commit was under way, to a node that had not heard of the move, and arrives before the fence."""
+
+    def commit_first(node: ScriptedNode, request: IncomingRequest, _respond: Respond) -> bool:
+        if request.api_key == ApiKey.FENCE_FILES:
+            cluster.files[cluster.commits[-1][1].object_key, 0] = (cluster.commits[-1][1], [(0, 0)])
+        return False
+
+    for node in cluster.nodes.values():
+        node.trouble.append(commit_first)
+    async with client_of(cluster, _PartitionMoves(store, cluster, 2)) as client:
+        with pytest.raises(WriteRefused, match=r"not written again \(coordinator 0 made no promise, it is live there"):
+            await client.write({("orders", 0): records("a")})
+    assert len({file.object_key for _, file in cluster.commits}) == 1
+    assert len(await keys_in(store)) == 1
+
+
+async def test_a_partition_that_takes_nothing_yet_refuses_a_write_at_once(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    """A classic partition that is being migrated refuses like one that has moved, and has no other coordinator to go to."""
+    offsets = m.ListOffsetsPartitionResponse(partition_index=0, error_code=6, timestamp=-1, offset=-1)
+    pending = encode(m.ListOffsetsResponse(topics=(m.ListOffsetsTopicResponse(topic_id=TOPIC, partitions=(offsets,)),)))
+    for node in cluster.nodes.values():
+        node.trouble += [
+            every(ApiKey.LIST_OFFSETS, pending),
+            every(ApiKey.COMMIT_FILE, encode_commit_response([6], [-1], [-1], [-1], [False])),
+        ]
+    async with client_of(cluster, store) as client:
+        with pytest.raises(WriteRefused, match="was removed"):
+            await client.write({("orders", 0): records("a")})
+    assert sum(node.count(ApiKey.COMMIT_FILE) for node in cluster.nodes.values()) == 1
     assert await keys_in(store) == []
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from coordinator.core.commands import OK, AdoptPartition, ReleasedPartition, ReleasePartition
 from coordinator.core.events import SchemaLevel
+from coordinator.core.limits import Limits
 from coordinator.core.reads.retention import Bound
 from coordinator.kafka.batches import partition_key
 from coordinator.kafka.errors import ErrorCode
@@ -24,10 +25,10 @@ def release(move_id: int, partition: int = 0) -> ReleasePartition:
     return ReleasePartition(topic_id=TOPIC, partition=partition, move_id=move_id, to_coordinator=1)
 
 
-def two() -> tuple[World, HarnessReplica, HarnessReplica]:
+def two(limits: Limits | None = None) -> tuple[World, HarnessReplica, HarnessReplica]:
     """The first of two replicas leads; partition 0 has 5 records of producer 7."""
     world = World()
-    first, second = world.add_replica(), world.add_replica()
+    first, second = world.add_replica(limits=limits), world.add_replica(limits=limits)
     first.lead()
     for replica in (first, second):
         replica.feed(SchemaLevel(2))
@@ -53,6 +54,15 @@ def test_a_release_tells_all_that_the_next_owner_needs_and_a_repetition_is_answe
     assert refused.outcome.error is ErrorCode.INVALID_REQUEST
     answer = result_of(leader.ask(commit("c", [batch(0), batch(1)]))[0])
     assert answer.errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.COORDINATOR_NOT_AVAILABLE]
+
+
+def test_a_partition_whose_producers_fit_no_request_stays_and_goes_on() -> None:
+    _, leader, _ = two(Limits(handed_over_max=1))
+    refused = released(leader, release(4)).outcome
+    assert refused.error is ErrorCode.MESSAGE_TOO_LARGE
+    assert "2 batches of its producers are remembered, and 1 fit a request" in (refused.message or "")
+    assert result_of(leader.ask(commit("c", [batch(0, 1, sequence=5, producer_id=7)]))[0]).base_offsets == [5]
+    assert released(leader, release(5, partition=1)).outcome.error is ErrorCode.NONE
 
 
 def adopted(**fields: object) -> model.PartitionAdopted:

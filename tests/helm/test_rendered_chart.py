@@ -235,6 +235,16 @@ def test_the_page_asks_nodes_gateways_and_exports() -> None:
     }
 
 
+def test_the_page_reads_entries_where_kafka_lets_it() -> None:
+    monitor = {"monitor": {"enabled": True}}
+    assert page(changed(monitor))["--kafka-bootstrap-server"] == "kafka-1:9092"
+    secured = changed(monitor, {"kafka": {"securityProtocol": "SSL"}})
+    assert "--kafka-bootstrap-server" not in page(secured)
+    given = page(changed(secured, {"monitor": {"dashboard": {"kafkaSecret": "reader"}}}))
+    assert given["--kafka-bootstrap-server"] == "kafka-1:9092"
+    assert given["--command-config"] == "/etc/diskless/dashboard-kafka/client.properties"
+
+
 def test_the_monitor_is_the_driver_of_the_cluster_that_the_chart_runs() -> None:
     spark = {"enabled": True, "workers": 3, "cores": 2, "executorMemory": "1g"}
     objects = render(changed({"monitor": {"enabled": True, "spark": spark, "sparkProperties": {"spark.cores.max": 4}}}))

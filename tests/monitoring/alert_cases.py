@@ -351,6 +351,21 @@ CASES = (
         description="diskless-coordinator scans the object store for orphans, and finished that 7h 0m 0s ago last.",
     ),
     Case(
+        alert="DisklessMoveDoesNotEnd",
+        at=7,
+        fires=(
+            single("partition_move_oldest_seconds", "0 60 120 180 240 300 360 420 480"),
+            # Another process leads the directory by now.
+            {
+                f"{PREFIX}partition_move_oldest_seconds{{{ONE}}}": "0+60x4 stale",
+                f"{PREFIX}partition_move_oldest_seconds{{{TWO}}}": "35+55x9",
+            },
+        ),
+        quiet=(single("partition_move_oldest_seconds", "0 60 120 180 240 0x9"), single("partition_move_oldest_seconds", "90x9")),
+        labels=SERVICE,
+        description="A move of a user partition of diskless-coordinator to another coordinator is under way for 7m 0s.",
+    ),
+    Case(
         alert="DisklessLogDirectoryOffline",
         at=5,
         fires=(single("log_directory_offline", "0 1x9", DIRECTORY),),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from coordinator.app.telemetry import node_samples
 from coordinator.core.commands import (
     CommitAnswer,
     CommitFile,
@@ -101,6 +102,12 @@ async def test_offsets_producers_and_reads_go_on_at_the_next_owner() -> None:
         assert await accepted(started, "wal/1", [batch(0, 3, sequence=0, max_timestamp=50), batch(1, 2)]) == [0, 0]
         assert await accepted(started, "wal/2", [batch(0, 2, sequence=3, max_timestamp=90)]) == [3]
         await move(started, 0, to)
+        told = {(one.name, one.labels): one.value for one in node_samples(started.node, lambda: 0)}
+        assert (told["partition_moves_total", ("moved",)], told["partitions_moving", ()], told["partition_move_oldest_seconds", ()]) == (
+            1,
+            0,
+            0,
+        )
         # The producer goes on; a repetition of its batches is found, a gap is refused.
         assert await accepted(started, "wal/3", [batch(0, 1, sequence=5, max_timestamp=70), batch(1, 1)]) == [5, 2]
         duplicate = await committed(started, commit("wal/4", [batch(0, 2, sequence=3)], owner_ids=BOTH))
@@ -173,6 +180,22 @@ async def test_a_batch_whose_coordinator_the_file_does_not_name_is_refused_so_th
         again = await committed(started, commit("wal/1", rows, owner_ids=[0]))
         assert again.errors[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert await read_all(started, mine[0]) == []
+
+
+async def test_the_rest_of_a_file_whose_moved_batches_came_first_has_to_come_in_another_file() -> None:
+    """The writer sent each share where it believed the partitions to be; those that moved were sent on before the next owner's own."""
+    async with running(in_memory(), MemoryStateStores(), pauses=OFTEN) as started:
+        await started.leads()
+        await topic(started, 4)
+        moving, mine = (next(one for one in range(4) if owner(started, one) == at) for at in (0, 1))
+        await move(started, moving, 1)
+        moved, own = batch(moving), batch(mine)
+        assert await accepted(started, "wal/1", [moved]) == [0]
+        assert (await committed(started, commit("wal/1", [own], owner_ids=BOTH))).errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        # So whole it is, too, but what was committed is answered as it was.
+        whole = await committed(started, commit("wal/1", [moved, own], owner_ids=BOTH))
+        assert (whole.errors, whole.base_offsets) == ([0, ErrorCode.NOT_LEADER_OR_FOLLOWER], [0, -1])
+        assert await accepted(started, "wal/2", [own]) == [0]
 
 
 async def test_deletions_reach_the_stretch_before_and_a_partition_may_return_when_it_is_gone() -> None:

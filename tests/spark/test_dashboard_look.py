@@ -100,6 +100,9 @@ def test_coordinators_nodes_topics_files_and_producers_lead_to_each_other(db: sq
     topic = seen(db, "topic/orders")
     assert (facts(topic)["Partitions"], len(table(topic, "Partitions"))) == ("3", 3)
     file = seen(db, "file/wal/000001")
+    assert facts(file)["Uploader"] == "3"
+    db.execute("update file set uploader = -1")
+    assert facts(seen(db, "file/wal/000001"))["Uploader"] == "not named by who committed it"
     assert table(file, "By coordinator")[0][:2] == ["coordinator 0", "live"]
     assert [row[1] for row in table(seen(db, "producer/4711"), "Producers")] == ["orders-1"]
     for answer in (node, topic, file, seen(db, "coordinator/0")):

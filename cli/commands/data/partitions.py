@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from coordinator.client.model import TopicDescription
 
 COLUMNS = ("topic", "partition", "from", "to", "state")
+MOVING_COLUMNS = (*COLUMNS, "seconds", "waits_for")
 LOOK_S = 0.1
 
 
@@ -69,7 +70,7 @@ def move(
 @timeout_option
 @output_option
 def moves(bootstrap_server: str, timeout_s: float, output: str) -> None:
-    """List the moves that are under way.
+    """List the moves that are under way, for how many seconds each is, and why the last attempt at its next step failed.
 
     Example: `diskless partitions moves --bootstrap-server localhost:9192`
     """
@@ -80,7 +81,7 @@ def moves(bootstrap_server: str, timeout_s: float, output: str) -> None:
             names = {one.topic_id: one.name for one in await client.describe_topics()}
             return [_row(names, one) for one in (await client.admin.move_partitions([])).under_way]
 
-    print_rows(run(ask()), output, COLUMNS, empty="no partition is moving")
+    print_rows(run(ask()), output, MOVING_COLUMNS, empty="no partition is moving")
 
 
 def _row(names: dict[bytes, str], one: MoveUnderWay) -> Row:
@@ -90,6 +91,8 @@ def _row(names: dict[bytes, str], one: MoveUnderWay) -> Row:
         "from": one.from_coordinator,
         "to": one.to_coordinator,
         "state": "moving",
+        "seconds": round(one.age_ms / 1000, 1),
+        "waits_for": one.waits_for,
     }
 
 

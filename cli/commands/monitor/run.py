@@ -121,14 +121,10 @@ def run(
 
     if once and (verify_every_s is not None or objects_every_s is not None):
         raise Failed("--once ends with the log: run `monitor verify` and `restore report` after it", Exit.USAGE)
-    given = ["--dir", str(folder.absolute()), *arguments_of(store)]
-    given += [] if database_url is None else ["--store", database_url]
-    given += [] if database_password_file is None else ["--store-password-file", str(database_password_file.absolute())]
-    given += [] if command_config is None else ["--command-config", str(command_config)]
-    given += [word for one in command_properties for word in ("--command-property", one)]
-    log = ["--kafka-bootstrap-server", kafka.bootstrap_servers, "--metadata-topic", kafka.topic]
     if objects_every_s is not None and not store.is_named:
         raise Failed("--objects-every needs the object store: pass --config with object.store.url, or --object-store-url", Exit.USAGE)
+    given = _given(folder, database_url, database_password_file, command_config, command_properties) + arguments_of(store)
+    log = ["--kafka-bootstrap-server", kafka.bootstrap_servers, "--metadata-topic", kafka.topic]
     checks = [
         *_check("verify", verify_every_s, verify_server, ["monitor", "verify", *log, *given]),
         *_check("objects", objects_every_s, verify_server, ["restore", "report", *given]),
@@ -158,6 +154,21 @@ def run(
     )
     with doing(f"merging {kafka.topic}") if once else nullcontext(), stop_signals() as stopping, _failures(folder):
         run_monitor(options, stopping, stopping.on_ready)
+
+
+def _given(
+    folder: Path,
+    database_url: str | None,
+    database_password_file: Path | None,
+    command_config: Path | None,
+    command_properties: Sequence[str],
+) -> list[str]:
+    """What was given to this command, as words for those that it runs."""
+    words = ["--dir", str(folder.absolute())]
+    words += [] if database_url is None else ["--store", database_url]
+    words += [] if database_password_file is None else ["--store-password-file", str(database_password_file.absolute())]
+    words += [] if command_config is None else ["--command-config", str(command_config)]
+    return words + [word for one in command_properties for word in ("--command-property", one)]
 
 
 def _check(name: str, every_s: float | None, nodes: str | None, command: Sequence[str]) -> list[Check]:

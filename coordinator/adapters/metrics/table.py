@@ -240,6 +240,25 @@ FILES = (
     read_counter("file_delete_failures_total", "Calls to the object store to delete objects that failed.", "partition"),
 )
 
+MOVES = (
+    read_counter(
+        "partition_moves_total",
+        "Moves of user partitions that this process carried out: done (`moved`), ended with their topics (`dropped`), and steps that a"
+        " coordinator did not take and that are repeated (`delayed`).",
+        "event",
+    ),
+    read_gauge("partitions_moving", "User partitions whose move to another coordinator is not done; where the directory is led."),
+    read_gauge(
+        "partition_move_oldest_seconds",
+        "For how long the move is under way that is so longest, since this process leads the directory; 0 without one.",
+    ),
+    _histogram(
+        "partition_move_freeze_seconds",
+        "For how long no coordinator took batches of a partition that moved. Writers also wait until their node has read that.",
+        _SECONDS,
+    ),
+)
+
 LOOPS = (
     _histogram(
         "event_loop_lag_seconds",
@@ -250,4 +269,17 @@ LOOPS = (
     read_counter("topic_check_failures_total", "Looks at the metadata topic that failed: unavailable, refused, missing.", "reason"),
 )
 
-TABLE: tuple[Metric, ...] = (*LEADERSHIP, *COMMITS, *REQUESTS, *LOG, *STATE, *SNAPSHOTS, *RETENTION, *ORPHANS, *DIRECTORIES, *FILES, *LOOPS)
+TABLE: tuple[Metric, ...] = (
+    *LEADERSHIP,
+    *COMMITS,
+    *REQUESTS,
+    *LOG,
+    *STATE,
+    *SNAPSHOTS,
+    *RETENTION,
+    *ORPHANS,
+    *DIRECTORIES,
+    *FILES,
+    *MOVES,
+    *LOOPS,
+)

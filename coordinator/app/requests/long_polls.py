@@ -200,12 +200,13 @@ class LongPoll:
                 return None
             numbers = np.array(rows, np.int64)
             marks = replica.look(ShardView.marks_of, numbers)
+            forgotten = replica.look(ShardView.count_forgotten)
         except NotReadable:
             return None
         # The partitions may have changed after they were looked at. B0 does not while the log is there.
         marks[:, 0] = [self._found[place].high_watermark for place in places]
         marks[:, 1] = [self._found[place].log_start for place in places]
-        return Watch(numbers, marks, {point.topic_id for point in points}, lambda changed: self._wake(places, changed))
+        return Watch(points, numbers, marks, forgotten, lambda changed: self._wake(places, changed))
 
     def _unwatch(self) -> None:
         watches, self._watches = self._watches, []

@@ -3,7 +3,8 @@
 A share is what one coordinator owns of a file; coordinators decide, store and hash by share. So a share is always sent
 whole and unchanged, whichever others travel with it, and a repeated share is answered with its first result.
 Invariant: the owner list is computed once for a commit, from placement and the object key alone, so that every attempt,
-also one by another client, has the same list.
+also one by another client, has the same list. Where a share is sent does change: batches whose partition has moved to a coordinator that
+another node leads are answered MOVED, and go there (`moved_rows`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from coordinator.client.errors import SERVED, Refusal, refusal_of
 from coordinator.client.model import CommitOutcome
 from coordinator.client.routing.pool import ConnectionPool, Line
 from coordinator.client.routing.retry import server_timeout_ms
-from coordinator.client.routing.routed_call import COMMITS, HEALING, NOT_CREATED, RoutedCall, Target
+from coordinator.client.routing.routed_call import COMMITS, HEALING, MOVED, NOT_CREATED, RoutedCall, Target
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.files import COMMIT_FILE
 from coordinator.protocol.commit_file import CommitFileBody, decode_commit_response, encode_commit_file
@@ -30,6 +31,12 @@ _ANSWER = np.dtype(
     [("error_code", "i2"), ("base_offset", "i8"), ("append_time_ms", "i8"), ("log_start_offset", "i8"), ("is_duplicate", "?")]
 )
 
+_OPEN = np.array(sorted(HEALING | {MOVED}), np.int16)
+MOVED_AWAY = Refusal(
+    ErrorCode.REQUEST_TIMED_OUT,
+    "its partition has moved, and who leads it did not answer in time; repeat the commit unchanged to learn its outcome",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareAnswer:
@@ -37,6 +44,14 @@ class ShareAnswer:
 
     rows: npt.NDArray[np.void]
     messages: dict[int, str] = field(default_factory=dict)
+
+    def take(self, places: npt.NDArray[np.int64], answer: ShareAnswer) -> None:
+        """Let another answer stand at some rows."""
+        self.rows[places] = answer.rows
+        for row, place in enumerate(places.tolist()):
+            self.messages.pop(place, None)
+            if row in answer.messages:
+                self.messages[place] = answer.messages[row]
 
 
 class CommitFileCall(RoutedCall[ShareAnswer]):
@@ -75,11 +90,11 @@ class CommitFileCall(RoutedCall[ShareAnswer]):
         return ShareAnswer(rows=rows, messages=texts)
 
     def refusal_of(self, answer: ShareAnswer) -> Refusal:
-        """Find the answer that decides the whole share: an unknown partition first, then an error that may heal, else none."""
+        """Find the answer that decides the whole share: an unknown partition first, then an error that may heal, then a move, else none."""
         codes = answer.rows["error_code"]
         if not codes.any():
             return SERVED
-        for group in (NOT_CREATED, HEALING):
+        for group in (NOT_CREATED, HEALING, {MOVED}):
             found = np.flatnonzero(np.isin(codes, [int(code) for code in group]))
             if len(found):
                 row = int(found[0])
@@ -90,14 +105,22 @@ class CommitFileCall(RoutedCall[ShareAnswer]):
     def refused(self, place: int, refusal: Refusal) -> ShareAnswer:
         return refused_rows(len(self._rows[place]), refusal)
 
-    def outcome(self, answers: Sequence[ShareAnswer]) -> CommitOutcome:
+    def whole(self, answers: Sequence[ShareAnswer]) -> ShareAnswer:
         """Put the shares together, in the order of the file's batches."""
-        merged = np.empty(len(self._file.batches), _ANSWER)
-        messages: dict[int, str] = {}
+        whole = refused_rows(len(self._file.batches), SERVED)
         for rows, answer in zip(self._rows, answers, strict=True):
-            merged[rows] = answer.rows
-            messages.update((int(rows[row]), text) for row, text in answer.messages.items())
-        return outcome_of(self._file.object_key, self._file.owner_ids, ShareAnswer(rows=merged, messages=messages))
+            whole.take(rows, answer)
+        return whole
+
+
+def moved_rows(answer: ShareAnswer) -> npt.NDArray[np.int64]:
+    """The batches that have to be sent to where their partitions are by now."""
+    return np.flatnonzero(answer.rows["error_code"] == MOVED)
+
+
+def are_open(codes: npt.NDArray[np.int16]) -> npt.NDArray[np.bool_]:
+    """Which codes are not the last word on a batch."""
+    return np.isin(codes, _OPEN)
 
 
 def refused_rows(count: int, refusal: Refusal) -> ShareAnswer:
@@ -105,7 +128,7 @@ def refused_rows(count: int, refusal: Refusal) -> ShareAnswer:
     rows = np.full(count, -1, _ANSWER)
     rows["error_code"] = refusal.code
     rows["is_duplicate"] = False
-    return ShareAnswer(rows=rows, messages=dict.fromkeys(range(count), refusal.message))
+    return ShareAnswer(rows=rows, messages=dict.fromkeys(range(count), refusal.message) if refusal.message else {})
 
 
 def not_placed(file: CommitFileBody, keys: Sequence[bytes], refusals: dict[bytes, Refusal]) -> CommitOutcome:

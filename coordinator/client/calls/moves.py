@@ -21,12 +21,14 @@ class PartitionMove(NamedTuple):
 
 
 class MoveUnderWay(NamedTuple):
-    """A move that was ordered and is not done."""
+    """A move that was ordered and is not done. `waits_for` says why the last attempt at its next step failed; empty if none has."""
 
     partition: PartitionId
     move_id: int
     from_coordinator: int
     to_coordinator: int
+    age_ms: int
+    waits_for: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +49,14 @@ def move_partitions(moves: Sequence[PartitionMove], *, only_check: bool) -> OneB
             response,
             refusals=tuple(refusal_of(one.error_code, one.error_message) for one in response.partitions),
             under_way=tuple(
-                MoveUnderWay(PartitionId(one.topic_id, one.partition_index), one.move_id, one.from_coordinator_id, one.to_coordinator_id)
+                MoveUnderWay(
+                    PartitionId(one.topic_id, one.partition_index),
+                    one.move_id,
+                    one.from_coordinator_id,
+                    one.to_coordinator_id,
+                    one.age_ms,
+                    one.waits_for or "",
+                )
                 for one in response.under_way
             ),
         )

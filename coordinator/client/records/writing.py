@@ -1,8 +1,11 @@
 """Records are written: packed into one WAL file, uploaded, and committed to the coordinators of all their partitions.
 
 A file is committed under one key, so a commit that is repeated writes nothing twice. A file that is refused as a whole is
-removed from the store on the spot: at once when no node has seen its key, else when every owner has promised never to
-take it, because a commit of it may still be under way. What cannot be removed so is left to the orphan scan.
+removed from the store on the spot, when every owner has promised never to take it, because a commit of it may still be
+under way. What cannot be removed so is left to the orphan scan.
+
+A partition that has moved to another coordinator meanwhile needs another file, which names that one as an owner. Before
+its batches are uploaded again, their owners promise never to take them from the first file: so nothing is written twice.
 """
 
 from __future__ import annotations
@@ -10,12 +13,12 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Protocol
 
-from coordinator.client.errors import Refusal, ServiceError
-from coordinator.client.model import CommitOutcome, FileStandingAt, TopicDescription
+from coordinator.client.errors import DisklessError, Refusal, ServiceError, Unavailable
+from coordinator.client.model import CommitOutcome, FileStandingAt, ListedOffset, PartitionId, TopicDescription
 from coordinator.client.records.ulid import RANDOM_BYTES, new_key
 from coordinator.client.records.wal_commit import commit_batches
 from coordinator.client.records.wal_file import WalFileBuilder, wal_batches
@@ -24,6 +27,7 @@ from coordinator.client.records.wal_objects import upload
 from coordinator.client.routing.routed_call import HEALING
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.object_key import creation_ms
+from coordinator.kafka.timestamps import LATEST
 from coordinator.object_store import ObjectStore
 from coordinator.protocol.messages import CommitBatch
 from records.compression import Compression
@@ -32,6 +36,9 @@ from records.record_batch import Record, parse_headers
 UNDECIDED = HEALING | {ErrorCode.NOT_LEADER_OR_FOLLOWER}
 """Refusals after which the same commit may be accepted; REQUEST_TIMED_OUT among them may mean that it was."""
 
+_NODE_IS_BEHIND_S: Final = 10.0
+"""How long nodes are asked where a partition is that has a new coordinator: each reads that from the log by itself."""
+_RETRY_PAUSE_S: Final = 0.02
 
 if TYPE_CHECKING:
     from coordinator.client.model import Batches
@@ -46,11 +53,16 @@ class UploadedRecords:
     batches: tuple[CommitBatch, ...]
     partitions: tuple[TopicPartition, ...]
     coordinator_ids: tuple[int, ...]
+    written: Mapping[TopicPartition, Sequence[int]] = field(default_factory=dict)
+    """The offsets of records of the same write that another file has, of which these were refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenRecords:
-    """Where records are: the offset of each, by partition and in the order in which they were given."""
+    """Where records are: the offset of each, by partition and in the order in which they were given.
+
+    `object_key` is the file that was committed last. It has all of them, unless a partition moved during the write.
+    """
 
     object_key: str
     offsets: Mapping[TopicPartition, Sequence[int]]
@@ -87,6 +99,9 @@ class Writer(Fences, Protocol):
 
     async def describe_topics(self, topics: Sequence[str | bytes], *, timeout_ms: int | None = None) -> list[TopicDescription]:
         """Describe topics, in order."""
+
+    async def list_offsets(self, queries: Sequence[tuple[PartitionId, int]], *, timeout_ms: int | None = None) -> list[ListedOffset]:
+        """Look up offsets at the coordinators of partitions."""
 
     async def check_store(self, store: ObjectStore, *, timeout_ms: int | None = None) -> None:
         """Return when the store is that of the service."""
@@ -138,20 +153,41 @@ async def upload_file(
 
 
 async def commit_uploaded(
-    client: Writer, store: ObjectStore, uploaded: UploadedRecords, *, is_first: bool, timeout_ms: int | None
+    client: Writer, store: ObjectStore, uploaded: UploadedRecords, *, second_prefix: str | None, timeout_ms: int | None
 ) -> WrittenRecords:
-    """Commit uploaded records; repeating it writes nothing twice. `is_first` says that no node was told of the key before.
+    """Commit uploaded records; repeating it writes nothing twice. Raises WriteUndecided, WriteRefused.
 
-    Raises WriteUndecided, WriteRefused.
+    With a prefix, what is refused because partitions have moved is written once more below it. A repetition has none: it could not tell
+    whether an attempt before it has done that.
     """
-    # Of a topic that is deleted meanwhile nobody tells where it was, but its coordinators tell what became of the first attempt.
-    coordinator_ids = None if is_first else uploaded.coordinator_ids
+    # Of a topic that is deleted meanwhile nobody tells where it was, but its coordinators tell what became of an earlier attempt.
     outcome = await client.commit_file(
-        uploaded.object_key, uploaded.size_bytes, uploaded.batches, coordinator_ids=coordinator_ids, timeout_ms=timeout_ms
+        uploaded.object_key, uploaded.size_bytes, uploaded.batches, coordinator_ids=uploaded.coordinator_ids, timeout_ms=timeout_ms
     )
     written = _written(uploaded, outcome)
     if outcome.is_ok:
         return written
+    refusals, final = _refusals(uploaded, outcome)
+    place, refusal = next(iter(final.items()))
+    text = f"{_name(uploaded, place)}: {refusal.message}; {len(refusals)} partitions were refused"
+    if second_prefix is not None and {one.code for one in final.values()} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}:
+        try:
+            await _when_moved(client, uploaded, final, timeout_ms)
+            second = await _upload_refused(client, store, uploaded, refusals, written, prefix=second_prefix, timeout_ms=timeout_ms)
+        except DisklessError as error:
+            text = f"{text} and not written again ({error})"
+        else:
+            return await commit_uploaded(client, store, second, second_prefix=None, timeout_ms=timeout_ms)
+    if any(not one.error for one in outcome.batches):
+        fate = "holds the others"
+    else:
+        fate = await remove_refused(client, store, uploaded.object_key, outcome.owner_ids, timeout_ms=timeout_ms)
+    refused = {uploaded.partitions[place]: refusal for place, refusal in reversed(refusals.items())}
+    raise WriteRefused(refusal.code, f"{text}; object {uploaded.object_key} {fate}", written, refused)
+
+
+def _refusals(uploaded: UploadedRecords, outcome: CommitOutcome) -> tuple[dict[int, Refusal], dict[int, Refusal]]:
+    """Why batches were refused, by their places, and those that are final. Raises WriteUndecided when more may be accepted yet."""
     refusals = {place: one.refusal for place, one in enumerate(outcome.batches) if one.error}
     # A partition that takes nothing yet, or has moved, takes other files later, and this one never: nothing of its share was logged.
     final = {place: refusal for place, refusal in refusals.items() if refusal.code not in HEALING}
@@ -160,15 +196,61 @@ async def commit_uploaded(
         place, refusal = next((place, one) for place, one in refusals.items() if place not in final)
         text = f"{_name(uploaded, place)}: {refusal.message}; commit the upload {uploaded.object_key} again to learn its outcome"
         raise WriteUndecided(refusal.code, text, uploaded)
-    if written.offsets:
-        fate = "holds the others"
-    else:
-        # Without owners no node was told of the key.
-        fate = await remove_refused(client, store, uploaded.object_key, outcome.owner_ids, timeout_ms=timeout_ms)
-    refused = {uploaded.partitions[place]: refusal for place, refusal in reversed(refusals.items())}
-    place, refusal = next(iter(final.items()))
-    text = f"{_name(uploaded, place)}: {refusal.message}; {len(refused)} partitions were refused; object {uploaded.object_key} {fate}"
-    raise WriteRefused(refusal.code, text, written, refused)
+    return refusals, final
+
+
+async def _when_moved(client: Writer, uploaded: UploadedRecords, places: Collection[int], timeout_ms: int | None) -> None:
+    """Return when the partitions of some batches are described at other coordinators than before. Raises ServiceError if they stay."""
+    before = {
+        PartitionId(uploaded.batches[place].topic_id, uploaded.batches[place].partition_index): uploaded.coordinator_ids[place]
+        for place in places
+    }
+    # Between two coordinators a partition has no offsets, which heals; one that is being migrated is refused at once.
+    for listed in await client.list_offsets([(partition, LATEST) for partition in before], timeout_ms=timeout_ms):
+        listed.raise_for_error()
+    topic_ids = sorted({partition.topic_id for partition in before})
+    until_s = asyncio.get_running_loop().time() + _NODE_IS_BEHIND_S
+    while True:
+        now = {
+            PartitionId(topic.topic_id, one.partition): one.coordinator_id
+            for topic in await client.describe_topics(topic_ids, timeout_ms=timeout_ms)
+            for one in topic.partitions
+        }
+        staying = next((partition for partition, coordinator in before.items() if now.get(partition) == coordinator), None)
+        if staying is None:
+            return
+        if asyncio.get_running_loop().time() > until_s:
+            raise Unavailable(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"nodes say that {staying} is still in coordinator {before[staying]}")
+        await asyncio.sleep(_RETRY_PAUSE_S)
+
+
+async def _upload_refused(
+    client: Writer,
+    store: ObjectStore,
+    uploaded: UploadedRecords,
+    places: Collection[int],
+    written: WrittenRecords,
+    *,
+    prefix: str,
+    timeout_ms: int | None,
+) -> UploadedRecords:
+    """Upload the batches of a file that were refused as another file, when it is certain that no coordinator takes them from the first.
+
+    Raises DisklessError when that is not certain, or an upload fails.
+    """
+    key, builder = uploaded.object_key, WalFileBuilder()
+    data = memoryview(await store.get(key))
+    for place in places:
+        batch = uploaded.batches[place]
+        builder.add_batch(uploaded.partitions[place], bytes(data[batch.byte_offset : batch.byte_offset + batch.size]))
+    # A commit that was sent before may still be under way, to a node that has not heard of the move.
+    why_not = await _why_not_fenced(client, key, sorted({uploaded.coordinator_ids[place] for place in places}), timeout_ms)
+    if why_not:
+        raise DisklessError(why_not)
+    second = await upload_file(client, store, builder, prefix=prefix, timeout_ms=timeout_ms)
+    if not written.offsets:
+        await store.delete_many([key])  # without success it is left to the orphan scan
+    return replace(second, written=written.offsets)
 
 
 async def remove_refused(
@@ -197,7 +279,7 @@ async def _why_not_fenced(client: Fences, object_key: str, owner_ids: Sequence[i
 
 
 def _written(uploaded: UploadedRecords, outcome: CommitOutcome) -> WrittenRecords:
-    offsets: dict[TopicPartition, list[int]] = {}
+    offsets = {partition: list(known) for partition, known in uploaded.written.items()}
     for partition, batch, result in zip(uploaded.partitions, uploaded.batches, outcome.batches, strict=True):
         if not result.error:
             offsets.setdefault(partition, []).extend(range(result.base_offset, result.base_offset + batch.last_offset + 1))

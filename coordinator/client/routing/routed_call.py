@@ -45,9 +45,11 @@ HEALING: Final = frozenset(
         ErrorCode.OFFSET_NOT_AVAILABLE,
     }
 )
+MOVED: Final = ErrorCode.FENCED_LEADER_EPOCH
+"""To a commit: the partition of a batch has moved, and the node does not lead where it is. Who leads that has to decide on the batch."""
 _MAY_BE_ELSEWHERE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.NOT_COORDINATOR})
 """The partition may not be where it was: it was created anew, or has moved to another coordinator."""
-_WRONG_NODE: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
+_WRONG_NODE: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, MOVED})
 # Codes after which a write may be in the log nevertheless.
 _OUTCOME_UNKNOWN: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_COORDINATOR})
 

@@ -128,7 +128,7 @@ class LeadershipSettings:
         high=60_000,
         why="""How long acknowledged state may wait in memory before SQLite has it. Longer means fewer and larger transactions; after
         a crash that much of the log is replayed. It is no risk: the log is the truth. A replica that follows lets ten times as long pass
-        while over a thousand batches come in an interval.""",
+        while batches come in each interval.""",
     )
     state_flush_max_batches: int = integer(
         "state.flush.max.batches",

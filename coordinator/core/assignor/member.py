@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -27,6 +28,12 @@ class AssignorRules:
     def text(self) -> str:
         """The rules that are settings, as such."""
         return f"standby.replicas={self.standbys} leader.racks={','.join(self.leader_racks)}"
+
+
+def standbys_of(text: str) -> int | None:
+    """Return how many standbys a text of rules wants; None when it does not say."""
+    found = re.match(r"standby\.replicas=(\d{1,9}) ", text, re.ASCII)
+    return None if found is None else int(found[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,7 +63,7 @@ def decide_write(
         case MigratePartitions():
             return Decision(*decide_migration(hot, command, now_ms))
         case ReleasePartition():
-            return Decision(*decide_release(hot, command, coordinator_id, now_ms))
+            return Decision(*decide_release(hot, command, coordinator_id, limits, now_ms))
         case AdoptPartition():
             return Decision(*decide_adoption(hot, command))
         case MarkSnapshot():

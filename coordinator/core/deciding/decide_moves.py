@@ -12,6 +12,7 @@ import numpy as np
 
 from coordinator.core.commands import OK, AdoptPartition, Outcome, ReleasedPartition, ReleasePartition
 from coordinator.core.files.answers import unknown_partition
+from coordinator.core.limits import Limits
 from coordinator.core.moves import WHOLE
 from coordinator.core.tables.in_memory import HotState
 from coordinator.core.tables.stretches import fault_of_adoption, fault_of_release
@@ -25,7 +26,7 @@ BATCHES_PER_RECORD = 2_000
 
 
 def decide_release(
-    hot: HotState, command: ReleasePartition, coordinator_id: int, now_ms: int
+    hot: HotState, command: ReleasePartition, coordinator_id: int, limits: Limits, now_ms: int
 ) -> tuple[list[Record], list[ReleasedPartition]]:
     """Decide on the overlay, which has everything that was committed to the partition before."""
     topic_id, partition = command.topic_id, command.partition
@@ -33,6 +34,7 @@ def decide_release(
     if row is None:
         return [], [ReleasedPartition(outcome=unknown_partition(hot, topic_id, partition))]
     records: list[Record] = []
+    producers = tuple(remembered_batches(hot, row))
     time_ms = max(now_ms, hot.log_time_ms)
     if known.released is not None and known.released.move_id == command.move_id:
         time_ms = known.released.time_ms
@@ -41,6 +43,14 @@ def decide_release(
         if fault is not None:
             message = f"{partition_text(hot, topic_id, partition)} is not released: {fault}"
             return [], [ReleasedPartition(outcome=Outcome(error=ErrorCode.INVALID_REQUEST, message=message))]
+        if len(producers) > limits.handed_over_max:
+            # Once it is released, only a next coordinator that gets them all can go on.
+            message = (
+                f"{partition_text(hot, topic_id, partition)} is not released yet: {len(producers)} batches of its producers are remembered,"
+                f" and {limits.handed_over_max} fit a request to the next coordinator (socket.request.max.bytes); it moves when enough"
+                " producers are forgotten (producer.id.expiration.ms)"
+            )
+            return [], [ReleasedPartition(outcome=Outcome(error=ErrorCode.MESSAGE_TOO_LARGE, message=message))]
         released = PartitionReleased(
             topic_id=topic_id, partition=partition, move_id=command.move_id, to_coordinator=command.to_coordinator, time_ms=time_ms
         )
@@ -54,7 +64,7 @@ def decide_release(
         end_offset=end_offset,
         time_ms=time_ms,
         earlier=(*known.earlier, ended),
-        producers=tuple(remembered_batches(hot, row)),
+        producers=producers,
     )
     return records, [answer]
 

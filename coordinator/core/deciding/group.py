@@ -28,7 +28,6 @@ from coordinator.core.request import Reply, Request
 from coordinator.core.state.expiry import decide_expiry
 from coordinator.core.state.replica_state import ShardState
 from coordinator.core.tables.in_memory import HotState
-from coordinator.kafka.batches import partition_keys
 from coordinator.kafka.errors import ErrorCode
 from records.codec import decode_entry, encode_entry
 from records.committed_files.codec import FileCommitted, entry_bytes_max, table_of
@@ -237,7 +236,7 @@ class GroupBuilder:
         """Have a retry of a commit that is still in flight wait for the outcome of the first; refuse it when its content differs."""
         if entry.heads[file].content_hash != hashed:
             answer = _other_content(command)
-            if any(key in self._overlay.stretches for key in partition_keys(command.batches)):
+            if self._overlay.stretches:
                 # Whether they are its batches of before or after a partition moved is clear once it is committed.
                 message = f"file {command.object_key} is being committed with other batches; retry"
                 answer = command.refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, message)

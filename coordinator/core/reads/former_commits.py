@@ -14,6 +14,7 @@ from coordinator.core.files.requests import read_lines
 from coordinator.core.moves import WHOLE
 from coordinator.core.state.lookups import Lookups
 from coordinator.core.tables.stored_rows import FileRow
+from coordinator.kafka.batches import partition_key
 from coordinator.kafka.errors import ErrorCode
 from records.codec import decode_entry
 from records.committed_files.codec import FileCommitted, table_of
@@ -72,18 +73,34 @@ def answer_committed_before(
 def answers_by_batch(state: Lookups, file: FileRow, command: CommitFile) -> CommitResult:
     """Answer a commit of a known file that comes with other batches than it was committed with, since partitions moved meanwhile.
 
-    A batch that it was committed with is answered as then. One of a partition that came or went since has to come in another file.
+    A batch that it was committed with is answered as then. Another one has to come in another file if a partition of either came or went.
     """
     places = range(len(command.batches))
     result, found = _answers(state, file, command, places)
+    if all(found) or not _is_same(file, command):
+        return result
     keys: list[bytes] = command.batches["topic_partition"].tolist()
+    # A batch of one that moved may have come here before the others of its file: then these are not of it any more.
+    has_moved = any(key in state.hot.stretches for key in _keys_of(file))
     for place in places:
-        if not found[place] and keys[place] in state.hot.stretches and _is_same(file, command):
+        if not found[place] and (has_moved or keys[place] in state.hot.stretches):
             result.errors[place] = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             result.messages[place] = (
-                f"file {command.object_key} was committed here without this batch, whose partition has moved; send it in another file"
+                f"file {command.object_key} was committed here without this batch: a partition of it has moved; send it in another file"
             )
     return result
+
+
+def _record_of(file: FileRow) -> FileCommitted:
+    record = decode_entry(file.record)[0]
+    if not isinstance(record, FileCommitted):
+        raise AssertionError(f"the entry of file {file.file_id} keeps a {type(record).__name__}")
+    return record
+
+
+def _keys_of(file: FileRow) -> set[bytes]:
+    """The partitions of the batches that a file was committed with, as far as they are kept."""
+    return {partition_key(one.topic_id, one.partition) for one in _record_of(file).batches} if file.record else set()
 
 
 def _is_same(file: FileRow, command: CommitFile) -> bool:
@@ -95,10 +112,7 @@ def _answers(state: Lookups, file: FileRow, command: CommitFile, places: Sequenc
     if not file.record:
         message = f"file {command.object_key} was committed; its results are no longer kept (commit.results.retention.ms)"
         return CommitResult.refused(len(places), ErrorCode.DUPLICATE_RESOURCE, message), [False] * len(places)
-    record = decode_entry(file.record)[0]
-    if not isinstance(record, FileCommitted):
-        raise AssertionError(f"file {command.object_key} keeps a {type(record).__name__}")
-    table = table_of([record])
+    table = table_of([_record_of(file)])
     known = result_of(table, 0, state.hot)
     at_of = {tuple(line[column] for column in _CONTENT): at for at, line in enumerate(table.lines_of(0).tolist())}
     asked = read_lines(command.batches.tobytes(), [command]).lines.tolist()

@@ -36,13 +36,15 @@ async def move_partitions(node: Node, _: int, request: MovePartitionsRequest) ->
         ),
         under_way=tuple(
             MovePartitionsMove(
-                topic_id=move.topic_id,
-                partition_index=move.partition,
-                move_id=move.move_id,
-                from_coordinator_id=move.from_coordinator,
-                to_coordinator_id=move.to_coordinator,
+                topic_id=one.move.topic_id,
+                partition_index=one.move.partition,
+                move_id=one.move.move_id,
+                from_coordinator_id=one.move.from_coordinator,
+                to_coordinator_id=one.move.to_coordinator,
+                age_ms=round(age_s * 1000),
+                waits_for=one.waits or None,
             )
-            for move in node.directory.moves_under_way()
+            for one, age_s in node.directory.moves.progress.under_way()
         ),
     )
 

@@ -82,6 +82,7 @@ class Node:
             rng=rng,
             clock_ms=clock_ms,
             pauses=config.pauses,
+            telemetry=ports.telemetry,
             spawn=self._tasks.spawn,
         )
         self.brokers = KafkaBrokers(ports.cluster.brokers)

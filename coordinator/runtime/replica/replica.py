@@ -308,11 +308,10 @@ class Replica:
 
     def watch(self, watch: Watch) -> None:
         """Have a watch fire when its partitions change in the state that `look` reads, also when they have since its marks were taken."""
-        self._watches.add(watch)
         if self.view is None or not self.is_readable:
-            self._watches.fire_all()
-        elif self.view.is_settled:
-            self._watches.look(self.view)
+            watch.wake(None)
+        else:
+            self._watches.add(watch, self.view if self.view.is_settled else None)
 
     def unwatch(self, watch: Watch) -> None:
         """Forget a watch, if it has not fired."""

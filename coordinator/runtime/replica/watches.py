@@ -3,16 +3,17 @@
 Nothing is asked for while nothing is applied, and then one look compares the rows of all waiting polls in arrays. A watch ends when it
 fires, which it does once.
 Invariants: a watch whose partitions have other marks (`ShardView.marks_of`) than it was made with fires at the next look; one whose
-topic is deleted, or whose replica ends or fails, fires without places.
+partitions have gone or have other rows, or whose replica ends or fails, fires without places; no other watch fires.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
 
+from coordinator.core.commands import FetchPoint
 from coordinator.core.tables.tables import Int64s
 from coordinator.core.view import ShardView
 
@@ -21,14 +22,15 @@ Wake: TypeAlias = Callable[[list[int] | None], None]
 
 
 class Watch:
-    """Partitions that one poll waits for, by their rows."""
+    """Partitions that one poll waits for, with their rows, and what `ShardView` said of them at the same moment."""
 
-    __slots__ = ("marks", "rows", "topic_ids", "wake")
+    __slots__ = ("forgotten", "marks", "points", "rows", "wake")
 
-    def __init__(self, rows: Int64s, marks: Int64s, topic_ids: Collection[bytes], wake: Wake) -> None:
+    def __init__(self, points: Sequence[FetchPoint], rows: Int64s, marks: Int64s, forgotten: int, wake: Wake) -> None:
+        self.points = points
         self.rows = rows
         self.marks = marks
-        self.topic_ids = topic_ids
+        self.forgotten = forgotten
         self.wake = wake
 
 
@@ -41,18 +43,29 @@ class Watches:
         self._on_used = on_used
         # What the watches have, in one array each, with the watch and the place in it of each line; None when a watch came or went.
         self._table: tuple[list[Watch], Int64s, Int64s, Int64s, Int64s] | None = None
-        self._looked_at = self._forgotten = -1
+        self._looked_at = -1
+        self._forgotten = 0
+        """The count of forgotten partitions with which the rows of all watches are known to be right."""
 
     def __bool__(self) -> bool:
         return bool(self._watches)
 
-    def add(self, watch: Watch) -> None:
-        """Have a watch fire at a change. What has changed since its marks were taken is found by the next look."""
+    def add(self, watch: Watch, view: ShardView | None) -> None:
+        """Have a watch fire at a change, at once if its marks are not those of `view`; without one the next look compares them.
+
+        It alone is compared: a look at all takes a millisecond for a thousand polls, each of which comes again after every answer.
+        """
+        self._forgotten = min(self._forgotten, watch.forgotten) if self._watches else watch.forgotten
         self._watches[watch] = None
         self._table = None
-        self._looked_at = self._forgotten = -1
         if len(self._watches) == 1:
             self._on_used()
+        if view is None:
+            self._looked_at = -1
+        elif view.count_forgotten() != watch.forgotten:
+            self._fire(watch, None)
+        elif places := _changed(view, watch.rows, watch.marks):
+            self._fire(watch, places)
 
     def discard(self, watch: Watch) -> None:
         """Forget a watch, if it is there."""
@@ -72,16 +85,15 @@ class Watches:
         if not self._watches or view.applied_offset == self._looked_at:
             return
         self._looked_at = view.applied_offset
-        if view.partitions_forgotten != self._forgotten:
-            self._forgotten = view.partitions_forgotten
-            # Rows of a partition that came back, after a move, are others than before.
-            gone = [one for one in self._watches if not all(map(view.has_topic, one.topic_ids))] or list(self._watches)
-            for watch in gone:
+        if view.count_forgotten() != self._forgotten:
+            self._forgotten = view.count_forgotten()
+            # A partition that came back after a move may have another row than before.
+            for watch in [one for one in self._watches if view.rows_of(one.points) != one.rows.tolist()]:
                 self._fire(watch, None)
             if not self._watches:
                 return
         watches, owners, places, rows, marks = self._table = self._table or self._collect()
-        changed = (view.marks_of(rows) != marks).any(axis=1).nonzero()[0]
+        changed = _changed(view, rows, marks)
         found: dict[int, list[int]] = {}
         for owner, place in zip(owners[changed].tolist(), places[changed].tolist(), strict=True):
             found.setdefault(owner, []).append(place)
@@ -98,3 +110,9 @@ class Watches:
     def _fire(self, watch: Watch, places: list[int] | None) -> None:
         self.discard(watch)
         watch.wake(places)
+
+
+def _changed(view: ShardView, rows: Int64s, marks: Int64s) -> list[int]:
+    """The places of the rows that have other marks than these."""
+    changed: list[int] = (view.marks_of(rows) != marks).any(axis=1).nonzero()[0].tolist()
+    return changed

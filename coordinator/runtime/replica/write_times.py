@@ -1,8 +1,8 @@
 """The times at which the state database of a replica is written.
 
 A leader writes every interval, in small pieces: answers wait for the interpreter while a piece is packed. On a follower no answer waits,
-and unwritten changes are in the log, from which they are read again after a crash. So a follower of a busy log lets more come together:
-each write rewrites rows of all partitions, and fewer writes do that less often.
+and unwritten changes are in the log, from which they are read again after a crash. So a follower lets more come together while anything
+comes: a write costs milliseconds however little it writes, and rewrites rows of all partitions. It writes when the log rests.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ FOLLOWED_INTERVALS = 10
 IDLE_WRITE_INTERVAL_MS = 5_000
 """The time for which a newer applied offset alone (barriers, claims) may stay unwritten."""
 FEW_BATCHES = 1_000
-"""Batches and files that are packed in a millisecond or two. A log that brings more in an interval is busy."""
+"""Batches and files that are packed in a millisecond or two."""
 RESTED_BATCHES_PER_S = 50_000
 """The rate above which a write does not rest: too much may soon be unwritten, and clients that commit so much wait for commits of their
 own rather than for the writer."""
@@ -37,11 +37,11 @@ class WriteTimes:
         return self._clock_ms() - self._looked_ms >= self._interval_ms
 
     def is_followed_due(self, unwritten_batches: int) -> bool:
-        """Whether a follower with so many unwritten batches and files is to be written: few came since the last look, or it is long ago."""
+        """Whether a follower with so many unwritten batches and files is due: none came since the last look, or it is long ago."""
         now_ms = self._clock_ms()
         came = unwritten_batches - self._seen_batches
         self._looked_ms, self._seen_batches = now_ms, unwritten_batches
-        return came < FEW_BATCHES or now_ms - self._written_ms >= FOLLOWED_INTERVALS * self._interval_ms
+        return came <= 0 or now_ms - self._written_ms >= FOLLOWED_INTERVALS * self._interval_ms
 
     def is_offset_due(self) -> bool:
         """Whether a newer applied offset, which is all that is not written, is to be written."""

@@ -11,6 +11,7 @@ from coordinator.runtime.ports import Cluster, Peers
 from coordinator.runtime.routing.cluster_view import ClusterView
 from coordinator.runtime.routing.replicas import Replicas
 from coordinator.runtime.routing.router import Router
+from coordinator.runtime.telemetry import Telemetry
 from records.model import NodeRegistered
 
 
@@ -27,6 +28,7 @@ class NodeContext:
     rng: random.Random
     clock_ms: Callable[[], int]
     pauses: Pauses
+    telemetry: Telemetry
     spawn: Callable[[Coroutine[None, None, None], str], None]
     """Runs a task for as long as the node lives; an error that the task raises ends the process."""
 

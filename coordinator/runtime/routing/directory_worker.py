@@ -39,7 +39,6 @@ from coordinator.core.commands import (
     WantedTopic,
 )
 from coordinator.core.directory.directory import DIRECTORY_PARTITION, Deletion, Placement, working_nodes
-from coordinator.core.moves import Move
 from coordinator.kafka.batches import partition_key
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.names import topic_id_text
@@ -51,8 +50,9 @@ from coordinator.protocol.messages import (
     RemoveTopicsResponse,
     RemoveTopicsTopic,
 )
-from coordinator.runtime.ports import KafkaUnavailable, PeerUnavailable, group_client_id
+from coordinator.runtime.ports import KafkaUnavailable, group_client_id
 from coordinator.runtime.routing.context import NodeContext
+from coordinator.runtime.routing.leader_calls import NotYet, call_leader
 from coordinator.runtime.routing.move_worker import MoveWorker
 from coordinator.runtime.routing.stretch_questions import not_followed
 
@@ -79,7 +79,7 @@ class DirectoryWorker:
         self._node = node
         self._carrying: dict[bytes, asyncio.Task[None]] = {}
         self._waiting: dict[bytes, list[asyncio.Future[None]]] = {}
-        self._moves = MoveWorker(context)
+        self.moves = MoveWorker(context)
         self._level: asyncio.Task[None] | None = None
         self._said: str | None = None
 
@@ -93,14 +93,14 @@ class DirectoryWorker:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._moves.close()
+        await self.moves.close()
 
     # ---- requests of clients
 
     async def order_moves(self, wanted: list[WantedMove], timeout_ms: int, *, is_dry_run: bool) -> list[Outcome] | Outcome:
         """Order moves of partitions, which are carried out afterwards; one outcome for all where this node does not lead the directory."""
-        replica = self._replicas.get(DIRECTORY_PARTITION)
-        if replica is None or not self._replicas.is_leading(DIRECTORY_PARTITION):
+        replica = self._replicas.leading(DIRECTORY_PARTITION)
+        if replica is None:
             return self._router.not_led(DIRECTORY_PARTITION)
         unclaimed = self._unclaimed()
         eligible = frozenset(one for one in self._replicas.ids() if one not in unclaimed)
@@ -109,15 +109,10 @@ class DirectoryWorker:
         self.directory_changed()
         return outcomes
 
-    def moves_under_way(self) -> list[Move]:
-        """The moves that are not done, in the order in which they were ordered."""
-        directory = self._view.directory
-        return [] if directory is None else sorted(directory.moves.values(), key=lambda move: move.move_id)
-
     async def create_topics(self, topics: list[WantedTopic], timeout_ms: int) -> list[Outcome]:
         """Place topics and wait until every owner has its partitions, or answer REQUEST_TIMED_OUT while the work goes on."""
-        replica = self._replicas.get(DIRECTORY_PARTITION)
-        if replica is None or not self._replicas.is_leading(DIRECTORY_PARTITION):
+        replica = self._replicas.leading(DIRECTORY_PARTITION)
+        if replica is None:
             return [self._router.not_led(DIRECTORY_PARTITION)] * len(topics)
         deadline_ms = self._clock_ms() + timeout_ms
         if any(self._is_growing(topic) for topic in topics):
@@ -131,8 +126,8 @@ class DirectoryWorker:
 
     async def delete_topics(self, topic_ids: list[bytes], timeout_ms: int) -> list[Outcome]:
         """Delete topics and wait until every owner has logged it, or answer REQUEST_TIMED_OUT while the work goes on."""
-        replica = self._replicas.get(DIRECTORY_PARTITION)
-        if replica is None or not self._replicas.is_leading(DIRECTORY_PARTITION):
+        replica = self._replicas.leading(DIRECTORY_PARTITION)
+        if replica is None:
             return [self._router.not_led(DIRECTORY_PARTITION)] * len(topic_ids)
         deadline_ms = self._clock_ms() + timeout_ms
         outcomes = cast(list[Outcome], await replica.ask(DeleteTopics(topic_ids=topic_ids), timeout_ms))
@@ -214,8 +209,9 @@ class DirectoryWorker:
                     if not waiter.done():
                         waiter.set_result(None)
         if directory is None or not self._replicas.is_leading(DIRECTORY_PARTITION):
+            self.moves.progress.clear()
             return
-        self._moves.look(directory)
+        self.moves.look(directory)
         if not directory.are_moves_settled:
             return  # where partitions belong is not known yet; the entry that says so brings us here again
         for topic_id in directory.unconfirmed:
@@ -287,28 +283,27 @@ class DirectoryWorker:
 
     async def _tell(self, owner: int, command: PlacePartitions | RemoveTopics) -> bool:
         """Tell one owner, here or elsewhere; True when it has logged everything."""
-        if self._replicas.is_leading(owner):
-            answer = await self._replicas[owner].ask(command, TELL_TIMEOUT_MS)
+        replica = self._replicas.leading(owner)
+        if replica is not None:
+            answer = await replica.ask(command, TELL_TIMEOUT_MS)
             return all(outcome.error in (ErrorCode.NONE, TOLD_IN_VAIN) for outcome in cast(list[Outcome], answer))
-        leader = self._view.leader(owner)
-        if leader is None:
-            return False
-        request = _place_request(owner, command) if isinstance(command, PlacePartitions) else _remove_request(owner, command)
+        told: PlacePartitionsResponse | RemoveTopicsResponse
         try:
-            response = await self._context.peers.call(leader.host, leader.port, request, TELL_TIMEOUT_MS)
-        except PeerUnavailable as unavailable:
-            LOG.info("owner is not reachable coordinator=%d node=%d error=%r", owner, leader.node_id, str(unavailable))
+            if isinstance(command, PlacePartitions):
+                told = await call_leader(self._context, owner, _place_request(owner, command), PlacePartitionsResponse)
+            else:
+                told = await call_leader(self._context, owner, _remove_request(owner, command), RemoveTopicsResponse)
+        except NotYet as not_yet:
+            LOG.info("topics wait for an owner: %s", not_yet)
             return False
-        if not isinstance(response, PlacePartitionsResponse | RemoveTopicsResponse):
-            raise TypeError(f"node {leader.node_id} answered {type(response).__name__}")
-        return all(topic.error_code in (ErrorCode.NONE, TOLD_IN_VAIN) for topic in response.topics)
+        return all(topic.error_code in (ErrorCode.NONE, TOLD_IN_VAIN) for topic in told.topics)
 
     # ---- requests of other nodes
 
     async def serve(self, coordinator_id: int, command: Command, count: int, timeout_ms: int) -> Sequence[object]:
         """Do what another node asks of a coordinator, if we lead it; returns one answer for each of `count` elements."""
-        replica = self._replicas.get(coordinator_id)
-        if replica is None or not self._replicas.is_leading(coordinator_id):
+        replica = self._replicas.leading(coordinator_id)
+        if replica is None:
             return [self._router.not_led(coordinator_id)] * count
         if isinstance(command, DescribeStretches) and (missing := not_followed(self._context, command)) is not None:
             return [missing] * count
@@ -334,15 +329,15 @@ class DirectoryWorker:
 
     async def raise_schema_level(self, level: int, gone_node_ids: frozenset[int], timeout_ms: int) -> Outcome:
         """Raise the schema level, 0 to change nothing; after a success the directory here has every change acknowledged before."""
-        replica = self._replicas.get(DIRECTORY_PARTITION)
-        if replica is None or not self._replicas.is_leading(DIRECTORY_PARTITION):
+        replica = self._replicas.leading(DIRECTORY_PARTITION)
+        if replica is None:
             return self._router.not_led(DIRECTORY_PARTITION)
         return cast(Outcome, await replica.ask(RaiseSchemaLevel(level=level, gone_node_ids=gone_node_ids), timeout_ms))
 
     async def drain_node(self, node_id: int, drain: int, timeout_ms: int) -> Outcome:
         """Have a node give up what it leads, or lead again."""
-        replica, directory = self._replicas.get(DIRECTORY_PARTITION), self._view.directory
-        if replica is None or directory is None or not self._replicas.is_leading(DIRECTORY_PARTITION):
+        replica, directory = self._replicas.leading(DIRECTORY_PARTITION), self._view.directory
+        if replica is None or directory is None:
             return self._router.not_led(DIRECTORY_PARTITION)
         try:
             client_ids = await self._context.cluster.group_members()

@@ -37,6 +37,7 @@ from coordinator.protocol.messages import (
 )
 from coordinator.runtime.routing.context import NodeContext
 from coordinator.runtime.routing.leader_calls import NotYet, call_leader
+from coordinator.runtime.routing.move_progress import MovesUnderWay
 from coordinator.runtime.routing.stretch_questions import stretches_of
 from records.model import EarlierStretch, PartitionMoved, PartitionMoving
 
@@ -58,6 +59,7 @@ class MoveWorker:
         self._view = context.view
         self._carrying: dict[bytes, asyncio.Task[None]] = {}
         self._settling: asyncio.Task[None] | None = None
+        self.progress = MovesUnderWay(lambda: asyncio.get_running_loop().time(), on_moved=context.telemetry.partition_moved)
         self._said = ""
 
     async def close(self) -> None:
@@ -75,6 +77,7 @@ class MoveWorker:
                 self._settling = loop.create_task(self._settle(), name="settle-moves")
                 self._settling.add_done_callback(self._settled)
             return
+        self.progress.look(directory.moves.values(), self._carrying)
         for key, move in sorted(directory.moves.items(), key=lambda item: item[1].move_id):
             if len(self._carrying) >= MOVES_AT_ONCE:
                 break
@@ -129,14 +132,18 @@ class MoveWorker:
         while self._is_open(move):
             try:
                 await self._take_steps(move)
+                return
             except NotYet as not_yet:
+                self.progress.delayed(move, str(not_yet))
                 self._say(f"move {move.move_id} of {topic_id_text(move.topic_id)}:{move.partition} waits: {not_yet}")
                 await self._pause()
+        if self._replicas.is_leading(DIRECTORY_PARTITION):
+            self.progress.dropped(move)
 
     async def _take_steps(self, move: Move) -> None:
         """Raises `NotYet`."""
         await stretches_of(self._context, move.to_coordinator, beside=self._older(move))
-        began_s = asyncio.get_running_loop().time()
+        self.progress.asks_for_release(move)
         released = await self._release(move.from_coordinator, _release_of(move))
         if released.outcome.error is not ErrorCode.NONE:
             raise NotYet(f"{released.outcome.error.name}: {released.outcome.message}")
@@ -154,7 +161,7 @@ class MoveWorker:
             move.move_id,
             released.end_offset,
             len({one.producer_id for one in released.producers}),
-            asyncio.get_running_loop().time() - began_s,
+            self.progress.moved(move),
         )
 
     async def _adopt(self, move: Move, released: ReleasedPartition) -> None:

@@ -6,12 +6,15 @@ read that entry knows for certain whether the file was there.
 
 A batch whose coordinator the file does not name is refused, for its object would be deleted without asking that one: a writer that did
 not know of the move takes another file for it, as for a partition that has another leader (`unknown_result` refuses the same way).
+
+A node that does not lead where such a partition is now may not know enough to decide, and never will: it answers FENCED_LEADER_EPOCH, upon
+which the client asks where the partition is and sends its batches of the file there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 from coordinator.core.commands import CommitAnswer, CommitFile, CommitResult, Outcome
 from coordinator.core.view import ShardView
@@ -54,8 +57,10 @@ def commit_moved(
         if owner is not None:
             places.setdefault(key, []).append(place)
     known: dict[int, tuple[CommitResult, int]] = {}
+    undecided: set[int] = set()
     try:
         for key, mine in places.items():
+            is_owner = view.replicas.is_leading(cast(int, owners[mine[0]]))
             for earlier in view.earlier_of(key):
                 try:
                     answer = answer_before(view, earlier, command, key, mine)
@@ -64,7 +69,10 @@ def commit_moved(
                         continue  # it is refused below in any case, and a file is never sent with two lists of owners
                     if command.created_ms >= 0 and earlier.time_ms + window_ms < command.created_ms:
                         continue
-                    raise
+                    if is_owner:
+                        raise
+                    undecided.update(mine)
+                    continue
                 if answer is not None:
                     known |= {place: (answer, at) for at, place in enumerate(mine)}
                     break
@@ -74,11 +82,19 @@ def commit_moved(
     strange = [
         place
         for place, owner in enumerate(owners)
-        if owner is not None and place not in known and owner not in command.owner_ids and view.earlier_of(keys[place])
+        if owner is not None
+        and place not in known
+        and place not in undecided
+        and owner not in command.owner_ids
+        and view.earlier_of(keys[place])
     ]
     if strange and (command.checked is None or command.checked.error is ErrorCode.NONE):
         respond(_refused(view, command, keys, owners, strange, known))
         return
+    for place, owner in enumerate(owners):
+        if owner is not None and place not in known and view.earlier_of(keys[place]) and not view.replicas.is_leading(owner):
+            message = f"its partition has moved to coordinator {owner}, which is led elsewhere; look where it is, and commit it there"
+            known[place] = CommitResult.refused(1, ErrorCode.FENCED_LEADER_EPOCH, message), 0
     if not known:
         router.split(command, owners, timeout_ms, respond, size_bytes)
         return

@@ -80,10 +80,14 @@ class Replicas:
 
     # ---- what is led here
 
+    def leading(self, coordinator_id: int) -> Replica | None:
+        """The replica of a coordinator of which this node serves writes; None of any other."""
+        replica = self.get(coordinator_id)
+        return None if replica is None or replica.view is None or not replica.view.is_leading else replica
+
     def is_leading(self, coordinator_id: int) -> bool:
         """Whether this node serves writes of a coordinator."""
-        shard = self.shard(coordinator_id)
-        return shard is not None and shard.is_leading
+        return self.leading(coordinator_id) is not None
 
     def led(self) -> list[int]:
         """The coordinators that this node leads."""

@@ -16,6 +16,7 @@ from helm.generator.alerts.gateways import GATEWAYS
 from helm.generator.alerts.kafka import KAFKA
 from helm.generator.alerts.leadership import LEADERSHIP
 from helm.generator.alerts.monitor import MONITOR
+from helm.generator.alerts.moves import MOVES
 from helm.generator.alerts.processes import PROCESSES
 from helm.generator.alerts.replicas import REPLICAS
 from helm.generator.alerts.snapshots import SNAPSHOTS
@@ -26,6 +27,7 @@ GROUPS: Final = {
     "replicas": REPLICAS,
     "snapshots": SNAPSHOTS,
     "files": FILES,
+    "moves": MOVES,
     "directories": DIRECTORIES,
     "kafka": KAFKA,
     "processes": PROCESSES,

@@ -519,6 +519,22 @@ def test_nothing_of_a_producer_is_written_before_its_first_batch_that_was_given_
     run(work())
 
 
+def test_nothing_of_a_producer_is_written_before_its_first_batch_that_came_where_the_partition_is_not() -> None:
+    """A partition that moves is served elsewhere when the next batch comes, which its coordinator would take for the first one."""
+
+    async def work() -> None:
+        world = World()
+        world.service.takes_unknown = True
+        world.service.gone = {key(ORDERS, 0)}
+        client = world.client()
+        assert (await client.ask(("orders", [(0, sequenced(0))])))["orders"][0].code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        world.service.gone.clear()
+        again = await every([client.send(("orders", [(0, sequenced(number))])) for number in (1, 0, 1)])
+        assert [found.code for [found] in again] == [ErrorCode.KAFKA_STORAGE_ERROR, 0, 0]
+
+    run(work())
+
+
 def test_a_beginning_that_was_repeated_elsewhere_is_not_missed_for_long() -> None:
     async def work() -> None:
         world = World()

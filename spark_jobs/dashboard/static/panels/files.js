@@ -50,7 +50,7 @@ export function filesPanel() {
 
 export function uploadersPanel() {
   return new Panel({
-    id: "uploaders", title: "Uploaders", help: "Brokers or gateways, by rack", everyMs: () => 2 * state.pauseMs(),
+    id: "uploaders", title: "Uploaders", help: "Brokers or gateways, by rack; clients that write by themselves name none", everyMs: () => 2 * state.pauseMs(),
     load: () => `uploaders?${state.rangeParameters()}`,
     draw(data) {
       if (!data.uploaders.length) return [h("p", { class: "none" }, "No upload in this range.")];
@@ -61,7 +61,7 @@ export function uploadersPanel() {
         { title: "Uploaders", numeric: true, cell: (rack) => rack.uploaders }, { title: "Files", numeric: true, cell: (rack) => grouped(rack.files) },
         { title: "Data", numeric: true, cell: (rack) => bytes(rack.bytes) }], data.racks);
       const list = details("uploaders-all", counted(data.uploader_count, "uploader"), table("Uploaders", [
-        { title: "Uploader", cell: (one) => (one.host ? `${one.uploader} (${one.host})` : one.uploader) }, { title: "Rack", cell: (one) => one.rack ?? "unknown" },
+        { title: "Uploader", cell: (one) => (one.uploader < 0 ? "not named" : one.host ? `${one.uploader} (${one.host})` : one.uploader) }, { title: "Rack", cell: (one) => one.rack ?? "unknown" },
         { title: "Files", numeric: true, cell: (one) => grouped(one.files) }, { title: "Batches/file", numeric: true, cell: (one) => (one.files ? amount(one.batches / one.files) : "–") },
         { title: "Data", numeric: true, cell: (one) => bytes(one.bytes) }, { title: "Fill", numeric: true, cell: (one) => (one.file_bytes ? percent(one.bytes / one.file_bytes) : "–") }], data.uploaders));
       const shared = data.files ? `${grouped(data.multi_owner_files)} of ${counted(data.files, "file")} (${percent(data.multi_owner_files / data.files)}) ${data.multi_owner_files === 1 ? "belongs" : "belong"} to more than one coordinator.` : "";
