@@ -1,5 +1,7 @@
 """Files are committed: the shares of each coordinator in the order in which the files were cut, each until it has an outcome.
 
+A share whose partition has come from another coordinator also waits for the share with which that one's batches were sent there.
+
 `coordinator.client.Committer` keeps whole files in order, so one coordinator without a leader would hold up all partitions that share a
 file with one of its own. Here a coordinator's share of a file waits for its share of the file before, and nothing else; shares of a file
 that may go at the same time go in one call. A coordinator decides a share as a whole, and answers a repetition as before, so a share
@@ -69,6 +71,17 @@ def are_not_here(codes: Int64s) -> npt.NDArray[np.bool_]:
     return np.isin(codes, _NOT_HERE)
 
 
+class _Turn:
+    """The share of a coordinator of a file, for later files with batches of its partitions."""
+
+    __slots__ = ("coordinator", "is_decided", "keys")
+
+    def __init__(self, coordinator: int) -> None:
+        self.coordinator = coordinator
+        self.is_decided = False
+        self.keys: list[bytes] = []
+
+
 class CutFile:
     """A file whose place in the order is taken."""
 
@@ -81,6 +94,9 @@ class CutFile:
         self.waiting = set(self.owner_ids)
         """Coordinators whose shares have not been sent."""
         self.undecided = set(self.owner_ids)
+        self.turns = {one: _Turn(one) for one in self.owner_ids}
+        self.behind: dict[int, list[_Turn]] = {}
+        """By coordinator: shares of earlier files that have to be decided first, since a partition has moved between the two."""
         self.stored_s = 0.0
         """When it was uploaded, by the loop's clock."""
         self.accepted = 0
@@ -115,6 +131,8 @@ class ShareCommits:
         self._uploader_id = uploader_id
         self._beginnings = LostBeginnings()
         self._queues: dict[int, deque[CutFile]] = {}
+        self._newest: dict[bytes, _Turn] = {}
+        """The share in which each partition came last, while it is not decided."""
         self._ready: set[CutFile] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -122,6 +140,13 @@ class ShareCommits:
         """Take a file's place in the order, before it is uploaded."""
         for coordinator in file.owner_ids:
             self._queues.setdefault(coordinator, deque()).append(file)
+        for key, coordinator in zip(file.load.rows["topic_partition"].tolist(), file.load.coordinators.tolist(), strict=True):
+            before, turn = self._newest.get(key), file.turns[coordinator]
+            if before is not turn:
+                if before is not None and before.coordinator != coordinator:
+                    file.behind.setdefault(coordinator, []).append(before)
+                self._newest[key] = turn
+                turn.keys.append(key)
 
     def uploaded(self, file: CutFile) -> None:
         """The file may be committed when it is its turn."""
@@ -129,16 +154,15 @@ class ShareCommits:
         self._go(file)
 
     def has_turn(self, file: CutFile, coordinator: int) -> bool:
-        """Whether a coordinator has decided its shares of all files before this one."""
-        return self._queues[coordinator][0] is file
+        """Whether all is decided that has to be before a share: those of earlier files, also elsewhere if its partitions were there."""
+        return self._queues[coordinator][0] is file and all(turn.is_decided for turn in file.behind.get(coordinator, ()))
 
     def drop(self, file: CutFile) -> None:
         """The file will never be committed: later ones need not wait for it."""
         self._beginnings.lose(file.load.rows, asyncio.get_running_loop().time())
         followers: list[CutFile] = []
         for coordinator in file.owner_ids:
-            self._queues[coordinator].remove(file)
-            followers += self._heads(coordinator)
+            followers += self._take_out(file, coordinator)
         self._go_all(followers)
 
     async def close(self) -> None:
@@ -147,12 +171,19 @@ class ShareCommits:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _heads(self, coordinator: int) -> list[CutFile]:
+    def _take_out(self, file: CutFile, coordinator: int) -> list[CutFile]:
+        """A share needs no turn any more; returns the files that may have theirs."""
         queue = self._queues[coordinator]
-        if queue:
-            return [queue[0]]
-        del self._queues[coordinator]
-        return []
+        queue.remove(file)
+        turn = file.turns[coordinator]
+        turn.is_decided = True
+        for key in turn.keys:
+            if self._newest.get(key) is turn:
+                del self._newest[key]
+        if not queue:
+            del self._queues[coordinator]
+        waiting = [other[0] for other in self._queues.values() if other[0].behind]
+        return [*([queue[0]] if queue else []), *waiting]
 
     def _go_all(self, files: list[CutFile]) -> None:
         for file in dict.fromkeys(files):
@@ -246,8 +277,7 @@ class ShareCommits:
         file.undecided -= decided
         followers: list[CutFile] = []
         for coordinator in sorted(decided):
-            self._queues[coordinator].remove(file)
-            followers += self._heads(coordinator)
+            followers += self._take_out(file, coordinator)
         if not file.undecided:
             self._ready.discard(file)
             self._ended(file)

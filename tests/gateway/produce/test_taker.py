@@ -434,6 +434,26 @@ def test_a_coordinator_without_a_leader_holds_up_only_its_own_partitions() -> No
     run(work())
 
 
+def test_a_batch_does_not_overtake_those_that_were_sent_to_where_its_partition_was() -> None:
+    async def work() -> None:
+        catalogue = FakeCatalogue()
+        world = World(LIMITS, catalogue=catalogue)
+        world.service.behave = lambda _key, coordinator, _attempt: "never" if coordinator == 1 and world.loop.time() < 20 else "served"
+        one, other = world.client(), world.client()
+        first = one.send(("orders", [(1, batch())]))
+        assert (await other.ask(("orders", [(2, batch())])))["orders"][0].base_offset == 0
+        topic = catalogue.topics[0]
+        catalogue.topics[0] = topic._replace(coordinators=(0, 2, *topic.coordinators[2:]))
+        later = one.send(("orders", [(1, batch())]))
+        # Its coordinator goes on with other files meanwhile.
+        assert (await other.ask(("orders", [(3, batch())])))["orders"][0].base_offset == 0
+        assert not later.done()
+        assert [results(await asked)[0].base_offset for asked in (first, later)] == [0, 1]
+        assert await world.taker.drain(30)
+
+    run(work())
+
+
 def test_a_deleted_partition_does_not_hold_up_the_others_of_its_share() -> None:
     async def work() -> None:
         world = World()
