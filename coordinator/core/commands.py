@@ -297,10 +297,14 @@ class WantedMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderMoves:
-    """Directory: order moves of partitions; a dry run is decided and not logged. `eligible` are the coordinators that were claimed."""
+    """Directory: order moves of partitions; a dry run is decided and not logged. `eligible` are the coordinators that were claimed.
+
+    `returning` are the keys of partitions that were where they are to go, and of which nothing is left there.
+    """
 
     moves: list[WantedMove]
     eligible: frozenset[int] = frozenset()
+    returning: frozenset[bytes] = frozenset()
     is_dry_run: bool = False
 
     def refused(self, error: ErrorCode, message: str) -> list[Outcome]:

@@ -127,7 +127,7 @@ class _Bounds:
         if where not in self._adopted:
             raise Contradiction(f"producers of {text} are adopted, and it is not adopted with them")
         producers = {(*where, one.producer_id) for one in record.producers}
-        fault = fault_of_producers(record, self._adopted[where])
+        fault = fault_of_producers(record.producers, self._adopted[where])
         if fault is not None or not self._producers.isdisjoint(producers):
             raise Contradiction(f"producers of {text} are adopted: {fault or 'one of them twice'}")
         self._producers |= producers

@@ -44,6 +44,7 @@ class Hits(Enum):
     ZONE = "all gateways of a zone"
     STORE = "store"
     MEMBER = "member of a group"
+    PARTITION = "partition of the topic"
 
 
 Say = Callable[[str], None]

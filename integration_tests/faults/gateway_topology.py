@@ -14,7 +14,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from cli.dev.gateway import GatewayProcess
 from cli.dev.service_process import ServiceProcess
 from integration_tests.faults.client_load import ClientProgram
-from integration_tests.faults.topology import START_TIMEOUT_S, Machine, Topology
+from integration_tests.faults.partition_moves import PartitionMoves
+from integration_tests.faults.topology import COORDINATORS, START_TIMEOUT_S, Machine, Topology
 from integration_tests.gateway.failing_s3 import FailingS3
 from integration_tests.s3 import RealS3, find_gateway
 
@@ -40,6 +41,8 @@ class GatewayTopology(Topology):
         self.gateways: dict[str, GatewayProcess] = {}
         self.members: Mapping[str, ClientProgram] = {}
         """The clients that faults hit, by name, once there are any."""
+        self.moves: PartitionMoves | None = None
+        """Once there is a topic."""
 
     def _start_store(self) -> dict[str, str]:
         self._store.enter_context(self.s3)
@@ -69,6 +72,7 @@ class GatewayTopology(Topology):
         topic = NewTopic(TOPIC, TOPIC_PARTITIONS, replication_factor=3, config={"diskless.enable": "true"})
         admin = AdminClient({"bootstrap.servers": self.bootstrap})  # kept until the answer is there
         admin.create_topics([topic])[TOPIC].result(START_TIMEOUT_S)
+        self.moves = self._store.enter_context(PartitionMoves(self.service.addresses, TOPIC, COORDINATORS))
 
     @property
     def bootstrap(self) -> str:
@@ -83,6 +87,8 @@ class GatewayTopology(Topology):
         super().wait_back(timeout_s)
         for one in self.gateways.values():
             one.wait_ready(timeout_s)
+        if self.moves is not None:
+            self.moves.wait()
 
     def _end_services(self) -> None:
         for one in self.gateways.values():

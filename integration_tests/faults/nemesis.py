@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from integration_tests.faults.actions import ACTIONS, Action, Hits
 from integration_tests.faults.client_load import MEMBERS
-from integration_tests.faults.gateway_topology import GATEWAY_ZONES
+from integration_tests.faults.gateway_topology import GATEWAY_ZONES, TOPIC_PARTITIONS
 from integration_tests.faults.topology import BROKERS, NODES, Topology
 from integration_tests.waiting import wait_until
 
@@ -35,6 +35,7 @@ TARGETS: Final = {
     Hits.ZONE: tuple(sorted(set(GATEWAY_ZONES.values()))),
     Hits.STORE: ("s3",),
     Hits.MEMBER: MEMBERS,
+    Hits.PARTITION: tuple(str(one) for one in range(TOPIC_PARTITIONS)),
 }
 KINDS: Final = {
     Hits.BROKER: "broker",

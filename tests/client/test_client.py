@@ -148,7 +148,7 @@ async def test_batches_whose_partition_has_moved_go_to_where_it_is() -> None:
         cluster.moved.add(PartitionId(TOPIC, 2).key)
         # Also a caller that has remembered where they were has them committed, and the leaders that moved meanwhile are found.
         for key, given in (("b", None), ("c", [0, 2, 3])):
-            outcome = await client.commit_file(key, 300, batches(0, 2, 3), coordinator_ids=given)
+            outcome = await client.commit_file(key, 300, batches(0, 2, 3), coordinator_ids=given, owner_ids=[0, 1, 2, 3])
             assert outcome.is_ok
             assert outcome.base_offsets.tolist() == [{"b": 1, "c": 2}[key]] * 3
             cluster.leaders = dict.fromkeys(range(4), 1)

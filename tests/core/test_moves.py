@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from coordinator.core.commands import OK, AdoptPartition, ReleasedPartition, ReleasePartition
+from coordinator.core.commands import OK, AdoptPartition, Outcome, ReleasedPartition, ReleasePartition
 from coordinator.core.events import SchemaLevel
 from coordinator.core.limits import Limits
 from coordinator.core.reads.retention import Bound
@@ -102,6 +102,17 @@ def test_a_step_that_contradicts_the_log_is_void(reason: str) -> None:
     assert follower.view.contradiction is not None
     assert reason in follower.view.contradiction.reason
     assert not follower.view.stretches
+
+
+def test_a_leader_logs_no_adoption_that_contradicts() -> None:
+    _, leader, _ = two()
+    seeds = tuple(producers(base_offset=5).producers)
+    given = ReleasedPartition(outcome=OK, name="orders", start_offset=2, end_offset=5, time_ms=1, producers=seeds)
+    [refused] = leader.ask(AdoptPartition(topic_id=TOPIC, partition=7, move_id=9, released=given))
+    assert isinstance(refused, Outcome)
+    assert refused.error is ErrorCode.INVALID_REQUEST
+    assert "a batch at offset 5 is not below the start offset 5" in (refused.message or "")
+    assert result_of(leader.ask(commit("c", [batch(0, 1, sequence=5, producer_id=7)]))[0]).base_offsets == [5]
 
 
 def test_what_was_adopted_goes_on_where_it_ended_and_older_steps_are_refused() -> None:

@@ -198,8 +198,26 @@ async def test_the_rest_of_a_file_whose_moved_batches_came_first_has_to_come_in_
         assert await accepted(started, "wal/2", [own]) == [0]
 
 
-async def test_deletions_reach_the_stretch_before_and_a_partition_may_return_when_it_is_gone() -> None:
+async def test_a_batch_whose_partition_came_and_was_deleted_is_no_other_content() -> None:
     async with running(in_memory(), MemoryStateStores(), pauses=OFTEN) as started:
+        await started.leads()
+        await topic(started, 1)
+        other = bytes(15) + b"\7"
+        at = owner(started, 0)
+        outcomes = await started.node.directory.create_topics([WantedTopic(topic_id=other, name="others", num_partitions=2)], TIMEOUT_MS)
+        assert [one.error for one in outcomes] == [ErrorCode.NONE]
+        [mine] = [one for one in range(2) if started.node.view.owner_of(partition_key(other, one)) != at]
+        own, moved = batch(mine, topic_id=other), batch(0)
+        assert await accepted(started, "wal/1", [own]) == [0]
+        await move(started, 0, 1 - at)
+        assert await started.node.directory.delete_topics([TOPIC], TIMEOUT_MS) == [Outcome()]
+        answer = (await started.ask(1 - at, commit("wal/1", [own, moved], owner_ids=BOTH))).result()  # type: ignore[union-attr]
+        assert (answer.errors, answer.base_offsets[0]) == ([0, ErrorCode.UNKNOWN_TOPIC_ID], 0)
+
+
+async def test_deletions_reach_the_stretch_before_and_a_partition_may_return_when_it_is_gone() -> None:
+    kafka, stores = in_memory(), MemoryStateStores()
+    async with running(kafka, stores, pauses=OFTEN) as started:
         await started.leads()
         await topic(started)
         before, to = owner(started, 0), 1 - owner(started, 0)
@@ -229,6 +247,17 @@ async def test_deletions_reach_the_stretch_before_and_a_partition_may_return_whe
         assert started.node.view.replicas.shard(before).bounds(TOPIC, 0) == (8, 8)  # type: ignore[union-attr]
         below = await find(started, 0, 2)
         assert below.outcome.error is ErrorCode.OFFSET_OUT_OF_RANGE
+        await move(started, 0, before)
+        assert await accepted(started, "wal/5", [batch(0, 2)]) == [10]
+        assert [base for _, base in await read_all(started, 0, 9)] == [8, 10]
+        assert (await find(started, 0, 8)).outcome.error is ErrorCode.OFFSET_OUT_OF_RANGE
+        # A repetition of what was committed before it went is answered as it was.
+        again = await committed(started, commit("wal/3", [batch(0, 2)], owner_ids=BOTH))
+        assert (again.errors, again.base_offsets) == ([0], [6])
+    async with running(kafka, stores, name="2", pauses=OFTEN) as restarted:
+        await restarted.leads()
+        assert [base for _, base in await read_all(restarted, 0, 9)] == [8, 10]
+        assert await accepted(restarted, "wal/6", [batch(0, 2)]) == [12]
 
 
 async def test_a_topic_that_moved_is_deleted_everywhere() -> None:

@@ -15,7 +15,7 @@ from coordinator.core.files.answers import unknown_partition
 from coordinator.core.limits import Limits
 from coordinator.core.moves import WHOLE
 from coordinator.core.tables.in_memory import HotState
-from coordinator.core.tables.stretches import fault_of_adoption, fault_of_release
+from coordinator.core.tables.stretches import fault_of_adoption, fault_of_producers, fault_of_release
 from coordinator.core.wording import partition_text
 from coordinator.kafka.batches import partition_key
 from coordinator.kafka.errors import ErrorCode
@@ -102,7 +102,7 @@ def decide_adoption(hot: HotState, command: AdoptPartition) -> tuple[list[Record
         base_offset=released.end_offset,
         earlier=list(released.earlier),
     )
-    fault = fault_of_adoption(hot.partitions, row, known, adopted)
+    fault = fault_of_adoption(hot.partitions, row, known, adopted) or fault_of_producers(released.producers, released.end_offset)
     if fault is not None:
         return [], Outcome(error=ErrorCode.INVALID_REQUEST, message=f"{text} is not adopted: {fault}")
     return [adopted, *_producer_records(command)], OK

@@ -23,7 +23,7 @@ from coordinator.core.files.requests import CommitContext, RequestLines, batch_f
 from coordinator.core.leadership.term import PendingEntry, Term, Waiter
 from coordinator.core.leadership.transaction import TRANSACTIONS_LEVEL, Chunk, RecordTooLarge, cut, enclose, name_of
 from coordinator.core.limits import Limits
-from coordinator.core.reads.former_commits import answers_by_batch
+from coordinator.core.reads.former_commits import answers_by_batch, may_have_moved
 from coordinator.core.request import Reply, Request
 from coordinator.core.state.expiry import decide_expiry
 from coordinator.core.state.replica_state import ShardState
@@ -254,7 +254,7 @@ class GroupBuilder:
         file = self._state.find_file(command.object_key)
         if file is not None:
             if file.content_hash != hashed:
-                return answers_by_batch(self._state, file, command) if self._state.hot.stretches else _other_content(command)
+                return answers_by_batch(self._state, file, command) if may_have_moved(self._state, command) else _other_content(command)
             age_ms = max(self._context.now_ms, self._overlay.log_time_ms) - file.append_time_ms
             if age_ms > self._limits.commit_results_retention_ms or not file.record:
                 message = (

@@ -69,7 +69,8 @@ def _refusal(directory: Directory, command: OrderMoves, wanted: WantedMove, owne
     if any(one.classic_pending and one.first_partition <= wanted.partition < one.first_partition + one.num_partitions
            for one in placement.ranges):  # fmt: skip
         return _invalid(wanted, "it is, or was, a classic partition, and those do not move")
-    for one in directory.earlier.get(partition_key(wanted.topic_id, wanted.partition), ()):
+    key = partition_key(wanted.topic_id, wanted.partition)
+    for one in () if key in command.returning else directory.earlier.get(key, ()):
         if one.coordinator_id == wanted.to_coordinator:
             text = f"it was there before, and its records up to offset {one.end_offset} still are; it can return once they are deleted"
             return _invalid(wanted, text)

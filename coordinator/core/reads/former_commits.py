@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coordinator.core.commands import CommitFile, CommitResult
-from coordinator.core.files.answers import result_of
+from coordinator.core.files.answers import result_of, unknown_partition
 from coordinator.core.files.requests import read_lines
 from coordinator.core.moves import WHOLE
 from coordinator.core.state.lookups import Lookups
 from coordinator.core.tables.stored_rows import FileRow
-from coordinator.kafka.batches import partition_key
+from coordinator.kafka.batches import partition_key, split_partition_key
 from coordinator.kafka.errors import ErrorCode
 from records.codec import decode_entry
 from records.committed_files.codec import FileCommitted, table_of
@@ -73,7 +73,8 @@ def answer_committed_before(
 def answers_by_batch(state: Lookups, file: FileRow, command: CommitFile) -> CommitResult:
     """Answer a commit of a known file that comes with other batches than it was committed with, since partitions moved meanwhile.
 
-    A batch that it was committed with is answered as then. Another one has to come in another file if a partition of either came or went.
+    A batch that it was committed with is answered as then. Another one has to come in another file if a partition of either came or went,
+    or is refused because its topic was deleted.
     """
     places = range(len(command.batches))
     result, found = _answers(state, file, command, places)
@@ -83,11 +84,18 @@ def answers_by_batch(state: Lookups, file: FileRow, command: CommitFile) -> Comm
     # A batch of one that moved may have come here before the others of its file: then these are not of it any more.
     has_moved = any(key in state.hot.stretches for key in _keys_of(file))
     for place in places:
-        if not found[place] and (has_moved or keys[place] in state.hot.stretches):
+        if found[place]:
+            continue
+        topic_id, partition = split_partition_key(keys[place])
+        if has_moved or keys[place] in state.hot.stretches:
             result.errors[place] = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             result.messages[place] = (
                 f"file {command.object_key} was committed here without this batch: a partition of it has moved; send it in another file"
             )
+        elif topic_id in state.hot.deleted_topics:
+            # It may have moved here and been deleted since.
+            unknown = unknown_partition(state.hot, topic_id, partition)
+            result.errors[place], result.messages[place] = int(unknown.error), unknown.message
     return result
 
 
@@ -127,3 +135,12 @@ def _answers(state: Lookups, file: FileRow, command: CommitFile, places: Sequenc
             result.base_offsets[to], result.append_times[to] = known.base_offsets[at], known.append_times[at]
             result.log_starts[to], result.duplicates[to] = known.log_starts[at], known.duplicates[at]
     return result, found
+
+
+def may_have_moved(state: Lookups, command: CommitFile) -> bool:
+    """Whether a file may come with other batches than it was committed with because partitions moved, and not as other content.
+
+    What was known of moves of a topic ends with it.
+    """
+    hot = state.hot
+    return bool(hot.stretches) or any(key[:16] in hot.deleted_topics for key in command.batches["topic_partition"].tolist())

@@ -8,6 +8,7 @@ The leader asks `fault_of` before it logs a record, and every replica before it 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias, assert_never
 
 from coordinator.core.commands import LogFacts, LogOrigin
@@ -89,7 +90,7 @@ def _fault_of_init(facts: LogFacts, record: DisklessLogInitialized) -> Migration
     return fault_of_seeds(record.producers, start)
 
 
-def fault_of_seeds(seeds: list[SeededProducerBatch], start: int) -> MigrationFault | None:
+def fault_of_seeds(seeds: Sequence[SeededProducerBatch], start: int) -> MigrationFault | None:
     """Batches of a producer are adjacent, in the order of their offsets, below B0."""
     done: set[int] = set()
     before: SeededProducerBatch | None = None

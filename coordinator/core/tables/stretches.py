@@ -5,17 +5,18 @@ each coordinator but the last has *released* the partition, which it never takes
 and decides its offsets, its producers and where it starts.
 
 FIRST_OFFSET of a released partition is RELEASED, so that the loops of commits refuse its batches as those of a pending one.
-The leader asks `fault_of_move` before it logs a record, and every replica before it applies one.
+The leader asks these functions before it logs a record, and every replica before it applies one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from coordinator.core.moves import Stretch
 from coordinator.core.tables.diskless_log import OFFSETS_MAX, RELEASED, UNSET, fault_of_seeds
 from coordinator.core.tables.tables import PartitionTable
-from records.model import PartitionAdopted, PartitionReleased, ProducersAdopted
+from records.model import PartitionAdopted, PartitionReleased, ProducersAdopted, SeededProducerBatch
 
 MoveRecord: TypeAlias = PartitionReleased | PartitionAdopted | ProducersAdopted
 MOVE_RECORDS = (PartitionReleased, PartitionAdopted, ProducersAdopted)
@@ -60,7 +61,7 @@ def fault_of_adoption(table: PartitionTable, row: int | None, known: Stretch, re
     return None
 
 
-def fault_of_producers(record: ProducersAdopted, end_offset: int) -> str | None:
+def fault_of_producers(batches: Sequence[SeededProducerBatch], end_offset: int) -> str | None:
     """Return why what is said of producers of a partition that begins at an offset may not be."""
-    fault = fault_of_seeds(record.producers, end_offset)
+    fault = fault_of_seeds(batches, end_offset)
     return None if fault is None else fault.message

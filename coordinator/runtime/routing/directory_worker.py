@@ -54,7 +54,7 @@ from coordinator.runtime.ports import KafkaUnavailable, group_client_id
 from coordinator.runtime.routing.context import NodeContext
 from coordinator.runtime.routing.leader_calls import NotYet, call_leader
 from coordinator.runtime.routing.move_worker import MoveWorker
-from coordinator.runtime.routing.stretch_questions import not_followed
+from coordinator.runtime.routing.stretch_questions import not_followed, returning
 
 LOG = logging.getLogger("coordinator.directory")
 
@@ -104,7 +104,7 @@ class DirectoryWorker:
             return self._router.not_led(DIRECTORY_PARTITION)
         unclaimed = self._unclaimed()
         eligible = frozenset(one for one in self._replicas.ids() if one not in unclaimed)
-        command = OrderMoves(moves=wanted, eligible=eligible, is_dry_run=is_dry_run)
+        command = OrderMoves(moves=wanted, eligible=eligible, returning=await returning(self._context, wanted), is_dry_run=is_dry_run)
         outcomes = cast(list[Outcome], await replica.ask(command, timeout_ms))
         self.directory_changed()
         return outcomes

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
-from coordinator.core.commands import DescribeStretches, KnownStretch, Outcome
+from coordinator.core.commands import DescribeStretches, KnownStretch, Outcome, WantedMove
+from coordinator.kafka.batches import partition_key
 from coordinator.kafka.errors import ErrorCode
 from coordinator.operations.moves import known_stretches
 from coordinator.protocol.messages import DescribeStretchesRequest, DescribeStretchesResponse
@@ -35,3 +37,22 @@ async def stretches_of(context: NodeContext, coordinator_id: int, beside: tuple[
     if response.error_code != ErrorCode.NONE:
         raise NotYet(f"{ErrorCode(response.error_code).name}: {response.error_message}")
     return known_stretches(response)
+
+
+async def returning(context: NodeContext, wanted: Sequence[WantedMove]) -> frozenset[bytes]:
+    """The partitions that were where they are to go, and of which nothing is left there: what was released takes no batches again."""
+    ends: dict[int, dict[bytes, int]] = {}
+    for one in wanted:
+        key = partition_key(one.topic_id, one.partition)
+        for earlier in context.view.earlier_of(key):
+            if earlier.coordinator_id == one.to_coordinator:
+                ends.setdefault(one.to_coordinator, {})[key] = earlier.end_offset
+    found: set[bytes] = set()
+    for coordinator_id, asked in ends.items():
+        try:
+            stretches = await stretches_of(context, coordinator_id)
+        except NotYet:
+            continue  # whoever orders is told that it may be there still
+        starts = {partition_key(one.topic_id, one.partition): one.start_offset for one in stretches}
+        found.update(key for key, end in asked.items() if starts.get(key, -1) >= end)
+    return frozenset(found)
