@@ -35,6 +35,7 @@ from benchmarks.scaling_parts import (
     saturating,
     show,
     stalls,
+    wait_even,
     wait_written,
 )
 from benchmarks.wire import Wire
@@ -66,7 +67,6 @@ NODES = (1, 2, 4, 8)
 NODE_PARTITIONS = 24
 STANDBYS = (1, 2)
 NODES_WINDOW_S = 6.0
-SETTLED_S = 3.0
 CONNECTION_COUNTS = (16, 100, 1000)
 CONNECTIONS = 16
 HOT_PARTITIONS = 100
@@ -235,7 +235,7 @@ def measure_nodes(kafka: KafkaCluster, pool: ProcessPoolExecutor, counts: Sequen
         for standbys in sorted({min(wanted, count - 1) for wanted in (*STANDBYS, count - 1)}):
             with service(kafka, nodes=count, metadata_partitions=NODE_PARTITIONS, standby_replicas=str(standbys)) as running:
                 nodes = list(running.nodes.values())
-                wait_even(nodes)
+                wait_even(nodes, NODE_PARTITIONS)
                 row: Row = {"nodes": count, "standbys": standbys, **cost_of_nodes(running, pool)}
                 row["memory_mb"] = sum(resident_bytes(node.pid) for node in nodes) / MB / count
             alone = rows[0] if rows else row
@@ -246,23 +246,6 @@ def measure_nodes(kafka: KafkaCluster, pool: ProcessPoolExecutor, counts: Sequen
         if row["nodes"] == max(NODES) and row["standbys"] == STANDBYS[0]:
             say(f"CPU per batch of {row['nodes']} nodes to that of the first row: {row['to_first']:.2f} (aim: <= 1.5)")
     return rows
-
-
-def wait_even(nodes: Sequence[CoordinatorProcess]) -> None:
-    """Wait until every node leads as many coordinators as the others, within one, and no leader has moved for some seconds."""
-    since_s = time.perf_counter()
-    before: list[object] = []
-
-    def is_settled() -> bool:
-        nonlocal since_s, before
-        led = [node.readiness()[1].get("leading", []) for node in nodes]
-        if led != before:
-            since_s, before = time.perf_counter(), led
-        sizes = [len(one) for one in led]  # type: ignore[arg-type]
-        is_even = sum(sizes) == NODE_PARTITIONS and max(sizes) - min(sizes) <= 1
-        return is_even and time.perf_counter() - since_s > SETTLED_S
-
-    wait_for(is_settled, "the leaders to be even", look_every_s=0.1)
 
 
 def cost_of_nodes(running: Service, pool: ProcessPoolExecutor) -> Row:

@@ -27,6 +27,7 @@ FILES_IN_FLIGHT = 128
 TEMPLATES = 4
 STALL_LOOK_S = 0.005
 LEADING_TIMEOUT_S = 180.0
+SETTLED_S = 3.0
 MB = 1 << 20
 
 
@@ -94,6 +95,23 @@ def saturating(targets: Sequence[Target]) -> Load:
 def wait_written(nodes: Sequence[CoordinatorProcess]) -> None:
     """Wait until the state databases of all nodes have all applied entries."""
     wait_for(lambda: all(n.metric("log_end_offset") == n.metric("state_applied_offset") for n in nodes), "the state databases")
+
+
+def wait_even(nodes: Sequence[CoordinatorProcess], partitions: int) -> None:
+    """Wait until all metadata partitions are led, by all nodes alike within one, and no leader has moved for some seconds."""
+    since_s = time.perf_counter()
+    before: list[object] = []
+
+    def is_settled() -> bool:
+        nonlocal since_s, before
+        led = [node.readiness()[1].get("leading", []) for node in nodes]
+        if led != before:
+            since_s, before = time.perf_counter(), led
+        sizes = [len(one) for one in led]  # type: ignore[arg-type]
+        is_even = sum(sizes) == partitions and max(sizes) - min(sizes) <= 1
+        return is_even and time.perf_counter() - since_s > SETTLED_S
+
+    wait_for(is_settled, "the leaders to be even", look_every_s=0.1)
 
 
 def seconds_until_leading(node: CoordinatorProcess, running: Service) -> float:

@@ -144,7 +144,7 @@ async def batches(client: DisklessClient, key: str) -> Sequence[CommitBatch]:
             builder.add(TopicPartition("orders", partition), record)
     data, manifest = builder.build(created_ms=0)
     packed = wal_batches(manifest, parse_headers(data, verify=False))
-    batches, _ = commit_batches(key, packed, {"orders": await client.describe_topic("orders")}, manifest.created_ms)
+    batches = commit_batches(key, packed, {"orders": await client.describe_topic("orders")}, manifest.created_ms)
     return batches
 
 

@@ -23,7 +23,7 @@ RELEASED = -2
 """B0 of a partition that was released, as replicas and their snapshots have it."""
 
 
-class Stretch(NamedTuple):
+class StretchStanding(NamedTuple):
     """What a coordinator has of a user partition: its log start and end, and the newest move that it took part in, or NO_MOVE."""
 
     start: int
@@ -33,7 +33,7 @@ class Stretch(NamedTuple):
     is_classic: bool
 
 
-def release_conflict(stretch: Stretch, step: PartitionReleased) -> BrokenRule | None:
+def release_conflict(stretch: StretchStanding, step: PartitionReleased) -> BrokenRule | None:
     """Tell why the release of a partition that is here contradicts the log; None when it does not."""
     if stretch.is_released:
         return _unlawful(step, "a partition is released that was released already")
@@ -42,7 +42,7 @@ def release_conflict(stretch: Stretch, step: PartitionReleased) -> BrokenRule | 
     return _order_conflict(stretch, step)
 
 
-def adoption_conflict(stretch: Stretch | None, step: PartitionAdopted) -> BrokenRule | None:
+def adoption_conflict(stretch: StretchStanding | None, step: PartitionAdopted) -> BrokenRule | None:
     """Tell why an adoption contradicts the log; None when it does not. The stretch is None when nothing of the partition is here."""
     if not 0 <= step.start_offset <= step.base_offset < OFFSET_LIMIT:
         return _unlawful(step, "the log start of an adopted partition and the beginning of its stretch do not fit")
@@ -92,7 +92,7 @@ def cut_ranges(ranges: Sequence[PlacedRange], partition: int, owner: int) -> lis
     return cut
 
 
-def _order_conflict(stretch: Stretch, step: PartitionReleased | PartitionAdopted) -> BrokenRule | None:
+def _order_conflict(stretch: StretchStanding, step: PartitionReleased | PartitionAdopted) -> BrokenRule | None:
     if step.move_id > stretch.newest_move:
         return None
     return _unlawful(step, "a step is of a move that is over", stretch.newest_move + 1, step.move_id)

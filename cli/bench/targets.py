@@ -18,8 +18,14 @@ async def create_targets(
 ) -> list[Target]:
     """Create a topic and spread at least `connections` connections over the coordinators that own it, which `properties` secure."""
     async with DisklessClient(servers, client_id=CLIENT_ID, security=ClientSecurity(properties)) as client:
-        created = await client.admin.create_topic(topic, partitions)
-        described = await client.describe_topic(created.topic_id)
+        await client.admin.create_topic(topic, partitions)
+    return await find_targets(servers, topic, connections, properties)
+
+
+async def find_targets(servers: str, topic: str, connections: int, properties: Mapping[str, str] = PLAIN) -> list[Target]:
+    """Spread connections over the coordinators that own a topic, as `create_targets` does. Raises NotFound."""
+    async with DisklessClient(servers, client_id=CLIENT_ID, security=ClientSecurity(properties)) as client:
+        described = await client.describe_topic(topic)
         cluster = await client.admin.describe_coordinators()
     addresses = {c.coordinator_id: (c.host, c.port) for c in cluster.coordinators}
     owned: dict[int, list[bytes]] = {}

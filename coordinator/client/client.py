@@ -267,6 +267,21 @@ class DisklessClient(ServiceUser):
 
     # ---- partitions
 
+    async def coordinators_of(
+        self, partitions: Sequence[PartitionId], *, is_fresh: bool = False, timeout_ms: int | None = None
+    ) -> list[int]:
+        """The coordinator of each partition, as far as this client knows, or as a node tells when that has to be fresh.
+
+        Raises NotFound, NotAuthorized, Unavailable.
+        """
+        if is_fresh:
+            self._service.forget_topics({one.topic_id for one in partitions})
+        keys = [one.key for one in partitions]
+        owners, refusals = await self._service.owners(set(keys), self._service.deadline(timeout_ms), wait_for_creation=False)
+        for refusal in refusals.values():
+            refusal.raise_for_error()
+        return [owners[key] for key in keys]
+
     async def list_offsets(
         self, queries: Sequence[tuple[PartitionId, int]], *, wait_for_creation: bool = False, timeout_ms: int | None = None
     ) -> list[ListedOffset]:

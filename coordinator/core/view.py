@@ -306,7 +306,7 @@ class ShardView:
         return marks
 
     def count_forgotten(self) -> int:
-        """How many user partitions were deleted with their topics, or went by a move, since the state was loaded."""
+        """How many user partitions were deleted with their topics, or began anew by a move, since the state was loaded."""
         return self._shard.committed.state.hot.partitions.forgotten
 
     # ---- reads that look into the database, and raise `BrokenInvariant` or `StateFailed` for what cannot be

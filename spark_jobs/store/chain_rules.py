@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from records.model import DisklessLogInitialized, DisklessLogReset, PartitionAdopted, PartitionReleased, RecordsDeleted
 from spark_jobs.contradiction import deletion_conflict, first_sequence_conflict, offset_conflict, producer_conflict
 from spark_jobs.migration import AWAITED, NOTHING, PENDING, MigrationStanding, MigrationStep, after_step, pending_conflict, step_conflict
-from spark_jobs.moves import NO_MOVE, Stretch, adoption_conflict, release_conflict, released_conflict
+from spark_jobs.moves import NO_MOVE, StretchStanding, adoption_conflict, release_conflict, released_conflict
 from spark_jobs.scan.summary import FindingRow, LinkRow, ProducerLinkRow
 
 UNSEEN = -2
@@ -149,9 +149,9 @@ def contradicts_adoption(state: PartitionState | None, kpart: int, offset: int, 
     return None if conflict is None else FindingRow.of(kpart, offset, conflict, partition=step.partition)
 
 
-def _stretch_of(state: PartitionState) -> Stretch:
+def _stretch_of(state: PartitionState) -> StretchStanding:
     is_classic = state.base is not None or state.leader_epoch >= 0
-    return Stretch(state.start, state.next, state.newest_move, state.released_to is not None, is_classic)
+    return StretchStanding(state.start, state.next, state.newest_move, state.released_to is not None, is_classic)
 
 
 def release(state: PartitionState, step: PartitionReleased) -> None:

@@ -78,7 +78,7 @@ def note_move_record(db: StoreConnection, row: EventRow, record: Record, now_ms:
             found = db.execute(query, (record.move_id, record.topic_id, record.partition)).fetchone()
             if found is not None:
                 _place(db, record, found[1])
-                db.execute("update move set moved_ms = ? where move_id = ?", (row.append_ms, record.move_id))
+                db.execute("update move set moved_ms = ?, entry_offset = ? where move_id = ?", (row.append_ms, row.offset, record.move_id))
                 step = (*where, record.topic_id, record.partition, "moved", record.move_id, found[1], now_ms)
                 db.execute(_STEP, step)
         case PartitionReleased():

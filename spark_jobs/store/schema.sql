@@ -76,6 +76,7 @@ create table if not exists partition (      -- a chain per user partition
     primary key (kpart, topic_id, partition)
 ) without rowid;
 create index if not exists partition_migrated on partition (topic_id, diskless_base) where diskless_base is not null;
+create index if not exists partition_moved on partition (topic_id, partition) where newest_move >= 0;
 create table if not exists migration_step ( -- the newest resets and repairs of migrated partitions, by operators
     kpart integer, entry_offset integer, topic_id blob, partition integer, step text not null,
     base_before integer, base_after integer not null,   -- B0; -1: not set, null: not known
@@ -106,7 +107,8 @@ create table if not exists placed_range (   -- where partitions were placed by t
 create table if not exists move (           -- moves of user partitions that partition 0 ordered, the newest of topics that exist
     move_id integer primary key, topic_id blob not null, partition integer not null,
     from_coordinator integer not null, to_coordinator integer not null,
-    entry_offset integer not null, ordered_ms integer not null,
+    entry_offset integer not null,          -- in partition 0: of the order, or where the move was done
+    ordered_ms integer not null,
     moved_ms integer                        -- when partition 0 said that it is done; null: it is under way
 ) without rowid;
 create index if not exists move_of_partition on move (topic_id, partition);

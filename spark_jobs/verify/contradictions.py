@@ -48,7 +48,7 @@ from spark_jobs.contradiction import (
 from spark_jobs.migration import MIGRATION_STEPS, PENDING, MigrationStanding, MigrationStep, pending_conflict, step_conflict
 from spark_jobs.moves import (
     MoveStep,
-    Stretch,
+    StretchStanding,
     adoption_conflict,
     producers_conflict,
     release_conflict,
@@ -97,7 +97,7 @@ class Fold(Protocol):
     def standing(self, topic_id: bytes, partition: int) -> MigrationStanding | None:
         """The state of a user partition's migration; None when it is not known."""
 
-    def stretch(self, topic_id: bytes, partition: int) -> Stretch | None:
+    def stretch(self, topic_id: bytes, partition: int) -> StretchStanding | None:
         """What is here of a user partition; None when it is not here, or when that is not known."""
 
     def producer(self, topic_id: bytes, partition: int, producer_id: int) -> tuple[int, int] | None:

@@ -50,7 +50,7 @@ from spark_jobs.contradiction import (
     stops_replicas,
 )
 from spark_jobs.migration import MIGRATION_STEPS, NOTHING, PENDING, MigrationStanding, MigrationStep, after_step
-from spark_jobs.moves import NO_MOVE, RELEASED, Stretch
+from spark_jobs.moves import NO_MOVE, RELEASED, StretchStanding
 from spark_jobs.verify.commits import LOG_APPEND_TIME, Commits, gather
 from spark_jobs.verify.contradictions import WrongEntry, check_composition, check_effects, check_file
 from spark_jobs.verify.deletions import NEVER, Deletions, History, key_of, partitions_of
@@ -399,13 +399,13 @@ class Rebuild:
         """See `Fold`."""
         return self.partitions[key_of(topic_id, partition)].high_watermark
 
-    def stretch(self, topic_id: bytes, partition: int) -> Stretch | None:
+    def stretch(self, topic_id: bytes, partition: int) -> StretchStanding | None:
         """See `Fold`."""
         one = self.partitions.get(key_of(topic_id, partition))
         if one is None:
             return None
         is_classic = one.base == PENDING or one.leader_epoch != NOTHING
-        return Stretch(one.log_start, one.high_watermark, one.newest_move, one.base == RELEASED, is_classic)
+        return StretchStanding(one.log_start, one.high_watermark, one.newest_move, one.base == RELEASED, is_classic)
 
     def producer(self, topic_id: bytes, partition: int, producer_id: int) -> tuple[int, int] | None:
         """See `Fold`."""

@@ -624,6 +624,20 @@ async def test_a_write_whose_partition_moves_meanwhile_goes_to_its_next_coordina
     assert await keys_in(store) == [written.object_key]
 
 
+async def test_a_batch_that_came_after_others_of_its_coordinator_is_written_in_another_file(
+    cluster: ScriptedCluster, store: ObjectStore
+) -> None:
+    """A coordinator that was given a batch of a file by a move does not take its own share of that file any more."""
+    refuse = every(ApiKey.COMMIT_FILE, encode_commit_response([6], [-1], [-1], [-1], [False]), count=1)
+    async with client_of(cluster, store) as client:
+        for node in cluster.nodes.values():
+            node.trouble.append(refuse)
+        written = await client.write({("orders", 0): records("a")})
+        assert written.offsets == {("orders", 0): [0]}
+        assert await read(client, "orders", 0) == [(0, "a")]
+    assert await keys_in(store) == [written.object_key]
+
+
 async def test_what_was_accepted_of_a_file_with_a_partition_that_moved_is_not_written_again(
     cluster: ScriptedCluster, store: ObjectStore
 ) -> None:
@@ -719,14 +733,14 @@ async def test_what_a_coordinator_took_meanwhile_is_not_written_a_second_time(cl
 
     def commit_first(node: ScriptedNode, request: IncomingRequest, _respond: Respond) -> bool:
         if request.api_key == ApiKey.FENCE_FILES:
-            cluster.files[cluster.commits[-1][1].object_key, 0] = (cluster.commits[-1][1], [(0, 0)])
+            cluster.files[cluster.commits[-1][1].object_key, 0] = (cluster.commits[-1][1], [(0, 0), (0, 0)])
         return False
 
     for node in cluster.nodes.values():
         node.trouble.append(commit_first)
     async with client_of(cluster, _PartitionMoves(store, cluster, 2)) as client:
         with pytest.raises(WriteRefused, match=r"not written again \(coordinator 0 made no promise, it is live there"):
-            await client.write({("orders", 0): records("a")})
+            await client.write({("orders", 0): records("a"), ("orders", 4): records("b")})
     assert len({file.object_key for _, file in cluster.commits}) == 1
     assert len(await keys_in(store)) == 1
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from records import model
+from records.levels import LEVEL_LATEST
 from spark_jobs.snapshots.content import read_content
 from spark_jobs.store.merge_moves import MOVES_KEPT
 from spark_jobs.store.merge_orders import SETTLED_MS
@@ -27,14 +28,17 @@ class Service:
 
     def __init__(self) -> None:
         self.logs = [LogWriter(partitions=0) for _ in range(3)]
-        for log in self.logs[1:]:
+        for log in self.logs:
             log.entries.clear()
-            log.epoch = 0
+            log.epoch, log.level = 0, 1
             log.claim()
+            if log is self.logs[0]:
+                log.add(model.FeatureLevelSet(level=LEVEL_LATEST))
+            log.level = LEVEL_LATEST
         order = self.place((0, 2, 1), (2, 1, 2))
         for kpart, first, count in ((1, 0, 2), (2, 2, 1)):
             self.create(kpart, first, count, order)
-        self.logs[1].commit((0, 1), (1, 1), topic_id=ORDERS, owner_ids=[1])
+        self.commit(1, (0, 1), (1, 1))
 
     def place(self, *ranges: tuple[int, int, int], confirmed: bool = False) -> int:
         placed = [model.PlacedRange(first_partition=first, num_partitions=count, coordinator_id=of) for first, count, of in ranges]
@@ -43,6 +47,10 @@ class Service:
     def create(self, kpart: int, first: int, count: int, order: int) -> int:
         created = self.logs[kpart].creation(ORDERS, count)
         return self.logs[kpart].add(replace(created, first_partition=first, order_offset=order))
+
+    def commit(self, kpart: int, *runs: tuple[int, int]) -> int:
+        log = self.logs[kpart]
+        return log.commit(*runs, topic_id=ORDERS, owner_ids=[kpart], object_key=f"wal/{kpart}-{log.end}")
 
     def order(self, move_id: int, partition: int, leaves: int, reaches: int) -> int:
         places = {"from_coordinator": leaves, "to_coordinator": reaches}
@@ -84,7 +92,7 @@ def moved_and_grown(service: Service) -> None:
     grown = service.place((0, 1, 2), (1, 1, 1), (2, 1, 2), (3, 1, 1))
     service.create(1, 3, 1, grown)
     service.move(2, 0, 2, 1)
-    service.logs[1].commit((0, 2), topic_id=ORDERS, owner_ids=[1])
+    service.commit(1, (0, 2))
     service.move(3, 1, 1, 2)
     service.place((0, 2, 1), (2, 1, 2), (3, 1, 1), confirmed=True)
     service.order(4, 2, 2, 1)

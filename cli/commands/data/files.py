@@ -190,7 +190,7 @@ async def _commit(wanted: Committing, wal: WalFile, store: ObjectStore, bootstra
     async with open_client(bootstrap_server, wanted.timeout_s) as client:
         # Topics are looked up before anything is uploaded, so that a misspelt name leaves no object.
         topics = await _topics(client, wanted, wal)
-        batches, _ = commit_batches(str(wal.path), wal.batches, topics, _now_ms())
+        batches = commit_batches(str(wal.path), wal.batches, topics, _now_ms())
         record = choose_key(wal.path, now_ms=_now_ms(), prefix=wanted.prefix, renew=wanted.new_key)
         with store_errors():
             await client.check_store(store)

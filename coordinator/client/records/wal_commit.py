@@ -15,10 +15,8 @@ from coordinator.protocol.messages import CommitBatch
 from records.record_batch import TimestampType
 
 
-def commit_batches(
-    name: str, batches: Sequence[WalBatch], topics: Mapping[str, TopicDescription], now_ms: int
-) -> tuple[list[CommitBatch], list[int]]:
-    """Return the batches of the file `name` as they are committed, and the coordinator of each.
+def commit_batches(name: str, batches: Sequence[WalBatch], topics: Mapping[str, TopicDescription], now_ms: int) -> list[CommitBatch]:
+    """Return the batches of the file `name` as they are committed.
 
     `topics` has each topic by its name in the file. Raises NotFound for a partition that its topic does not have, InvalidRequest when
     the partitions have too many coordinators, or a batch is larger, or has a timestamp further from `now_ms`, than its topic allows.
@@ -26,13 +24,11 @@ def commit_batches(
     rules = {topic: message_rules(topics[topic].settings) for topic in {one.topic for one in batches}}
     for one in batches:
         _check(one, topics[one.topic].name, rules[one.topic], now_ms)
-    owners = {partition: _owner(topics[partition[0]], partition[1]) for partition in {(one.topic, one.partition) for one in batches}}
-    coordinators = len(set(owners.values()))
+    coordinators = len({_owner(topics[topic], partition) for topic, partition in {(one.topic, one.partition) for one in batches}})
     if coordinators > OWNERS_MAX:
         text = f"{name} has batches of {coordinators} coordinators, a file may have {OWNERS_MAX}; make several files of it"
         raise InvalidRequest(ErrorCode.INVALID_REQUEST, text)
-    committed = [commit_batch(one, topics[one.topic].topic_id, rules[one.topic]) for one in batches]
-    return committed, [owners[one.topic, one.partition] for one in batches]
+    return [commit_batch(one, topics[one.topic].topic_id, rules[one.topic]) for one in batches]
 
 
 def _check(batch: WalBatch, topic: str, rules: MessageRules, now_ms: int) -> None:

@@ -4,8 +4,8 @@ A file is committed under one key, so a commit that is repeated writes nothing t
 removed from the store on the spot, when every owner has promised never to take it, because a commit of it may still be
 under way. What cannot be removed so is left to the orphan scan.
 
-A partition that has moved to another coordinator meanwhile needs another file, which names that one as an owner. Before
-its batches are uploaded again, their owners promise never to take them from the first file: so nothing is written twice.
+A partition that has moved to another coordinator meanwhile needs another file, which names that one as an owner. What was
+refused beside it goes there, too, when its owners have promised never to take it from the first file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from coordinator.client.errors import DisklessError, Refusal, ServiceError, Unavailable
+from coordinator.client.errors import DisklessError, Refusal, ServiceError
 from coordinator.client.model import CommitOutcome, FileStandingAt, ListedOffset, PartitionId, TopicDescription
 from coordinator.client.records.ulid import RANDOM_BYTES, new_key
 from coordinator.client.records.wal_commit import commit_batches
@@ -36,8 +36,8 @@ from records.record_batch import Record, parse_headers
 UNDECIDED = HEALING | {ErrorCode.NOT_LEADER_OR_FOLLOWER}
 """Refusals after which the same commit may be accepted; REQUEST_TIMED_OUT among them may mean that it was."""
 
-_NODE_IS_BEHIND_S: Final = 10.0
-"""How long nodes are asked where a partition is that has a new coordinator: each reads that from the log by itself."""
+_NODE_IS_BEHIND_S: Final = 1.0
+"""How long nodes may tell where a partition was: each reads that from the log by itself. It may be there still, and need another file."""
 _RETRY_PAUSE_S: Final = 0.02
 
 if TYPE_CHECKING:
@@ -103,6 +103,11 @@ class Writer(Fences, Protocol):
     async def list_offsets(self, queries: Sequence[tuple[PartitionId, int]], *, timeout_ms: int | None = None) -> list[ListedOffset]:
         """Look up offsets at the coordinators of partitions."""
 
+    async def coordinators_of(
+        self, partitions: Sequence[PartitionId], *, is_fresh: bool = False, timeout_ms: int | None = None
+    ) -> list[int]:
+        """Tell the coordinator of each partition."""
+
     async def check_store(self, store: ObjectStore, *, timeout_ms: int | None = None) -> None:
         """Return when the store is that of the service."""
 
@@ -143,7 +148,10 @@ async def upload_file(
     packed = wal_batches(manifest, parse_headers(data, verify=False))
     names = sorted({one.topic for one in packed})
     topics = dict(zip(names, await client.describe_topics(names, timeout_ms=timeout_ms), strict=True))
-    batches, coordinator_ids = commit_batches(key, packed, topics, now_ms)
+    batches = commit_batches(key, packed, topics, now_ms)
+    coordinator_ids = await client.coordinators_of(
+        [PartitionId(one.topic_id, one.partition_index) for one in batches], timeout_ms=timeout_ms
+    )
     await client.check_store(store, timeout_ms=timeout_ms)
     await upload(store, key, data, len(data))
     partitions = tuple(TopicPartition(one.topic, one.partition) for one in packed)
@@ -172,7 +180,7 @@ async def commit_uploaded(
     text = f"{_name(uploaded, place)}: {refusal.message}; {len(refusals)} partitions were refused"
     if second_prefix is not None and {one.code for one in final.values()} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}:
         try:
-            await _when_moved(client, uploaded, final, timeout_ms)
+            await _when_served(client, uploaded, final, timeout_ms)
             second = await _upload_refused(client, store, uploaded, refusals, written, prefix=second_prefix, timeout_ms=timeout_ms)
         except DisklessError as error:
             text = f"{text} and not written again ({error})"
@@ -199,8 +207,11 @@ def _refusals(uploaded: UploadedRecords, outcome: CommitOutcome) -> tuple[dict[i
     return refusals, final
 
 
-async def _when_moved(client: Writer, uploaded: UploadedRecords, places: Collection[int], timeout_ms: int | None) -> None:
-    """Return when the partitions of some batches are described at other coordinators than before. Raises ServiceError if they stay."""
+async def _when_served(client: Writer, uploaded: UploadedRecords, places: Collection[int], timeout_ms: int | None) -> None:
+    """Return when the partitions of some batches are served, and known to be elsewhere, if they are.
+
+    Raises ServiceError for one that takes nothing yet.
+    """
     before = {
         PartitionId(uploaded.batches[place].topic_id, uploaded.batches[place].partition_index): uploaded.coordinator_ids[place]
         for place in places
@@ -208,19 +219,11 @@ async def _when_moved(client: Writer, uploaded: UploadedRecords, places: Collect
     # Between two coordinators a partition has no offsets, which heals; one that is being migrated is refused at once.
     for listed in await client.list_offsets([(partition, LATEST) for partition in before], timeout_ms=timeout_ms):
         listed.raise_for_error()
-    topic_ids = sorted({partition.topic_id for partition in before})
     until_s = asyncio.get_running_loop().time() + _NODE_IS_BEHIND_S
-    while True:
-        now = {
-            PartitionId(topic.topic_id, one.partition): one.coordinator_id
-            for topic in await client.describe_topics(topic_ids, timeout_ms=timeout_ms)
-            for one in topic.partitions
-        }
-        staying = next((partition for partition, coordinator in before.items() if now.get(partition) == coordinator), None)
-        if staying is None:
+    while asyncio.get_running_loop().time() < until_s:
+        now = await client.coordinators_of(list(before), is_fresh=True, timeout_ms=timeout_ms)
+        if all(one != coordinator for one, coordinator in zip(now, before.values(), strict=True)):
             return
-        if asyncio.get_running_loop().time() > until_s:
-            raise Unavailable(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"nodes say that {staying} is still in coordinator {before[staying]}")
         await asyncio.sleep(_RETRY_PAUSE_S)
 
 
@@ -228,7 +231,7 @@ async def _upload_refused(
     client: Writer,
     store: ObjectStore,
     uploaded: UploadedRecords,
-    places: Collection[int],
+    refusals: Mapping[int, Refusal],
     written: WrittenRecords,
     *,
     prefix: str,
@@ -240,16 +243,16 @@ async def _upload_refused(
     """
     key, builder = uploaded.object_key, WalFileBuilder()
     data = memoryview(await store.get(key))
-    for place in places:
+    for place in refusals:
         batch = uploaded.batches[place]
         builder.add_batch(uploaded.partitions[place], bytes(data[batch.byte_offset : batch.byte_offset + batch.size]))
-    # A commit that was sent before may still be under way, to a node that has not heard of the move.
-    why_not = await _why_not_fenced(client, key, sorted({uploaded.coordinator_ids[place] for place in places}), timeout_ms)
-    if why_not:
+    # What was refused because another batch has moved is still taken from an earlier attempt that is under way, by who has not heard of it.
+    unsure = {uploaded.coordinator_ids[place] for place, refusal in refusals.items() if refusal.code in HEALING}
+    if why_not := await _why_not_fenced(client, key, sorted(unsure), timeout_ms):
         raise DisklessError(why_not)
     second = await upload_file(client, store, builder, prefix=prefix, timeout_ms=timeout_ms)
     if not written.offsets:
-        await store.delete_many([key])  # without success it is left to the orphan scan
+        await remove_refused(client, store, key, sorted(set(uploaded.coordinator_ids)), timeout_ms=timeout_ms)
     return replace(second, written=written.offsets)
 
 

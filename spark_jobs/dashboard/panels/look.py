@@ -16,21 +16,21 @@ from spark_jobs.dashboard.panels.decoded import decoded_fields
 from spark_jobs.dashboard.panels.quarantine import hex_dump
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.retention import (
-    BLOCKS_MAX,
     UNLIMITED,
     LiveShare,
     RetentionInForce,
     kept_of,
     live_batches,
     live_shares,
-    share_of,
+    share_of_partition,
     stored_share,
 )
 from spark_jobs.dashboard.panels.rows import NEWEST_CLAIMS, Json, rows, topic_ids, topic_names, topic_text
 from spark_jobs.dashboard.panels.sight import Sight, known
+from spark_jobs.dashboard.panels.stretches import WholePartition, whole_partitions
 from spark_jobs.dashboard.verdict import duration, grouped
 from spark_jobs.scan.blocks import file_number, unpack
-from spark_jobs.store.engine import StoreConnection, StoreRow
+from spark_jobs.store.engine import StoreConnection
 from spark_jobs.store.statements import marks
 
 ROWS_MAX = 50
@@ -137,41 +137,36 @@ def _topic(db: Database, name: str, sight: Sight) -> Described | None:
         return None
     topic = named[0]
     topic_id = bytes(topic["topic_id"])
-    sums = rows(
-        db,
-        "select count(*) n, sum(batches) b, sum(records) r, sum(bytes) s, max(last_append_ms) l from partition where topic_id = ?",
-        topic_id,
-    )[0]
+    partitions = whole_partitions(rows(db, "select * from partition where topic_id = ?", topic_id))
     facts = [
         ("Topic id", topic_text(topic_id)),
-        ("Partitions", _number(sums["n"])),
-        ("Batches", _number(sums["b"])),
-        ("Records", _number(sums["r"])),
-        ("Data committed", _bytes(sums["s"])),
-        ("Last batch", _time(sums["l"])),
+        ("Partitions", _number(len(partitions))),
+        *((title, _number(sum(one.sum(of) for one in partitions))) for title, of in (("Batches", "batches"), ("Records", "records"))),
+        ("Data committed", _bytes(sum(one.sum("bytes") for one in partitions))),
+        ("Last batch", _time(max((one.last_append_ms or 0 for one in partitions), default=None))),
         ("Deleted", _time(topic["deleted_ms"])),
         ("Earlier topics of this name", _number(len(named) - 1 or None)),
     ]
-    found = rows(db, "select * from partition where topic_id = ? order by partition", topic_id)
     kept = kept_of(db, topic_id, sight.retention)
-    shares = live_shares(db, topic_id, [(row["kpart"], row["partition"]) for row in found], kept.limits, sight.now_ms)
+    shares = live_shares(db, partitions, kept.limits, sight.now_ms)
     whole = LiveShare()
     for share in shares.values():
         whole.add(share)
-    facts += _retention(kept, whole if len(shares) == len(found) else None, name)
+    facts += _retention(kept, whole if len(shares) == len(partitions) else None, name)
     cells = [
         (
-            _partition_link(name, row["partition"]),
-            *(_number(row[one]) for one in ("start_offset", "next_offset", "batches", "records")),
-            *(_bytes(row["bytes"]), _time(row["last_append_ms"]), _coordinator_link(row["kpart"])),
-            *_going(shares.get(row["partition"])),
+            _partition_link(name, one.number),
+            *(_number(one.owner[of]) for of in ("start_offset", "next_offset")),
+            *(_number(one.sum("batches")), _number(one.sum("records")), _bytes(one.sum("bytes")), _time(one.last_append_ms)),
+            _coordinator_link(one.owner["kpart"]),
+            *_going(shares.get(one.number)),
         )
-        for row in found[:ROWS_MAX]
+        for one in partitions[:ROWS_MAX]
     ]
     counted = ("Partition", "Log start", "High watermark", "Batches", "Records", "Data", "Last batch", "Coordinator")
     columns = (*counted, "Live data", "Past retention", "Next goes")
     return facts, [
-        _table("Partitions", columns, cells, sums["n"]),
+        _table("Partitions", columns, cells, len(partitions)),
         _producers(db, "topic_id = ?", topic_id),
         _findings(db, "topic_id = ?", topic_id),
     ]
@@ -212,7 +207,13 @@ def _retention(kept: RetentionInForce, share: LiveShare | None, name: str) -> li
     ]
 
 
+_REMEMBERED = """ and not exists (select 1 from partition p where p.kpart = producer.kpart and p.topic_id = producer.topic_id
+    and p.partition = producer.partition and p.released_to is not null)"""
+"""Where a partition goes on, its producers are known too."""
+
+
 def _producers(db: Database, condition: str, *values: object) -> Json:
+    condition += _REMEMBERED
     sql = f"select * from producer where {condition} order by last_append_ms desc nulls last limit {ROWS_MAX}"
     found = rows(db, sql, *values)  # type: ignore[arg-type]
     names = topic_names(db, {bytes(row["topic_id"]) for row in found})
@@ -231,19 +232,16 @@ def _producers(db: Database, condition: str, *values: object) -> Json:
 def _partition(db: Database, name: str, sight: Sight) -> Described | None:
     topic, _, text = name.rpartition("/")
     number, ids = _integer(text), topic_ids(db, topic)
-    sql = f"select * from partition where topic_id in ({marks(ids)}) and partition = ? order by last_append_ms desc nulls last limit 1"
+    sql = f"select * from partition where topic_id in ({marks(ids)}) and partition = ? order by last_append_ms desc nulls last"
     found = rows(db, sql, *ids, -1 if number is None else number)
     if not found:
         return None
-    row = found[0]
-    key = (row["kpart"], bytes(row["topic_id"]), row["partition"])
+    topic_id = bytes(found[0]["topic_id"])
+    (whole,) = whole_partitions(row for row in found if bytes(row["topic_id"]) == topic_id)
+    row = whole.owner
+    key = (row["kpart"], topic_id, row["partition"])
     where = "kpart = ? and topic_id = ? and partition = ?"
-    ends = [
-        f"select * from (select first_offset, runs from run_block where {where} order by first_offset {way} limit 1) as {end}"
-        for end, way in (("oldest", ""), ("newest", "desc"))
-    ]
-    blocks = {one["first_offset"]: bytes(one["runs"]) for one in rows(db, " union all ".join(ends), *key, *key)}
-    batches, oldest = _live_batches(db, row["kpart"], [blocks[first] for first in sorted(blocks)])
+    batches, oldest = _live_batches(db, _end_blocks(db, whole, topic_id))
     minutes = rows(
         db,
         "select minute, batches, records, bytes from activity_partition where minute > ? and topic_id = ? and partition = ?"
@@ -253,16 +251,18 @@ def _partition(db: Database, name: str, sight: Sight) -> Described | None:
     facts = [
         ("Topic", _link(topic, f"topic/{topic}")),
         ("Coordinator", _coordinator_link(row["kpart"])),
+        ("There since it moved", _time(row["moved_ms"]) if whole.has_moved and row["released_to"] is None else None),
+        ("Leaves for", None if row["released_to"] is None else _coordinator_link(row["released_to"])),
         ("Leader", _leader(db, row["kpart"], sight)),
         ("Log start", _number(row["start_offset"])),
         ("High watermark", _number(row["next_offset"])),
         ("Diskless from (B0)", None if row["diskless_base"] is None else _number(row["diskless_base"])),
-        ("Batches", _number(row["batches"])),
-        ("Records", _number(row["records"])),
-        ("Data committed", _bytes(row["bytes"])),
-        ("Last batch", _time(row["last_append_ms"])),
+        ("Batches", _number(whole.sum("batches"))),
+        ("Records", _number(whole.sum("records"))),
+        ("Data committed", _bytes(whole.sum("bytes"))),
+        ("Last batch", _time(whole.last_append_ms)),
         ("Oldest live batch", _time(oldest)),
-        *_partition_retention(db, row, topic, sight, sum(one["bytes"] for one in minutes)),
+        *_partition_retention(db, whole, topic, sight, sum(one["bytes"] for one in minutes)),
     ]
     by_minute, end = [], row["next_offset"] or 0
     for one in minutes:
@@ -272,6 +272,7 @@ def _partition(db: Database, name: str, sight: Sight) -> Described | None:
         end -= one["records"]
     tables = [
         _table("Last hour, by minute", ("Minute", "Batches", "Records", "Data", "High watermark after it"), by_minute),
+        *([_stretches(whole)] if whole.has_moved else []),
         batches,
         _producers(db, where, *key),
         _findings(db, "topic_id = ? and partition = ?", *key[1:]),
@@ -279,38 +280,68 @@ def _partition(db: Database, name: str, sight: Sight) -> Described | None:
     return facts, tables
 
 
-def _partition_retention(db: Database, row: StoreRow, topic: str, sight: Sight, hour_bytes: int) -> list[tuple[str, Cell]]:
+def _stretches(whole: WholePartition) -> Json:
+    """Return what each coordinator has of a partition that moved, and when it left there."""
+    cells = [
+        (
+            _coordinator_link(row["kpart"]),
+            *(_number(row["stretch_base"]), _number(row["next_offset"])),
+            *(_number(row["batches"]), _bytes(row["bytes"]), _number(row["newest_move"] if row["newest_move"] >= 0 else None)),
+            _time(None if row["released_to"] is None else row["moved_ms"]),
+            None if row["released_to"] is None else _coordinator_link(row["released_to"]),
+        )
+        for row in whole.stretches
+    ]
+    return _table("Stretches", ("Coordinator", "First offset", "End", "Batches", "Data", "Newest move", "Left", "For"), cells)
+
+
+def _end_blocks(db: Database, whole: WholePartition, topic_id: bytes) -> list[tuple[int, bytes]]:
+    """Return the coordinators of the first and the last block of live batches, and the blocks; one, if that is all."""
+    found: list[tuple[int, int, bytes]] = []
+    where = "kpart = ? and topic_id = ? and partition = ?"
+    ends = [
+        f"select * from (select first_offset, runs from run_block where {where} order by first_offset {way} limit 1) as {end}"
+        for end, way in (("oldest", ""), ("newest", "desc"))
+    ]
+    for row in whole.stretches:
+        key = (row["kpart"], topic_id, row["partition"])
+        blocks = {one["first_offset"]: bytes(one["runs"]) for one in rows(db, " union all ".join(ends), *key, *key)}
+        found += [(row["kpart"], first, blocks[first]) for first in sorted(blocks)]
+    return [(kpart, block) for kpart, _, block in (found if len(found) < 2 else [found[0], found[-1]])]
+
+
+def _partition_retention(db: Database, whole: WholePartition, topic: str, sight: Sight, hour_bytes: int) -> list[tuple[str, Cell]]:
     """Return what retention removes next of a partition, when by the rate of the last hour, and what deletions have left to be freed."""
-    kept = kept_of(db, bytes(row["topic_id"]), sight.retention)
-    alive, _ = live_batches(db, row["kpart"], bytes(row["topic_id"]), row["partition"], BLOCKS_MAX)
+    kept = kept_of(db, bytes(whole.owner["topic_id"]), sight.retention)
+    alive, _ = live_batches(db, whole)
     if alive is None:
         return _retention(kept, None, topic)
-    share, stored = share_of(alive, kept.limits, sight.now_ms), stored_share(db, row["kpart"], alive)
+    share, stored = share_of_partition(alive, kept.limits, sight.now_ms), stored_share(db, alive)
     facts = _retention(kept, share, topic)
     if share.room_bytes is not None and hour_bytes:
         facts.append(("So much is written, as in the last hour, in", duration(share.room_bytes * MINUTES_SHOWN * MINUTE_MS // hour_bytes)))
-    facts.append(("Deleted", _bytes(row["bytes"] - share.size_bytes)))
+    facts.append(("Deleted", _bytes(whole.sum("bytes") - share.size_bytes)))
     if stored is not None:
         facts.append(("Objects of its live batches", _number(stored.objects)))
         facts.append(("Dead bytes in these objects, freed with their last batch", _bytes(stored.dead_bytes)))
     return facts
 
 
-def _live_batches(db: Database, kpart: int, blocks: Sequence[bytes]) -> tuple[Json, int | None]:
+def _live_batches(db: Database, blocks: Sequence[tuple[int, bytes]]) -> tuple[Json, int | None]:
     """Return a table of the oldest and newest live batches, of the first and the last block, and when the oldest was committed."""
     columns = ("First offset", "Records", "Size", "File", "Committed")
     if not blocks:
         return _table("Live batches", columns, []), None
-    few = [unpack(block) for block in blocks]
+    few = [(kpart, unpack(block)) for kpart, block in blocks]
     listed = [
-        (int(a), int(b), int(c), int(d))
-        for one in few
+        (int(a), int(b), int(c), kpart, int(d))
+        for kpart, one in few
         for a, b, c, d in zip(one.base_offset, one.records, one.size_bytes, one.file, strict=True)
     ]
     listed.sort()
     shown = listed if len(listed) <= 2 * BATCHES_SHOWN else [*listed[:BATCHES_SHOWN], *listed[-BATCHES_SHOWN:]]
     cells, times = [], []
-    for base, records, size, file in shown:
+    for base, records, size, kpart, file in shown:
         of_file = rows(db, "select object_key, append_ms from file where file_number = ?", file_number(kpart, file >> 8, file & 255))
         times.append(of_file[0]["append_ms"] if of_file else None)
         where = _link(of_file[0]["object_key"], f"file/{of_file[0]['object_key']}") if of_file else "unknown"
@@ -327,6 +358,9 @@ def _leader(db: Database, kpart: int, sight: Sight) -> Cell:
     return _node_link(found[0]["node_id"], sight) if found else None
 
 
+_OF_COORDINATOR = "select count(*) from partition where kpart = ?"
+
+
 def _coordinator(db: Database, name: str, sight: Sight) -> Described | None:
     kpart = _integer(name)
     heads = rows(db, "select * from head where kpart = ?", -1 if kpart is None else kpart)
@@ -341,7 +375,11 @@ def _coordinator(db: Database, name: str, sight: Sight) -> Described | None:
         ("Log end when last asked", _number(head["log_end"])),
         ("Last entry", _time(head["append_ms"])),
         ("Totals since offset", _number(head["from_offset"])),
-        ("Partitions of users", _number(_count(db, "select count(*) from partition where kpart = ?", kpart))),
+        ("Partitions of users", _number(_count(db, "select count(*) from partition where kpart = ? and released_to is null", kpart))),
+        (
+            "Partitions that moved away",
+            _number(_count(db, "select count(*) from partition where kpart = ? and released_to >= 0", kpart) or None),
+        ),
         ("Producers", _number(_count(db, "select count(*) from producer where kpart = ?", kpart))),
         ("Snapshot up to", _number(snapshot[0]["end_offset"]) if snapshot else None),
         ("Snapshot taken", _time(snapshot[0]["append_ms"]) if snapshot else None),
@@ -461,6 +499,8 @@ union all select entry_offset, append_ms, 'snapshot up to offset ' || end_offset
 union all select entry_offset, append_ms, coalesce('node ' || node_id || ' registered', 'schema level ' || level)
     from happening where kpart = ?
 union all select entry_offset, append_ms, step || ' of a migrated partition' from migration_step where kpart = ?
+union all select entry_offset, coalesce(moved_ms, ordered_ms), 'partition ' || partition || ' of a topic moves from coordinator '
+    || from_coordinator || ' to ' || to_coordinator from move where 0 = ?
 union all select entry_offset, seen_ms, 'cannot be read: ' || error from quarantine where kpart = ?
 union all select entry_offset, seen_ms, text from note where kpart = ?
 ) as happened where entry_offset between ? and ?"""
@@ -472,7 +512,7 @@ def _entry(db: Database, name: str, sight: Sight) -> Described | None:
     if kpart is None or offset is None or not rows(db, "select 1 from head where kpart = ?", kpart):
         return None
     first, last = max(0, offset - NEIGHBOURS), offset + NEIGHBOURS
-    said = [(row["entry_offset"], row["append_ms"], row["text"]) for row in rows(db, _EVENTS, *[kpart] * 6, first, last)]
+    said = [(row["entry_offset"], row["append_ms"], row["text"]) for row in rows(db, _EVENTS, *[kpart] * 7, first, last)]
     numbers = (file_number(kpart, first, 0), file_number(kpart, last + 1, 0))
     for row in rows(
         db, "select * from file where file_number >= ? and file_number < ? and kpart = ? order by file_number", *numbers, kpart

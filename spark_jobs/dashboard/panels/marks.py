@@ -1,6 +1,7 @@
-"""What happened in a range, for marks on every chart: changes of leaders, starts of nodes, schema levels, snapshots, findings.
+"""What happened in a range, for marks on every chart: changes of leaders, starts of nodes, schema levels, snapshots, moves of partitions,
+findings.
 
-Times are those of the log's entries; a finding has the time at which it was found.
+Times are those of the log's entries; a finding has the time at which it was found. Moves that were done in one minute are one mark.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ _MARKS = """select * from (
 select 'leader' as kind, append_ms as at_ms, kpart, entry_offset, node_id, epoch as number, null as text from claim
 union all select 'snapshot', append_ms, kpart, entry_offset, null, end_offset, null from snapshot
 union all select happening.kind, append_ms, kpart, entry_offset, node_id, level, null from happening
+union all select 'move', max(moved_ms), 0, max(entry_offset), null, count(*), null from move where moved_ms is not null
+    group by moved_ms / 60000
 union all select 'finding', seen_ms, kpart, entry_offset, null, id, rule from
     (select * from finding where acknowledgement is null order by id desc limit 400) as newest
 ) as marked where at_ms >= ? and at_ms < ? order by at_ms desc, kpart, entry_offset limit ?"""
@@ -37,6 +40,7 @@ def _mark(row: StoreRow) -> Json:
         "start": f"{node} started",
         "deployment": f"{node} started and reads schema level {number}, as it did not before",
         "level": f"schema level {number} is in force",
+        "move": f"{number} partition{'' if number == 1 else 's'} moved to another coordinator",
         "finding": f"{str(row['text']).replace('-', ' ')} found at coordinator {row['kpart']}, offset {row['entry_offset']}",
     }
     return {

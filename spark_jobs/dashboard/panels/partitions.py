@@ -1,5 +1,6 @@
 """The table of user partitions, searched, sorted and cut here: a page of it is all that travels. Skew comes with it.
 
+A partition that moved is one row, at the coordinator in which it goes on; its numbers are of all that it has, wherever that is.
 The rate is that of the last whole minute, and None while it is not known what happens. Sorting by rate reads that minute alone; the
 other orders read the partitions.
 """
@@ -9,20 +10,22 @@ from __future__ import annotations
 from spark_jobs.dashboard.panels.query import PanelQuery
 from spark_jobs.dashboard.panels.rows import Json, Value, matching_ids, rows, scalar, topic_ids, topic_names
 from spark_jobs.dashboard.panels.sight import Sight, known
+from spark_jobs.dashboard.panels.stretches import OWNED, sum_of
 from spark_jobs.store.engine import StoreConnection, StoreRow
 from spark_jobs.store.statements import marks
 
 TOPICS_MAX = 900  # SQLite's own limit of parameters is larger, a search that finds more is none
 ORDERS = {
-    "rate": "m.batches desc nulls last, p.topic_id, p.partition",
-    "batches": "p.batches desc nulls last, p.topic_id, p.partition",
-    "records": "p.records desc nulls last, p.topic_id, p.partition",
-    "bytes": "p.bytes desc nulls last, p.topic_id, p.partition",
-    "offset": "p.next_offset desc nulls last, p.topic_id, p.partition",
-    "last": "p.last_append_ms desc nulls last, p.topic_id, p.partition",
-    "name": "t.name nulls first, p.topic_id, p.partition",
+    "rate": "m.batches desc nulls last, p.topic_id, p.partition, p.kpart",
+    "batches": "all_batches desc nulls last, p.topic_id, p.partition, p.kpart",
+    "records": "all_records desc nulls last, p.topic_id, p.partition, p.kpart",
+    "bytes": "all_bytes desc nulls last, p.topic_id, p.partition, p.kpart",
+    "offset": "p.next_offset desc nulls last, p.topic_id, p.partition, p.kpart",
+    "last": "p.last_append_ms desc nulls last, p.topic_id, p.partition, p.kpart",
+    "name": "t.name nulls first, p.topic_id, p.partition, p.kpart",
 }
-COLUMNS = """p.kpart, p.topic_id, p.partition, p.start_offset, p.next_offset, p.since_offset, p.batches, p.records, p.bytes,
+COLUMNS = f"""p.kpart, p.topic_id, p.partition, p.start_offset, p.next_offset, p.since_offset, p.newest_move, p.released_to, p.moved_ms,
+{sum_of("batches")} as all_batches, {sum_of("records")} as all_records, {sum_of("bytes")} as all_bytes,
 p.last_append_ms, p.diskless_base, m.batches as minute_batches, m.records as minute_records, m.bytes as minute_bytes"""
 
 
@@ -43,7 +46,7 @@ def partitions(db: StoreConnection, query: PanelQuery, sight: Sight) -> Json:
         "limit": query.limit,
         "sort": query.sort,
         "rows": [_row(row, names, is_current) for row in found],
-        "skew": {"is_current": is_current, **skew(db, minute, scalar(db, "select count(*) from partition"))},
+        "skew": {"is_current": is_current, **skew(db, minute, scalar(db, f"select count(*) from partition p where {OWNED}"))},
     }
 
 
@@ -53,7 +56,7 @@ def _hottest(db: StoreConnection, query: PanelQuery, minute: int) -> list[StoreR
         db,
         f"select {COLUMNS} from ({hottest}) m cross join head h"
         " join partition p on p.kpart = h.kpart and p.topic_id = m.topic_id and p.partition = m.partition"
-        f" order by {ORDERS['rate']}",
+        f" where {OWNED} order by {ORDERS['rate']}",
         minute,
         query.limit,
         query.offset,
@@ -76,10 +79,10 @@ def _page(db: StoreConnection, query: PanelQuery, minute: int, condition: str, v
 
 def _condition(db: StoreConnection, query: PanelQuery) -> tuple[str, list[Value]]:
     """The topics that are wanted: the filter's, or those whose name has the searched text; `name-7` is partition 7 of it."""
-    condition, values = "true", list[Value]()
+    condition, values = OWNED, list[Value]()
     if query.topic:
         ids = topic_ids(db, query.topic)
-        condition, values = f"p.topic_id in ({marks(ids)})", list[Value](ids)
+        condition, values = f"p.topic_id in ({marks(ids)}) and {OWNED}", list[Value](ids)
     if query.search:
         name, dash, number = query.search.rpartition("-")
         ids = matching_ids(db, query.search, TOPICS_MAX)
@@ -101,9 +104,11 @@ def _row(row: StoreRow, names: dict[bytes, str], is_current: bool) -> Json:
         "next_offset": row["next_offset"],
         "since_offset": row["since_offset"],
         "diskless_base": row["diskless_base"],
-        "batches": str(row["batches"] or 0),
-        "records": str(row["records"] or 0),
-        "bytes": str(row["bytes"] or 0),
+        "moved_ms": row["moved_ms"] if row["newest_move"] >= 0 else None,
+        "moving_to": row["released_to"],
+        "batches": str(row["all_batches"] or 0),
+        "records": str(row["all_records"] or 0),
+        "bytes": str(row["all_bytes"] or 0),
         "last_append_ms": row["last_append_ms"],
         "batches_per_s": round((row["minute_batches"] or 0) / 60, 3) if is_current else None,
         "bytes_per_s": round((row["minute_bytes"] or 0) / 60, 3) if is_current else None,

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_jobs.dashboard.panels.rows import rows
+from spark_jobs.dashboard.panels.stretches import WholePartition
 from spark_jobs.scan.blocks import Batches, file_numbers, unpack
-from spark_jobs.store.engine import StoreConnection
+from spark_jobs.store.engine import StoreConnection, StoreRow
 from spark_jobs.store.statements import marks
 
 UNLIMITED = -1
@@ -87,32 +88,49 @@ def _number(text: str | None) -> int | None:
     return number if UNLIMITED <= number <= INT64_MAX else None
 
 
-def live_batches(db: StoreConnection, kpart: int, topic_id: bytes, partition: int, blocks_max: int) -> tuple[Batches | None, int]:
-    """Return the live batches of a partition in the order of their offsets, and how many blocks hold them; None if that are too many."""
+def live_batches(
+    db: StoreConnection, partition: WholePartition, blocks_max: int = BLOCKS_MAX
+) -> tuple[list[tuple[StoreRow, Batches]] | None, int]:
+    """Return the live batches of each stretch of a partition in the order of their offsets, and how many blocks hold them.
+
+    None if that are too many blocks.
+    """
     sql = "select runs from run_block where kpart = ? and topic_id = ? and partition = ? order by first_offset limit ?"
-    blocks = rows(db, sql, kpart, topic_id, partition, blocks_max + 1)
-    if len(blocks) > blocks_max:
-        return None, len(blocks)
-    found = unpack(b"".join(bytes(one["runs"]) for one in blocks))
-    return found.keep(np.argsort(found.base_offset, kind="stable")), len(blocks)
+    found: list[tuple[StoreRow, Batches]] = []
+    count = 0
+    for stretch in partition.stretches:
+        blocks = rows(db, sql, stretch["kpart"], bytes(stretch["topic_id"]), partition.number, blocks_max - count + 1)
+        count += len(blocks)
+        if count > blocks_max:
+            return None, count
+        batches = unpack(b"".join(bytes(one["runs"]) for one in blocks))
+        found.append((stretch, batches.keep(np.argsort(batches.base_offset, kind="stable"))))
+    return found, count
 
 
-def live_shares(
-    db: StoreConnection, topic_id: bytes, places: Iterable[tuple[int, int]], limits: RetentionLimits, now_ms: int
-) -> dict[int, LiveShare]:
-    """Return what is live of partitions, given as coordinator and number, up to the first one for which there are too many blocks."""
+def live_shares(db: StoreConnection, partitions: Iterable[WholePartition], limits: RetentionLimits, now_ms: int) -> dict[int, LiveShare]:
+    """Return what is live of partitions of a topic, by number, up to the first one for which there are too many blocks."""
     left, found = BLOCKS_MAX, dict[int, LiveShare]()
-    for kpart, partition in places:
-        batches, blocks = live_batches(db, kpart, topic_id, partition, left)
-        if batches is None:
+    for partition in partitions:
+        alive, blocks = live_batches(db, partition, left)
+        if alive is None:
             break
         left -= blocks
-        found[partition] = share_of(batches, limits, now_ms)
+        found[partition.number] = share_of_partition(alive, limits, now_ms)
     return found
 
 
+def share_of_partition(alive: Iterable[tuple[StoreRow, Batches]], limits: RetentionLimits, now_ms: int) -> LiveShare:
+    """Return what is live of one partition, from the batches of its stretches. By size its owner looks at its own batches only."""
+    share = LiveShare()
+    for stretch, batches in alive:
+        own = limits if stretch["released_to"] is None else limits._replace(size_bytes=UNLIMITED)
+        share.add(share_of(batches, own, now_ms))
+    return share
+
+
 def share_of(batches: Batches, limits: RetentionLimits, now_ms: int) -> LiveShare:
-    """Return what is live of one partition, from all its batches in order."""
+    """Return what is live of one stretch of a partition, from all its batches in order."""
     if not len(batches.file):
         return LiveShare()
     sums = batches.size_bytes.cumsum()
@@ -146,9 +164,9 @@ where f.file_number in ({marks}) and o.kpart = h.kpart and o.object_key = f.obje
 group by o.object_key"""
 
 
-def stored_share(db: StoreConnection, kpart: int, batches: Batches) -> StoredShare | None:
-    """Return what the objects of some batches hold; None when there are too many of them to ask."""
-    numbers = np.unique(file_numbers(kpart, batches.file)).tolist()
+def stored_share(db: StoreConnection, alive: Iterable[tuple[StoreRow, Batches]]) -> StoredShare | None:
+    """Return what the objects of some stretches' batches hold; None when there are too many of them to ask."""
+    numbers = [number for stretch, batches in alive for number in np.unique(file_numbers(stretch["kpart"], batches.file)).tolist()]
     if len(numbers) > OBJECTS_MAX:
         return None
     objects: dict[str, tuple[int, int]] = {}

@@ -19,7 +19,7 @@ def topics(db: StoreConnection, query: PanelQuery, sight: Sight) -> Json:
         condition = f"topic_id in ({marks(ids)})"
     found = rows(
         db,
-        "select topic_id, count(*) as partitions, sum(batches) as batches, sum(records) as records, sum(bytes) as bytes,"
+        "select topic_id, count(distinct partition) as partitions, sum(batches) as batches, sum(records) as records, sum(bytes) as bytes,"
         " max(last_append_ms) as last_append_ms from partition"
         f" where {condition} group by topic_id order by 3 desc nulls last, 1 limit ? offset ?",
         *ids,

@@ -7,15 +7,15 @@ import { Panel } from "/static/panel.js";
 import { lookLink } from "/static/panels/look.js";
 import * as state from "/static/state.js";
 
-const KINDS = { leader: "change of leader", start: "start of a node", deployment: "deployment", level: "schema level", snapshot: "snapshot", finding: "finding" };
+const KINDS = { leader: "change of leader", start: "start of a node", deployment: "deployment", level: "schema level", snapshot: "snapshot", move: "move of partitions", finding: "finding" };
 
 export function marksPanel() {
   return new Panel({
-    id: "marks", title: "What happened", size: "wide", moving: true, everyMs: state.pauseMs, help: "Changes of leaders, starts of nodes, schema levels, snapshots and findings in the range",
+    id: "marks", title: "What happened", size: "wide", moving: true, everyMs: state.pauseMs, help: "Changes of leaders, starts of nodes, schema levels, snapshots, moves of partitions and findings in the range",
     load: () => `marks?${state.rangeParameters()}`,
     draw({ rows, is_cut: cut }) {
       showMarks(rows);
-      if (!rows.length) return [h("p", { class: "none" }, "Nothing in this range: no change of leader, no start of a node, no snapshot, no finding.")];
+      if (!rows.length) return [h("p", { class: "none" }, "Nothing in this range: no change of leader, no start of a node, no snapshot, no move of a partition, no finding.")];
       const counts = Object.entries(KINDS).map(([kind, name]) => [kind, name, rows.filter((row) => row.kind === kind).length]).filter(([, , count]) => count);
       return [h("ul", { class: "legend" }, counts.map(([kind, name, count]) => h("li", {}, h("span", { class: `key mark-${kind}` }), counted(count, name, name.replace(/^(\w+)/, plural))))),
         details("marks", cut ? `The last ${rows.length}` : counted(rows.length, "event"), table("What happened", [

@@ -35,7 +35,7 @@ export function partitionsPanel() {
         { title: "Log start", numeric: true, cell: (row) => (row.start_offset === null ? "–" : grouped(row.start_offset)) },
         { title: title("offset"), numeric: true, cell: (row) => (row.next_offset === null ? "–" : grouped(row.next_offset)) },
         { title: title("last"), numeric: true, cell: (row) => h("time", { datetime: iso(row.last_append_ms), title: iso(row.last_append_ms) }, moment(row.last_append_ms)) },
-        { title: "Coordinator", numeric: true, cell: (row) => lookLink(row.coordinator, `coordinator/${row.coordinator}`) },
+        { title: "Coordinator", numeric: true, cell: (row) => h("span", row.moved_ms === null ? {} : { title: `since ${iso(row.moved_ms)}` }, lookLink(row.coordinator, `coordinator/${row.coordinator}`), row.moving_to === null ? "" : `, moves to ${row.moving_to}`) },
       ];
       const nothing = state.get("q") || state.get("topic") ? "No partition is called that." : "No partition yet.";
       return [skew(data.skew), table("Partitions", columns, data.rows, nothing),
