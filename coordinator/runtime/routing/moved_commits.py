@@ -49,7 +49,7 @@ def commit_moved(
 ) -> None:
     """Commit a file to these coordinators of its batches; those without one are left out.
 
-    A coordinator that had a partition and is not followed here is left out for files created later than `window_ms` after the move.
+    Files created later than `window_ms` after a move are not looked for in the coordinator that had the partition before.
     """
     keys: list[bytes] = command.batches["topic_partition"].tolist()
     places: dict[bytes, list[int]] = {}
@@ -62,13 +62,13 @@ def commit_moved(
         for key, mine in places.items():
             is_owner = view.replicas.is_leading(cast(int, owners[mine[0]]))
             for earlier in view.earlier_of(key):
+                if command.created_ms >= 0 and earlier.time_ms + window_ms < command.created_ms:
+                    continue
                 try:
                     answer = answer_before(view, earlier, command, key, mine)
                 except _Unsure:
                     if earlier.coordinator_id not in command.owner_ids and view.owner_of(key) not in command.owner_ids:
                         continue  # it is refused below in any case, and a file is never sent with two lists of owners
-                    if command.created_ms >= 0 and earlier.time_ms + window_ms < command.created_ms:
-                        continue
                     if is_owner:
                         raise
                     undecided.update(mine)

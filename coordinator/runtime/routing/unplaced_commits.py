@@ -3,7 +3,9 @@
 A known key is answered even when its topics are gone: a client that was told "unknown topic" for the repetition
 of an acknowledged commit would upload the data again under a new key. So the coordinators that owned the batches are asked
 first, only for their known answers. Shares are told apart by the placement of deleted topics, which is remembered
-longer than results are kept (`deleted.topic.retention.ms`).
+longer than results are kept (`deleted.topic.retention.ms`). A client that sent a share to where a partition was before
+it moved cannot look where it went when the topic was deleted: FENCED_LEADER_EPOCH has it ask all coordinators that the
+file names.
 Invariant: nothing of a file is logged while one of its batches would be answered that its topic or partition is unknown.
 """
 
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from coordinator.core.commands import CommitAnswer, CommitFile, CommitResult, Outcome
@@ -74,6 +77,9 @@ class UnplacedCommit:
         refusal = ANOTHER_IS_UNKNOWN if checked.error is ErrorCode.NONE else checked
         known = await self._ask(owners, refusal)
         elsewhere = {owner for owner in owners if owner is not None and not self._view.replicas.is_leading(owner)}
+        gone = [place for place, owner in enumerate(live) if owner is None and owners[place] in elsewhere]
+        if gone and any(map(self._view.replicas.is_leading, self._command.owner_ids)):
+            respond = partial(_respond_moved, respond, gone)
         if all(owners[place] in elsewhere or _is_known(known, place, refusal) for place, owner in enumerate(live) if owner is None):
             # Committed shares are answered again, and another node decides shares that it leads: neither holds up the shares that
             # have a coordinator here.
@@ -131,6 +137,15 @@ class UnplacedCommit:
 
     def _left_ms(self) -> int:
         return max(0, int((self._deadline_s - asyncio.get_running_loop().time()) * 1000))
+
+
+def _respond_moved(respond: Respond, gone: Sequence[int], answer: CommitAnswer) -> None:
+    result = answer.result().changeable()
+    for place in gone:
+        if result.errors[place] == ErrorCode.NOT_COORDINATOR:
+            message = "its topic was deleted, and its coordinator is led elsewhere; ask all that the file names"
+            result.errors[place], result.messages[place] = int(ErrorCode.FENCED_LEADER_EPOCH), message
+    respond(result)
 
 
 def _is_known(answer: CommitResult, place: int, refusal: Outcome) -> bool:
