@@ -34,15 +34,10 @@ WRITE_AHEAD_MULTI_SEGMENT: Final = 1
 """The object format of WAL files."""
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from coordinator.client.admin import DisklessAdmin
-    from coordinator.client.calls.commits import ShareAnswer
     from coordinator.client.model import Batches
     from coordinator.client.records.writing import UploadedRecords, WrittenRecords
-    from coordinator.client.routing.retry import Deadline
     from coordinator.object_store import ObjectStore
-    from coordinator.protocol.commit_file import CommitFileBody
     from records.compression import Compression
     from records.record_batch import Record, StoredRecord
 
@@ -178,6 +173,7 @@ class DisklessClient(ServiceUser):
         import numpy as np
 
         from coordinator.client.calls.commits import not_placed, outcome_of, owners_of, refused_rows
+        from coordinator.client.committing import FileCommit
         from coordinator.protocol.commit_file import BATCH, CommitFileBody, batch_rows
 
         deadline = self._service.deadline(timeout_ms)
@@ -205,7 +201,7 @@ class DisklessClient(ServiceUser):
                 return not_placed(file, keys, refusals)
             coordinator_ids = [owners[key] for key in keys]
         file = file._replace(owner_ids=list(owner_ids) if owner_ids is not None else owners_of(object_key, coordinator_ids))
-        answer = await self._commit_shares(file, list(coordinator_ids), deadline, wait_for_creation=wait_for_creation)
+        answer = await FileCommit(self._service, file, deadline, wait_for_creation=wait_for_creation).perform(coordinator_ids)
         outcome = outcome_of(file.object_key, file.owner_ids, answer)
         if not outcome.is_ok:
             # They have moved: another file with their batches finds them where they are.
@@ -213,49 +209,6 @@ class DisklessClient(ServiceUser):
                 {key[:16] for key in rows["topic_partition"][outcome.error_codes == ErrorCode.NOT_LEADER_OR_FOLLOWER].tolist()}
             )
         return outcome
-
-    async def _commit_shares(
-        self, file: CommitFileBody, coordinator_ids: list[int], deadline: Deadline, *, wait_for_creation: bool
-    ) -> ShareAnswer:
-        """Commit the shares of coordinators, and those batches again that have moved meanwhile, where they are."""
-        import numpy as np
-
-        from coordinator.client.calls.commits import MOVED_AWAY, CommitFileCall, are_open, moved_rows, refused_rows
-
-        async def once(batches: npt.NDArray[np.void], coordinators: Sequence[int]) -> ShareAnswer:
-            part = file._replace(batches=batches)
-            commit = CommitFileCall(part, np.array(coordinators, np.int64), wait_for_creation=wait_for_creation)
-            return commit.whole(await self._service.perform(commit, deadline))
-
-        async def of_deleted(rows: npt.NDArray[np.int64], refusals: Mapping[bytes, Refusal]) -> None:
-            # Nobody tells where they were. Asked twice: the first time may be answered by a node that leads no more.
-            for coordinator in 2 * tuple(file.owner_ids):
-                if len(rows):
-                    answer.take(rows, await once(file.batches[rows], [coordinator] * len(rows)))
-                    rows = rows[np.isin(rows, moved_rows(answer))]
-            for row in rows.tolist():
-                key = cast(bytes, file.batches["topic_partition"][row].item())
-                answer.take(np.array([row]), refused_rows(1, refusals[key]))
-
-        answer, attempt = await once(file.batches, coordinator_ids), 0
-        ever = moved = moved_rows(answer)
-        while len(moved):
-            keys = cast(list[bytes], file.batches["topic_partition"][moved].tolist())
-            self._service.forget_topics({key[:16] for key in keys})
-            if not await self._service.pause(attempt, deadline):
-                break
-            attempt += 1
-            owners, refusals = await self._service.owners(set(keys), deadline, wait_for_creation=wait_for_creation)
-            is_placed = np.array([key in owners for key in keys])
-            await of_deleted(moved[~is_placed], refusals)
-            if is_placed.any():
-                placed = moved[is_placed]
-                answer.take(placed, await once(file.batches[placed], [owners[key] for key in keys if key in owners]))
-            moved = moved_rows(answer)
-        # An attempt before a partition moved may have taken effect without an answer: only who has it now knows.
-        open_rows = ever[are_open(answer.rows["error_code"][ever])]
-        answer.take(open_rows, refused_rows(len(open_rows), MOVED_AWAY))
-        return answer
 
     async def fence_files(
         self,
