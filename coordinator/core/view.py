@@ -338,6 +338,11 @@ class ShardView:
         """Whether a file is known here, and has not ended."""
         return self._shard.committed.state.find_file(object_key) is not None
 
+    def has_heard_of(self, object_key: str) -> bool:
+        """Whether a file is or was known here, or was fenced, as far as that is remembered."""
+        state = self._shard.committed.state
+        return state.find_file(object_key) is not None or state.find_tombstone(object_key) is not None
+
     def past_retention(self, topic_id: bytes, partition: int, retention: Retention, bound: Bound, known: Known | None) -> LookedAt | None:
         """Look which batches of a partition are past its retention; see `reads.retention.look_at`."""
         return look_at(self._shard.committed.state, topic_id, partition, retention, bound, known)

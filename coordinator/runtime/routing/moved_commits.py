@@ -49,7 +49,7 @@ def commit_moved(
 ) -> None:
     """Commit a file to these coordinators of its batches; those without one are left out.
 
-    Files created later than `window_ms` after a move are not looked for in the coordinator that had the partition before.
+    A coordinator that had a partition and is not followed here is left out for files created later than `window_ms` after the move.
     """
     keys: list[bytes] = command.batches["topic_partition"].tolist()
     places: dict[bytes, list[int]] = {}
@@ -58,17 +58,18 @@ def commit_moved(
             places.setdefault(key, []).append(place)
     known: dict[int, tuple[CommitResult, int]] = {}
     undecided: set[int] = set()
+    heard_of: dict[int, bool] = {}
     try:
         for key, mine in places.items():
             is_owner = view.replicas.is_leading(cast(int, owners[mine[0]]))
             for earlier in view.earlier_of(key):
-                if command.created_ms >= 0 and earlier.time_ms + window_ms < command.created_ms:
-                    continue
                 try:
-                    answer = answer_before(view, earlier, command, key, mine)
+                    answer = answer_before(view, earlier, command, key, mine, heard_of)
                 except _Unsure:
                     if earlier.coordinator_id not in command.owner_ids and view.owner_of(key) not in command.owner_ids:
                         continue  # it is refused below in any case, and a file is never sent with two lists of owners
+                    if command.created_ms >= 0 and earlier.time_ms + window_ms < command.created_ms:
+                        continue
                     if is_owner:
                         raise
                     undecided.update(mine)
@@ -110,16 +111,24 @@ def commit_moved(
 
 
 def answer_before(
-    view: ClusterView, earlier: EarlierStretch, command: CommitFile, key: bytes, places: Sequence[int]
+    view: ClusterView, earlier: EarlierStretch, command: CommitFile, key: bytes, places: Sequence[int], heard_of: dict[int, bool]
 ) -> CommitResult | None:
-    """The answers of the coordinator that had a partition before, for the batches of it; None when it never had them. Raises `_Unsure`."""
-    replica = view.replicas.get(earlier.coordinator_id)
-    text = f"coordinator {earlier.coordinator_id} had a partition of the file before, and it is not known here yet what it took; retry"
+    """The answers of the coordinator that had a partition before, for the batches of it; None when it never had them. Raises `_Unsure`.
+
+    `heard_of` keeps for the other partitions of the file which coordinators know its key.
+    """
+    coordinator_id = earlier.coordinator_id
+    replica = view.replicas.get(coordinator_id)
+    text = f"coordinator {coordinator_id} had a partition of the file before, and it is not known here yet what it took; retry"
     if replica is None:
         raise _Unsure(text)
     try:
         if not replica.look(ShardView.knows_release, key):
             raise _Unsure(text)
+        if coordinator_id not in heard_of:
+            heard_of[coordinator_id] = replica.look(ShardView.has_heard_of, command.object_key)
+        if not heard_of[coordinator_id]:
+            return None
         is_known = _has_file(view, command, key)
         return replica.look(ShardView.answer_committed_before, command, key, places, is_known_elsewhere=is_known)
     except NotReadable as unreadable:
