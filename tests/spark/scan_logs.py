@@ -287,6 +287,7 @@ class Life:
         if there is None:
             release = ReleasePartition(topic_id=topic_id, partition=partition, move_id=self.last_move, to_coordinator=1)
             ((released,),) = self.leader.ask(release)
+            assert isinstance(released, ReleasedPartition)
             assert released.outcome == OK, released.outcome
             self.elsewhere[topic_id, partition] = released
             return
