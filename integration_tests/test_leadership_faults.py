@@ -153,6 +153,7 @@ def test_a_killed_leader_is_replaced_by_warm_standbys_within_the_session_timeout
     run.judge()
 
 
+@pytest.mark.long  # a killed leader, above, and a drained one, in test_operators_moves.py, are in every run
 def test_a_rolling_restart_never_pauses_a_partition_for_long(undisturbed: Service) -> None:
     run = Run(undisturbed, 4)
     with run.load() as load:

@@ -65,6 +65,7 @@ def live_offsets(service: Service) -> dict[tuple[bytes, int], tuple[int, int]]:
     return found
 
 
+@pytest.mark.long  # tests/spark/test_verify_from_snapshot.py has the same in one process
 def test_log_and_service_agree_from_a_snapshot_on(pruned: Service) -> None:
     store = f"file://{pruned.folder / 'objects'}"
     asked = ["--bootstrap-server", ",".join(pruned.addresses), *(f"--state={path}" for path in states(pruned)), "-o", "json"]

@@ -192,6 +192,7 @@ def test_a_service_under_load_is_upgraded_node_by_node_and_its_level_rises_at_th
         service.stop()
 
 
+@pytest.mark.long  # tests/runtime/test_schema_level.py has the same on nodes of one process
 def test_a_node_left_behind_holds_the_level_until_an_operator_says_that_it_is_gone(
     kafka: Kafka, versions: Versions, data_folder: Path
 ) -> None:
