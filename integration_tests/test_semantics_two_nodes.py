@@ -22,6 +22,7 @@ from integration_tests.waiting import LOOK_EVERY_S
 from integration_tests.wire import (
     COORDINATOR_NOT_AVAILABLE,
     DUPLICATE_RESOURCE,
+    FENCED_LEADER_EPOCH,
     INVALID_REQUEST,
     KIP_COMMIT_FILE,
     NOT_COORDINATOR,
@@ -136,11 +137,11 @@ async def test_a_repeated_commit_is_answered_after_its_topic_was_deleted_whereve
         fresh = await second.commit_file(new_key(), 400, rows)
     assert (again.error_codes.tolist(), again.base_offsets.tolist()) == ([OK] * 4, before.base_offsets.tolist())
     assert fresh.error_codes.tolist()[:2] == [UNKNOWN_TOPIC_ID] * 2
-    # Each node answers its shares; of the others it says that it is not the one to ask.
+    # Each node answers its shares; of the others it says that it is not the one to ask, and of those without a topic to ask all.
     whole = file(batches, key, owners=owners, file_size=400)
     told = await nodes.one.send(whole), await nodes.two.send(whole)
-    assert [one.error for one in told[0]] == [OK, NOT_COORDINATOR, OK, NOT_COORDINATOR]
-    assert [one.error for one in told[1]] == [NOT_COORDINATOR, OK, NOT_COORDINATOR, OK]
+    assert [one.error for one in told[0]] == [OK, FENCED_LEADER_EPOCH, OK, NOT_COORDINATOR]
+    assert [one.error for one in told[1]] == [FENCED_LEADER_EPOCH, OK, NOT_COORDINATOR, OK]
     assert [told[n % 2][n].base for n in range(4)] == before.base_offsets.tolist()
 
 
