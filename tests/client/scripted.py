@@ -378,8 +378,7 @@ class ScriptedNode(Handler):
                     file.owner_ids,
                 ):
                     return _commit_body(answered)
-            gone = {key: int(MOVED if key in self.cluster.moved else self.cluster.missing(key)) for key in keys}
-            codes = [gone[key] if owner is None else 15 for key, owner in zip(keys, owners, strict=True)]
+            codes = [int(self.cluster.missing(key)) if owner is None else 15 for key, owner in zip(keys, owners, strict=True)]
             return _commit_body([(code, -1) for code in codes])
         placed = {owner for key, owner in zip(keys, owners, strict=True) if key not in self.cluster.moved}
         if not file.owner_ids or placed - set(file.owner_ids):

@@ -168,19 +168,6 @@ async def test_a_commit_has_no_outcome_while_nobody_leads_where_its_partition_ha
         assert set(gone.error_codes.tolist()) == {int(ErrorCode.UNKNOWN_TOPIC_ID)}
 
 
-async def test_what_became_of_a_batch_whose_partition_moved_and_whose_topic_is_gone_is_found_where_it_was_committed() -> None:
-    async with scripted() as cluster, client_of(cluster) as client:
-        cluster.add_topic(TOPIC, "t", 4)
-        assert (await client.commit_file("known", 100, batches(1), owner_ids=[0, 1])).is_ok
-        cluster.topics.clear()
-        cluster.moved.add(PartitionId(TOPIC, 1).key)
-        # Who made the file took its partition to be in coordinator 0, which another node leads.
-        again = await client.commit_file("known", 100, batches(1), owner_ids=[0, 1], coordinator_ids=[0])
-        assert again.base_offsets.tolist() == [0]
-        unknown = await client.commit_file("unknown", 100, batches(1), owner_ids=[0, 1], coordinator_ids=[0], timeout_ms=5_000)
-        assert unknown.error_codes.tolist() == [ErrorCode.UNKNOWN_TOPIC_ID]
-
-
 @pytest.mark.parametrize("trouble", [hang_up, process_and_hang_up], ids=["before", "after"])
 async def test_a_commit_takes_effect_once_though_its_connection_is_lost(trouble: Callable[..., None]) -> None:
     async with scripted() as cluster, client_of(cluster) as client:

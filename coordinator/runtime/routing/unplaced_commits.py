@@ -3,9 +3,8 @@
 A known key is answered even when its topics are gone: a client that was told "unknown topic" for the repetition
 of an acknowledged commit would upload the data again under a new key. So the coordinators that owned the batches are asked
 first, only for their known answers. Shares are told apart by the placement of deleted topics, which is remembered
-longer than results are kept (`deleted.topic.retention.ms`). A client that sent a share to where a partition was before
-it moved cannot look where it went when the topic was deleted: FENCED_LEADER_EPOCH has it ask all coordinators that the
-file names.
+longer than results are kept (`deleted.topic.retention.ms`). A client may have sent a share to where a partition was before
+it moved, and the topic was deleted: FENCED_LEADER_EPOCH has it look where that was.
 Invariant: nothing of a file is logged while one of its batches would be answered that its topic or partition is unknown.
 """
 
@@ -143,7 +142,7 @@ def _respond_moved(respond: Respond, gone: Sequence[int], answer: CommitAnswer) 
     result = answer.result().changeable()
     for place in gone:
         if result.errors[place] == ErrorCode.NOT_COORDINATOR:
-            message = "its topic was deleted, and its coordinator is led elsewhere; ask all that the file names"
+            message = "its topic was deleted, and its coordinator is led elsewhere; look which that was, and commit it there"
             result.errors[place], result.messages[place] = int(ErrorCode.FENCED_LEADER_EPOCH), message
     respond(result)
 
