@@ -470,7 +470,7 @@ def _file(db: Database, key: str, sight: Sight) -> Described | None:
     facts = [
         ("Size", _bytes(row["file_bytes"])),
         ("Committed", _time(row["append_ms"])),
-        ("Uploader", _number(row["uploader"]) if row["uploader"] >= 0 else "not named by who committed it"),
+        ("Uploader", "not named by who committed it" if row["uploader"] in (None, -1) else _number(row["uploader"])),
         ("Owners", ", ".join(f"coordinator {one}" for one in owners)),
     ]
     cells = [
