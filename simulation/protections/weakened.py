@@ -531,7 +531,7 @@ PROTECTIONS: dict[str, Protection] = {
         patches=_written_inside,
         kinds=("tear",),
         has_transactions=True,
-        seed_first=15,
+        seed_first=11,
     ),
     "transaction-cut-off": Protection(
         rule="a claim in force ends an open transaction", patches=_claims_end_nothing, kinds=("tear",), has_transactions=True
@@ -614,7 +614,7 @@ PROTECTIONS: dict[str, Protection] = {
         kinds=("network",),
         details=("double",),
         seeds_max=40,
-        seed_first=2,
+        seed_first=4,
     ),
     "deleted-ids": Protection(
         rule="the directory never places a deleted topic id again",

@@ -163,7 +163,7 @@ FILE_PROTECTIONS: dict[str, Protection] = {
         seed_first=3,
     ),
     "commit-age": Protection(
-        rule="old files are not committed", patches=_any_age, kinds=("network",), files={"pausing": 0.4}, seed_first=2
+        rule="old files are not committed", patches=_any_age, kinds=("network",), files={"pausing": 0.4}, seed_first=3
     ),
     "fence-retention": Protection(
         rule="fences are kept until the age limit refuses all commits of their files", patches=_forget_fences, kinds=("slow",), files={}

@@ -92,7 +92,7 @@ GATEWAY_PROTECTIONS: dict[str, Protection] = {
         rule="a share is repeated unchanged",
         patches=lambda: _repeated_as(lambda key, size: (key, size + 1)),
         kinds=("network", "crash"),
-        seed_first=3,
+        seed_first=16,
         gateways={"first_kind": 2},
     ),
     "stored-first": Protection(

@@ -56,6 +56,6 @@ RESTORE_PROTECTIONS: dict[str, Protection] = {
         faults=tuple(_directory_lost_and_unread()),
         files={"grace_s": 0.3, "commit_age_s": 1.0, "store_faults": 0.0, "pruners": 4},
         restore={"finished_s": OPEN_S},
-        seed_first=26,
+        seed_first=19,
     ),
 }

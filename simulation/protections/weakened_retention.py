@@ -54,7 +54,7 @@ RETENTION_PROTECTIONS: dict[str, Protection] = {
         patches=lambda: [(RetentionEnforcer, "check_settings", _do_nothing)],
         kinds=("lag",),
         retention={"check_s": 0.1, "keepers": 4, "under_way_s": 1.0},
-        seed_first=7,
+        seed_first=16,
     ),
     "retention-bytes": Protection(
         rule="retention.bytes are left at least",
