@@ -4,8 +4,8 @@
 
 Half of the nodes lead the coordinators of a topic; then all do, and then all with more coordinators, over which its partitions are moved.
 CPU is in microseconds per batch of files of 100 at 20 000 batches/s: of all nodes, and of the busiest one, which bounds the throughput
-where nodes have cores of their own. `predicted` is that of the busiest node by docs/decisions/015-scaling.md: 13.1 us for each batch that
-it leads and 5.2 for each that it follows. `saturated` is what this machine's cores carry, which all processes share.
+where nodes have cores of their own. `predicted` is that of the busiest node by docs/decisions/015-scaling.md: 16.7 us for each batch that
+it leads and 2.6 for each that it follows. `saturated` is what this machine's cores carry, which all processes share.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TOPIC = "grown"
 PARTITIONS_OF_EACH = 4
 CONNECTIONS = 16
 WINDOW_S = 6.0
-LEADING_US, FOLLOWING_US = 13.1, 5.2
+LEADING_US, FOLLOWING_US = 16.7, 2.6
 SOON_MS = "500"
 
 

@@ -164,9 +164,8 @@ class EssentialSettings:
         high=100,
         essential=True,
         why="""Nodes that follow each metadata partition besides its leader, so that one of them takes over at once. A follower costs a
-        seventh of what the leader does where one partition has all load, 0.4 of it where 24 share it, half of it at saturation. So many
-        nodes may die together before a partition waits until its state is loaded: seconds, or minutes without a state database on disk.
-        1 is enough while the partitions of a dead node get another standby within seconds. With no more nodes than this all others
-        follow, and with 0 none does. Standbys are on other racks first (node.rack),
-        even where one rack has few nodes. Give all nodes the same value.""",
+        sixth of what the leader does, half of it at saturation. So many nodes may die together before a partition waits until its state
+        is loaded: seconds, or minutes without a state database on disk. 1 is enough while the partitions of a dead node get another
+        standby within seconds. With no more nodes than this all others follow, and with 0 none does. Standbys are on other racks first
+        (node.rack), even where one rack has few nodes. Give all nodes the same value.""",
     )
