@@ -137,7 +137,7 @@ async def test_a_repeated_commit_is_answered_after_its_topic_was_deleted_whereve
         fresh = await second.commit_file(new_key(), 400, rows)
     assert (again.error_codes.tolist(), again.base_offsets.tolist()) == ([OK] * 4, before.base_offsets.tolist())
     assert fresh.error_codes.tolist()[:2] == [UNKNOWN_TOPIC_ID] * 2
-    # Each node answers its shares; of the others it says that it is not the one to ask, or, once it knows that their topic is gone, to look.
+    # Each node answers its shares; of the others it says that it does not lead, or, once it knows that their topic is gone, to look.
     whole = file(batches, key, owners=owners, file_size=400)
     told = await nodes.one.send(whole), await nodes.two.send(whole)
     assert [one.error for one in told[0][::2] + told[1][1::2]] == [OK] * 4
