@@ -1,11 +1,9 @@
 """Files are committed: the shares of each coordinator in the order in which the files were cut, each until it has an outcome.
 
-A share whose partition has come from another coordinator also waits for the share with which that one's batches were sent there.
-
 `coordinator.client.Committer` keeps whole files in order, so one coordinator without a leader would hold up all partitions that share a
-file with one of its own. Here a coordinator's share of a file waits for its share of the file before, and nothing else; shares of a file
-that may go at the same time go in one call. A coordinator decides a share as a whole, and answers a repetition as before, so a share
-without an outcome is asked again, unchanged.
+file with one of its own. Here a coordinator's share of a file waits for its share of the file before, and, where a partition has moved to
+it, for the share in which that came before. Shares of a file that may go at the same time go in one call. A coordinator decides a share as
+a whole, and answers a repetition as before, so a share without an outcome is asked again, unchanged.
 """
 
 from __future__ import annotations

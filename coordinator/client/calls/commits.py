@@ -48,10 +48,10 @@ class ShareAnswer:
     def take(self, places: npt.NDArray[np.int64], answer: ShareAnswer) -> None:
         """Let another answer stand at some rows."""
         self.rows[places] = answer.rows
-        for row, place in enumerate(places.tolist()):
-            self.messages.pop(place, None)
-            if row in answer.messages:
-                self.messages[place] = answer.messages[row]
+        if self.messages:
+            for place in places.tolist():
+                self.messages.pop(place, None)
+        self.messages.update((int(places[row]), text) for row, text in answer.messages.items())
 
 
 class CommitFileCall(RoutedCall[ShareAnswer]):
@@ -107,7 +107,7 @@ class CommitFileCall(RoutedCall[ShareAnswer]):
 
     def whole(self, answers: Sequence[ShareAnswer]) -> ShareAnswer:
         """Put the shares together, in the order of the file's batches."""
-        whole = refused_rows(len(self._file.batches), SERVED)
+        whole = ShareAnswer(rows=np.empty(len(self._file.batches), _ANSWER))
         for rows, answer in zip(self._rows, answers, strict=True):
             whole.take(rows, answer)
         return whole
@@ -128,7 +128,7 @@ def refused_rows(count: int, refusal: Refusal) -> ShareAnswer:
     rows = np.full(count, -1, _ANSWER)
     rows["error_code"] = refusal.code
     rows["is_duplicate"] = False
-    return ShareAnswer(rows=rows, messages=dict.fromkeys(range(count), refusal.message) if refusal.message else {})
+    return ShareAnswer(rows=rows, messages=dict.fromkeys(range(count), refusal.message))
 
 
 def not_placed(file: CommitFileBody, keys: Sequence[bytes], refusals: dict[bytes, Refusal]) -> CommitOutcome:
