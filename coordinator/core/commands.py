@@ -420,10 +420,19 @@ class ListOffsets:
         return [FoundOffset(_refused(_partition_text(one.topic_id, one.partition), error, message)) for one in self.queries]
 
 
+class OlderStretches(NamedTuple):
+    """The stretches of a partition that other coordinators have, the oldest first, without deleted ones, and where the partition starts."""
+
+    log_start_offset: int
+    stretches: tuple[EarlierStretch, ...]
+
+
 class FoundOffset(NamedTuple):
     outcome: Outcome
     timestamp: int = -1
     offset: int = -1
+    older: OlderStretches | None = None
+    """Where else the answer to a time may be; None when it is here."""
 
 
 class FetchPoint(NamedTuple):

@@ -53,6 +53,8 @@ class Stages:
         self._objects = objects
         self._kafka = kafka
         self.places: dict[tuple[int, str], str] = {}
+        self.kept: dict[str, FakeObject] = {}
+        """All snapshots; those before the last two may be removed from the store."""
 
     async def take(self, moment: str, *coordinators: int) -> None:
         """Take snapshots of coordinators."""
@@ -62,6 +64,7 @@ class Stages:
             assert outcome.error is ErrorCode.NONE, outcome.message
             new = [key for key in self._objects.by_key if key not in known and (at := parse_snapshot_key(key)) and at.partition == one]
             [self.places[one, moment]] = new
+            self.kept.update(self._objects.by_key)
 
     async def move(self, partition: int, at: int, to: int) -> None:
         """Move a partition. While snapshots are taken the log of a coordinator that has to take the next step does not answer."""
@@ -101,7 +104,7 @@ async def moved_service(at: int, to: int) -> Moved:
         await stages.take("adopted", to)
         assert await accepted(started, "b1", [batch(mine, 2, sequence=5)], ALL) == [5]
         await stages.take("written", to)
-        return Moved(dict(objects.by_key), stages.places, mine)
+        return Moved(stages.kept, stages.places, mine)
 
 
 SERVICES: dict[tuple[int, int], Moved] = {}

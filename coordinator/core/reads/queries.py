@@ -33,6 +33,7 @@ from coordinator.core.commands import (
     LogOrigin,
     NamedLog,
     OffsetQuery,
+    OlderStretches,
     Outcome,
 )
 from coordinator.core.files.answers import released_row, served_row, unknown_partition
@@ -109,22 +110,27 @@ def list_offset(state: Lookups, query: OffsetQuery) -> FoundOffset:
         return FoundOffset(outcome=row)
     log_start = hot.partitions.log_start.cells[row]
     match query.timestamp:
-        case t if t >= 0:
-            return _first_at_or_after(state, row, log_start, t)
+        case t if t >= 0 or t == MAX_TIMESTAMP:
+            found = _max_timestamp(state, row, log_start) if t == MAX_TIMESTAMP else _first_at_or_after(state, row, log_start, t)
+            return found._replace(older=_older_stretches(hot, query, log_start)) if hot.stretches else found
         case t if t == LATEST:
             return FoundOffset(outcome=OK, offset=hot.partitions.high_watermark.cells[row])
         case t if t == EARLIEST:
             return FoundOffset(outcome=OK, offset=facts_of(hot.partitions, row).earliest)
         case t if t == EARLIEST_LOCAL:
             return FoundOffset(outcome=OK, offset=log_start)
-        case t if t == MAX_TIMESTAMP:
-            return _max_timestamp(state, row, log_start)
         case t if t == LATEST_TIERED:
             return _NOTHING_FOUND
         case _:
             where = row_text(hot, row)
             message = f"{where}: timestamp {query.timestamp} is neither a time (0 or more) nor one of -1 to -5; correct it"
             return FoundOffset(outcome=Outcome(error=ErrorCode.UNSUPPORTED_VERSION, message=message))
+
+
+def _older_stretches(hot: HotState, query: OffsetQuery, log_start: int) -> OlderStretches | None:
+    earlier = hot.stretch_of(query.topic_id, query.partition).earlier
+    older = tuple(one for one in earlier if one.end_offset > log_start)
+    return OlderStretches(log_start, older) if older else None
 
 
 def list_released(state: Lookups, query: OffsetQuery, start_offset: int) -> FoundOffset:

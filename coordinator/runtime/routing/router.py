@@ -39,7 +39,7 @@ from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.routing.applied import find_applied
 from coordinator.runtime.routing.cluster_view import ClusterView
 from coordinator.runtime.routing.moved_commits import commit_moved
-from coordinator.runtime.routing.moved_reads import list_offsets_moved, needs_earlier
+from coordinator.runtime.routing.moved_reads import with_older
 from coordinator.runtime.routing.unplaced_commits import UnplacedCommit
 
 CommitSubmission: TypeAlias = tuple[Callable[[CommitAnswer], None], CommitFile, int, int]
@@ -237,9 +237,13 @@ class Router:
         """Like `list_offsets`, when one coordinator that is led here owns all of the partitions; else False, and nothing is asked."""
         owners = self._view.owners_of({partition_key(topic_id, partition) for topic_id, partition, _ in queries})
         owner = owners.pop() if len(owners) == 1 else None
-        if owner is None or not self._replicas.is_leading(owner) or any(needs_earlier(self._view, query) for query in queries):
+        if owner is None or not self._replicas.is_leading(owner):
             return False
-        self._replicas[owner].submit(ListOffsets(queries=queries), timeout_ms, cast(Answered, respond))
+
+        def answered(answers: list[FoundOffset]) -> None:
+            respond(list(map(partial(with_older, self._replicas), queries, answers)))
+
+        self._replicas[owner].submit(ListOffsets(queries=queries), timeout_ms, cast(Answered, answered))
         return True
 
     async def list_offsets(self, queries: list[OffsetQuery], timeout_ms: int) -> list[FoundOffset]:
@@ -248,12 +252,8 @@ class Router:
         def command(share: list[OffsetQuery]) -> Command:
             return ListOffsets(queries=share)
 
-        async def ask(some: list[OffsetQuery]) -> list[FoundOffset]:
-            return await self.by_owner(command, FoundOffset, some, timeout_ms)
-
-        if any(needs_earlier(self._view, query) for query in queries):
-            return await list_offsets_moved(self._view, queries, ask)
-        return await ask(queries)
+        answers = await self.by_owner(command, FoundOffset, queries, timeout_ms)
+        return list(map(partial(with_older, self._replicas), queries, answers))
 
     # ---- commands of an operation (`runtime.serving`)
 

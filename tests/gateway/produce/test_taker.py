@@ -559,7 +559,7 @@ def test_a_beginning_that_was_repeated_elsewhere_is_not_missed_for_long() -> Non
     async def work() -> None:
         world = World()
         world.service.takes_unknown = True
-        world.fault_of = lambda _call: StoreFault.REFUSED if world.loop.time() < 3 else StoreFault.NONE
+        world.fault_of = lambda _call: StoreFault.REFUSED if world.loop.time() < 4.5 else StoreFault.NONE
         client = world.client()
         await client.ask(("orders", [(0, sequenced(0))]), timeout_ms=2_000)
         assert await world.taker.drain(5)

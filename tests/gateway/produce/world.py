@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from typing import Any, TypeVar
@@ -237,6 +238,7 @@ class World:
                 committed=self.committed.append,
             ),
             now_ms=self.now_ms,
+            rng=random.Random(0),
             uploader_id=NODE_ID,
         )
         self._connections = 0
