@@ -16,7 +16,7 @@ from coordinator.protocol.codec import ELEMENTS_MAX
 from records.codec import decode_entry
 from records.committed_files.codec import FileCommitted
 from records.committed_files.lines import BatchVerdict
-from records.model import FilesFenced, FilesHandedOver, FilesRemoved, ProducersExpired, Record
+from records.model import FilesFenced, FilesHandedOver, FilesRemoved, NoOp, ProducersExpired, Record
 from simulation.fakes.shard_harness import HarnessReplica, World
 from tests.core.build import (
     MASK,
@@ -54,7 +54,6 @@ HEADS: list[tuple[str, dict[str, object], ErrorCode]] = [
     ("unknown object format", {"object_format": 0}, E.INVALID_REQUEST),
     ("negative file size", {"file_size": -1}, E.INVALID_REQUEST),
     ("no owner", {"owner_ids": []}, E.INVALID_REQUEST),
-    ("owners without this coordinator", {"owner_ids": [1, 2]}, E.INVALID_REQUEST),
     ("an owner twice", {"owner_ids": [0, 1, 1]}, E.INVALID_REQUEST),
     ("a negative owner", {"owner_ids": [0, -1]}, E.INVALID_REQUEST),
     ("65 owners", {"owner_ids": list(range(65))}, E.INVALID_REQUEST),
@@ -73,6 +72,16 @@ def test_a_wrong_head_refuses_every_batch_and_logs_nothing(fields: dict[str, obj
     assert result.base_offsets == result.append_times == result.log_starts == [-1, -1]
     assert all(result.messages)
     assert len(world.log) == length
+
+
+def test_a_file_that_does_not_name_its_coordinator_is_refused_behind_a_proof() -> None:
+    """A leader may not know that it was replaced, and that the partition has moved to a coordinator that the file names."""
+    world, replica = leading()
+    answers = result_of(replica.ask(commit("a", [batch(), batch(1)], owner_ids=[1, 2]))[0])
+    assert answers.errors == [E.INVALID_REQUEST] * 2
+    assert "lacks coordinator 0" in str(answers.messages[0])
+    assert decode_entry(world.log[-1][1] or b"") == [NoOp()]
+    assert not files_logged(world)
 
 
 def _with_key(fields: dict[str, object]) -> CommitFile:
@@ -143,7 +152,7 @@ def test_a_file_whose_key_no_store_lists_as_it_is_is_refused(key: str) -> None:
     world, replica = leading()
     length = len(world.log)
     assert errors(replica, commit(key, [batch(), batch(1)])) == [E.INVALID_REQUEST] * 2
-    assert check_whole(commit(key, [batch()]), (0,), 1).error is E.INVALID_REQUEST
+    assert check_whole(commit(key, [batch()]), 1).error is E.INVALID_REQUEST
     assert len(world.log) == length
 
 
@@ -172,12 +181,11 @@ def test_an_empty_batch_list_answers_an_empty_list_and_registers_nothing() -> No
 
 def test_a_batch_that_may_heal_keeps_the_whole_request_out_of_the_log() -> None:
     world, replica = leading()
-    length = len(world.log)
     command = commit("a", [batch(), batch(7), batch(topic_id=UNKNOWN_TOPIC)])
     result = result_of(replica.ask(command)[0])
     assert result.errors == [E.COORDINATOR_NOT_AVAILABLE, E.UNKNOWN_TOPIC_OR_PARTITION, E.UNKNOWN_TOPIC_ID]
     assert result.base_offsets == [-1, -1, -1]
-    assert len(world.log) == length
+    assert not files_logged(world)
     replica.ask(place(count=8), place(UNKNOWN_TOPIC, 1, name="late"))
     assert errors(replica, command) == [0, 0, 0]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import pytest
+
 from coordinator.app.telemetry import node_samples
 from coordinator.core.commands import (
     CommitAnswer,
@@ -24,6 +26,7 @@ from coordinator.kafka.batches import partition_key
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, LATEST, MAX_TIMESTAMP
 from coordinator.runtime.pauses import Pauses
+from coordinator.runtime.routing.cluster_view import ClusterView
 from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import TOPIC, batch, commit
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
@@ -102,12 +105,12 @@ async def test_offsets_producers_and_reads_go_on_at_the_next_owner() -> None:
         assert await accepted(started, "wal/1", [batch(0, 3, sequence=0, max_timestamp=50), batch(1, 2)]) == [0, 0]
         assert await accepted(started, "wal/2", [batch(0, 2, sequence=3, max_timestamp=90)]) == [3]
         await move(started, 0, to)
-        told = {(one.name, one.labels): one.value for one in node_samples(started.node, lambda: 0)}
-        assert (told["partition_moves_total", ("moved",)], told["partitions_moving", ()], told["partition_move_oldest_seconds", ()]) == (
-            1,
-            0,
-            0,
-        )
+        counted = {("partition_moves_total", ("moved",)): 1, ("partitions_moving", ()): 0, ("partition_move_oldest_seconds", ()): 0}
+
+        def told() -> dict[tuple[str, tuple[str, ...]], float]:
+            return {(one.name, one.labels): one.value for one in node_samples(started.node, lambda: 0) if (one.name, one.labels) in counted}
+
+        await until(lambda: told() == counted, "the move counted, and over", within_s=10)
         # The producer goes on; a repetition of its batches is found, a gap is refused.
         assert await accepted(started, "wal/3", [batch(0, 1, sequence=5, max_timestamp=70), batch(1, 1)]) == [5, 2]
         duplicate = await committed(started, commit("wal/4", [batch(0, 2, sequence=3)], owner_ids=BOTH))
@@ -122,9 +125,49 @@ async def test_offsets_producers_and_reads_go_on_at_the_next_owner() -> None:
         assert await offset_at(started, 0, MAX_TIMESTAMP) == (4, 90)
         assert (await offset_at(started, 0, 95))[0] == -1
         assert owner(started, 0) == to != before
-        # The owner before takes nothing of it, whoever asks.
-        answer = await started.ask(before, commit("wal/6", [batch(0)], owner_ids=BOTH))
-        assert answer.result().errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER]  # type: ignore[union-attr]
+        # The owner before takes nothing of it, whoever asks; another owner of the file may have taken it.
+        for owners, error in (
+            (BOTH, ErrorCode.FENCED_LEADER_EPOCH),
+            ([to], ErrorCode.FENCED_LEADER_EPOCH),
+            ([before], ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        ):
+            answer = await started.ask(before, commit(f"wal/{owners}", [batch(0)], owner_ids=owners))
+            assert answer.result().errors == [error]  # type: ignore[union-attr]
+
+
+async def test_times_are_looked_up_in_all_stretches_on_a_node_that_has_not_read_the_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(in_memory(), MemoryStateStores(), pauses=OFTEN) as started:
+        await started.leads()
+        await topic(started)
+        assert await accepted(started, "wal/1", [batch(0, 3, max_timestamp=50)]) == [0]
+        await move(started, 0, 1 - owner(started, 0))
+        assert await accepted(started, "wal/2", [batch(0, 2, max_timestamp=20)]) == [3]
+        monkeypatch.setattr(ClusterView, "earlier_of", lambda *_: ())
+        assert await offset_at(started, 0, 40) == (0, 50)
+        assert await offset_at(started, 0, MAX_TIMESTAMP) == (2, 50)
+
+
+async def test_a_file_is_refused_for_good_only_where_its_owner_is_for_certain() -> None:
+    """Nodes that have not read a move find that a file does not name the owner, which it was before."""
+    async with running(in_memory(), MemoryStateStores(), pauses=OFTEN) as started:
+        await started.leads()
+        await topic(started)
+        before, to = owner(started, 0), 1 - owner(started, 0)
+        view = started.node.view
+        await move(started, 0, to)
+        assert await accepted(started, "wal/1", [batch(0)], [to]) == [0]
+        key = partition_key(TOPIC, 0)
+        with pytest.MonkeyPatch.context() as lagging:
+            lagging.setattr(view, "owner_of", lambda one: before if one == key else to)
+            lagging.setattr(view, "earlier_of", lambda _key: ())
+            lagging.setattr(view, "has_moved", lambda _batches: False)
+            lagging.setattr(view, "owners_of", lambda keys: {before if one == key else to for one in keys})
+            lagging.setattr(view, "owners_of_files", lambda _files: [(-1, 1)])
+            for batches in [batch(0)], [batch(0), batch(1)]:
+                answer = await committed(started, commit("wal/1", batches, owner_ids=[to]))
+                assert answer.errors[0] == ErrorCode.FENCED_LEADER_EPOCH
+        assert (await committed(started, commit("wal/1", [batch(0)], owner_ids=[to]))).base_offsets == [0]
+        assert (await committed(started, commit("wal/2", [batch(0)], owner_ids=[before]))).errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
 async def test_a_repetition_is_answered_as_the_first_time_wherever_its_partition_is() -> None:

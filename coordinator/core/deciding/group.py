@@ -15,7 +15,7 @@ from coordinator.core.commands import CommitAnswer, CommitFile, CommitResult, Fe
 from coordinator.core.deciding.decide import decide_write
 from coordinator.core.deciding.decide_files import decide_end, fences, ruled_out, ruled_out_by
 from coordinator.core.events import NewEntry
-from coordinator.core.files.answers import result_of, unknown_result
+from coordinator.core.files.answers import not_taken, result_of
 from coordinator.core.files.decide import decide, select
 from coordinator.core.files.logged import LoggedFiles
 from coordinator.core.files.outcomes import HAS_REFUSALS, OUT_OF_ORDER, UNKNOWN_PARTITION
@@ -144,8 +144,10 @@ class GroupBuilder:
                 answer = self._refuse_size(command)
             if answer is not None:
                 self.replies.append(Reply(request.token, answer))
-                continue
-            fresh.append(place)
+            elif self._context.coordinator_id in command.owner_ids:
+                fresh.append(place)
+            else:
+                self._refuse_behind_proof(request, command)
         self._decide(fresh, commits, read)
 
     def _are_new(self, object_keys: list[str]) -> bool:
@@ -179,6 +181,11 @@ class GroupBuilder:
             return CommitResult.refused(len(command.batches), refusal.error, refusal.message)
         return None if len(command.batches) else CommitResult.refused(0, ErrorCode.NONE, None)
 
+    def _refuse_behind_proof(self, request: Request, command: CommitFile) -> None:
+        """Refuse a file that this coordinator does not take. Where its partitions are, a leader may not know that was replaced."""
+        answer = not_taken(self._overlay, command, self._context.coordinator_id)
+        self._waiting.append(Waiter(request.token, request.deadline_ms, command, answer))
+
     def _refuse_size(self, command: CommitFile) -> CommitAnswer | None:
         """Return the answer to a file whose entry does not fit a message, else None. Decisions change tables: it is tried on a copy."""
         read = read_lines(command.batches.tobytes(), [command])
@@ -207,8 +214,7 @@ class GroupBuilder:
             decided = []
             for commit, outcome in zip(commits, outcomes, strict=True):
                 if outcome == UNKNOWN_PARTITION:
-                    request, command = commit
-                    self.replies.append(Reply(request.token, unknown_result(self._overlay, command)))
+                    self._refuse_behind_proof(*commit)
                 else:
                     decided.append(commit)
             commits, outcomes = decided, [outcome for outcome in outcomes if outcome != UNKNOWN_PARTITION]

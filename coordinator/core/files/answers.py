@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from coordinator.core.commands import CommitFile, CommitResult, Outcome
 from coordinator.core.files.logged import LoggedFiles
+from coordinator.core.moves import WHOLE
 from coordinator.core.tables.diskless_log import OFFSETS_MAX
 from coordinator.core.tables.in_memory import HotState
 from coordinator.core.tables.stretches import is_released
@@ -133,19 +134,29 @@ def released_row(hot: HotState, topic_id: bytes, partition: int) -> int | Outcom
     return Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
 
 
-def unknown_result(hot: HotState, command: CommitFile) -> CommitResult:
-    """The answer to a file of which some partition is not here, or takes none yet. Nothing is logged: a retry is not stuck with it."""
-    result = CommitResult.refused(
-        len(command.batches),
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        "another batch of the file names a partition that is unknown or pending; retry",
-    )
-    for place, key in enumerate(command.batches["topic_partition"].tolist()):
-        topic_id, partition = split_partition_key(key)
-        served = served_row(hot, topic_id, partition)
+def not_taken(hot: HotState, command: CommitFile, coordinator_id: int) -> CommitResult:
+    """The answer to a file that this coordinator takes no batch of: some partition is not here, or it is no owner of the file.
+
+    Nothing is logged, so a retry is not stuck with it. Refusals that are final are true when this coordinator is led here for certain.
+    """
+    is_named, is_only_owner = coordinator_id in command.owner_ids, list(command.owner_ids) == [coordinator_id]
+    answers = []
+    for key in command.batches["topic_partition"].tolist():
+        served = served_row(hot, *split_partition_key(key))
         if isinstance(served, Outcome):
-            result.errors[place], result.messages[place] = int(served.error), served.message
-            if served.error is ErrorCode.NOT_COORDINATOR:
-                # Its coordinator is in the owner list of no file that names this one: the batch has to come in another file.
-                result.errors[place] = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            # Which of the owners of a file may have taken it since the partition has moved is not known here.
+            moved = ErrorCode.NOT_LEADER_OR_FOLLOWER if is_only_owner else ErrorCode.FENCED_LEADER_EPOCH
+            answers.append((moved if served.error is ErrorCode.NOT_COORDINATOR else served.error, served.message))
+        elif is_named:
+            answers.append(
+                (ErrorCode.COORDINATOR_NOT_AVAILABLE, "another batch of the file names a partition that is unknown or pending; retry")
+            )
+        elif hot.stretches.get(key, WHOLE).earlier:
+            text = "its partition came here by a move, and it is not known yet whether the file was taken before; retry"
+            answers.append((ErrorCode.COORDINATOR_NOT_AVAILABLE, text))
+        else:
+            text = f"owner list {list(command.owner_ids)} lacks coordinator {coordinator_id}, which owns the partition"
+            answers.append((ErrorCode.INVALID_REQUEST, text))
+    result = CommitResult.refused(len(answers), ErrorCode.NONE, None)
+    result.errors[:], result.messages[:] = [int(error) for error, _ in answers], [message for _, message in answers]
     return result

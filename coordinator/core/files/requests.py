@@ -5,7 +5,7 @@ A request that fails one of them is refused as a whole, and nothing of it is log
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -102,9 +102,12 @@ def _overlap(command: CommitFile) -> Outcome | None:
     return Outcome(error=ErrorCode.INVALID_REQUEST, message=message)
 
 
-def check_whole(command: CommitFile, coordinator_ids: Collection[int], coordinator_count: int) -> Outcome:
-    """Check a request of several coordinators as it was received, before it is split; its age is left to each of them."""
-    problem = check_file(command, coordinator_ids, coordinator_count)
+def check_whole(command: CommitFile, coordinator_count: int) -> Outcome:
+    """Check a request of several coordinators as it was received, before it is split.
+
+    Its age is left to each of them, and whether it names them: where partitions are, a node may not have read yet.
+    """
+    problem = _check_file(command, coordinator_count)
     if problem is None:
         place, reason = read_lines(command.batches.tobytes(), [command]).faults[0]
         problem = batch_fault(command, place, reason) if reason else None
@@ -116,7 +119,7 @@ def check_head(command: CommitFile, context: CommitContext) -> Outcome | None:
     checked = command.checked
     if checked is not None and checked.error is not ErrorCode.NONE:
         return checked
-    problem = check_file(command, (context.coordinator_id,), context.coordinator_count)
+    problem = _check_file(command, context.coordinator_count)
     if problem is not None:
         return problem
     if command.object_key.startswith(context.limits.kept_prefixes):
@@ -141,8 +144,8 @@ def check_head(command: CommitFile, context: CommitContext) -> Outcome | None:
     return None
 
 
-def check_file(command: CommitFile, coordinator_ids: Collection[int], coordinator_count: int) -> Outcome | None:
-    """The checks on the file as a whole that all coordinators make alike: those of its age are left to each of them."""
+def _check_file(command: CommitFile, coordinator_count: int) -> Outcome | None:
+    """The checks on the file as a whole that all coordinators make alike."""
     if fault := key_fault(command.object_key):
         # A store lists the object under another key, if at all: it would be taken for an orphan, or stay for ever.
         return _invalid(fault)
@@ -154,12 +157,14 @@ def check_file(command: CommitFile, coordinator_ids: Collection[int], coordinato
         return _invalid(f"{len(command.owner_ids)} owners; at most {OWNERS_MAX} are allowed: make several files of it")
     if len(command.batches) > 1 << BATCHES_PER_FILE_BITS:
         return _invalid(f"{len(command.batches)} batches; at most {1 << BATCHES_PER_FILE_BITS} are allowed in a file: make several of it")
-    return _check_owners(tuple(command.owner_ids), tuple(coordinator_ids), coordinator_count)
+    return _check_owners(tuple(command.owner_ids), coordinator_count)
 
 
 @lru_cache(maxsize=1024)
-def _check_owners(owners: tuple[int, ...], coordinator_ids: tuple[int, ...], coordinator_count: int) -> Outcome | None:
+def _check_owners(owners: tuple[int, ...], coordinator_count: int) -> Outcome | None:
     """The checks on the owner list, which is that of many files."""
+    if not owners:
+        return _invalid("the owner list is empty; name the coordinators that own partitions of the file")
     if len(set(owners)) != len(owners):
         return _invalid(f"owner list {list(owners)} names a coordinator twice")
     if any(owner < 0 for owner in owners):
@@ -167,9 +172,6 @@ def _check_owners(owners: tuple[int, ...], coordinator_ids: tuple[int, ...], coo
     unknown = [owner for owner in owners if owner >= coordinator_count]
     if unknown:
         return Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=f"coordinators {unknown} are not known here (yet); retry")
-    missing = [coordinator_id for coordinator_id in coordinator_ids if coordinator_id not in owners]
-    if missing:
-        return _invalid(f"owner list {list(owners)} lacks coordinator {missing[0]}, which owns partitions of the file")
     return None
 
 

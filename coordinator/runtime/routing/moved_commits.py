@@ -5,7 +5,7 @@ is now. So the coordinators that had it are looked at first: each has an entry f
 read that entry knows for certain whether the file was there.
 
 A batch whose coordinator the file does not name is refused, for its object would be deleted without asking that one: a writer that did
-not know of the move takes another file for it, as for a partition that has another leader (`unknown_result` refuses the same way).
+not know of the move takes another file for it, as for a partition that has another leader (`not_taken` refuses the same way).
 
 A node that does not lead where such a partition is now may not know enough to decide, and never will: it answers FENCED_LEADER_EPOCH, upon
 which the client asks where the partition is and sends its batches of the file there.
@@ -14,16 +14,19 @@ which the client asks where the partition is and sends its batches of the file t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, cast
+from typing import Protocol, TypeAlias, cast
 
-from coordinator.core.commands import CommitAnswer, CommitFile, CommitResult, Outcome
+from coordinator.core.commands import OK, Answer, Barrier, CommitAnswer, CommitFile, CommitResult, Outcome
 from coordinator.core.view import ShardView
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.failures import NotReadable
+from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.routing.cluster_view import ClusterView
 from records.model import EarlierStretch
 
 Respond = Callable[[CommitAnswer], None]
+_Known: TypeAlias = dict[int, tuple[CommitResult, int]]
+"""By the place of a batch: an answer that has its own, and at which place."""
 
 
 class SplitsCommits(Protocol):
@@ -56,7 +59,7 @@ def commit_moved(
     for place, (key, owner) in enumerate(zip(keys, owners, strict=True)):
         if owner is not None:
             places.setdefault(key, []).append(place)
-    known: dict[int, tuple[CommitResult, int]] = {}
+    known: _Known = {}
     undecided: set[int] = set()
     heard_of: dict[int, bool] = {}
     try:
@@ -89,8 +92,10 @@ def commit_moved(
         and owner not in command.owner_ids
         and view.earlier_of(keys[place])
     ]
-    if strange and (command.checked is None or command.checked.error is ErrorCode.NONE):
-        respond(_refused(view, command, keys, owners, strange, known))
+    led = next((owner for place in strange if view.replicas.is_leading(owner := cast(int, owners[place]))), None)
+    if led is not None and command.checked in (None, OK):
+        there = [place for place in strange if owners[place] == led]
+        _refuse_behind_proof(view.replicas[led], command, there, known, timeout_ms, respond)
         return
     for place, owner in enumerate(owners):
         if owner is not None and place not in known and view.earlier_of(keys[place]) and not view.replicas.is_leading(owner):
@@ -142,27 +147,39 @@ def _has_file(view: ClusterView, command: CommitFile, key: bytes) -> bool:
     return replica is not None and replica.look(ShardView.knows_file, command.object_key)
 
 
-def _refused(
-    view: ClusterView,
-    command: CommitFile,
-    keys: Sequence[bytes],
-    owners: Sequence[int | None],
-    strange: Sequence[int],
-    known: dict[int, tuple[CommitResult, int]],
-) -> CommitResult:
-    message = "another batch of the file has moved to a coordinator that the file does not name; retry without it"
-    result = CommitResult.refused(len(keys), ErrorCode.COORDINATOR_NOT_AVAILABLE, message).changeable()
-    for place in strange:
-        refusal = Outcome(
-            error=ErrorCode.NOT_LEADER_OR_FOLLOWER,
-            message=f"its partition has moved to coordinator {owners[place]}, which file {command.object_key} does not name as an owner;"
-            " look where it is, and send the batch in another file",
+def _refuse_behind_proof(
+    replica: Replica, command: CommitFile, strange: Sequence[int], known: _Known, timeout_ms: int, respond: Respond
+) -> None:
+    """Refuse a file for the batches at these places, whose coordinator is led by this replica, and is no owner of the file.
+
+    A leader that was replaced may not know that the partitions have moved on, to where the file was taken.
+    """
+    keys: list[bytes] = command.batches["topic_partition"].tolist()
+
+    def proven(answer: Answer) -> None:
+        outcome = cast(Outcome, answer)
+        try:
+            if outcome.error is ErrorCode.NONE and any(replica.look(ShardView.knows_release, keys[place]) for place in strange):
+                outcome = Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message="a partition of the file is moving; retry")
+        except NotReadable as unreadable:
+            outcome = Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=f"{unreadable}; retry")
+        if outcome.error is not ErrorCode.NONE:
+            respond(CommitResult.refused(len(keys), outcome.error, outcome.message))
+            return
+        message = "another batch of the file has moved to a coordinator that the file does not name; retry without it"
+        result = CommitResult.refused(len(keys), ErrorCode.COORDINATOR_NOT_AVAILABLE, message).changeable()
+        text = (
+            f"its partition has moved to coordinator {replica.partition}, which file {command.object_key} does not name as an owner;"
+            " look where it is, and send the batch in another file"
         )
-        result.errors[place], result.messages[place] = int(refusal.error), refusal.message
-    return _with_known(result, known)
+        for place in strange:
+            result.errors[place], result.messages[place] = int(ErrorCode.NOT_LEADER_OR_FOLLOWER), text
+        respond(_with_known(result, known))
+
+    replica.submit(Barrier(), timeout_ms, proven)
 
 
-def _with_known(result: CommitResult, known: dict[int, tuple[CommitResult, int]]) -> CommitResult:
+def _with_known(result: CommitResult, known: _Known) -> CommitResult:
     for place, (answer, at) in known.items():
         result.errors[place], result.messages[place] = answer.errors[at], answer.messages[at]
         result.base_offsets[place], result.append_times[place] = answer.base_offsets[at], answer.append_times[at]

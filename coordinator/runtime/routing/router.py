@@ -211,7 +211,7 @@ class Router:
     ) -> None:
         """Do as `commit_split`, whatever moved."""
         if command.checked is None:
-            command = command._replace(checked=self._check_whole(command, owners))
+            command = command._replace(checked=check_whole(command, self._replicas.count))
         shares: dict[int, list[int]] = {}
         for place, owner in enumerate(owners):
             if owner is not None:
@@ -226,10 +226,6 @@ class Router:
             else:
                 outcome = self.not_led(owner)
                 answered(CommitResult.refused(len(places), outcome.error, outcome.message))
-
-    def _check_whole(self, command: CommitFile, owners: Sequence[int | None]) -> Outcome:
-        coordinator_ids = sorted({owner for owner in owners if owner is not None})
-        return check_whole(command, coordinator_ids, self._replicas.count)
 
     # ---- strict reads and deletes by partition
 

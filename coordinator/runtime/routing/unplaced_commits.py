@@ -72,7 +72,7 @@ class UnplacedCommit:
             self._router.commit_split(self._command, live, self._left_ms(), respond, self._size_bytes)
             return
         owners = [self._former_owner_of(key) if owner is None else owner for key, owner in zip(self._keys, live, strict=True)]
-        checked = check_whole(self._command, {owner for owner in owners if owner is not None}, self._view.replicas.count)
+        checked = check_whole(self._command, self._view.replicas.count)
         refusal = ANOTHER_IS_UNKNOWN if checked.error is ErrorCode.NONE else checked
         known = await self._ask(owners, refusal)
         elsewhere = {owner for owner in owners if owner is not None and not self._view.replicas.is_leading(owner)}
