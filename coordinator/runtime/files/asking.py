@@ -26,9 +26,18 @@ class OwnersAsked:
     def __init__(self, context: NodeContext) -> None:
         self._context = context
 
-    def with_heirs(self, owner_ids: Sequence[int], created_ms: int, window_ms: int) -> tuple[int, ...]:
-        """The owners of a file, and those that may have batches of it because partitions moved to them around its creation."""
-        return (*owner_ids, *self._context.view.heirs_of(owner_ids, created_ms, window_ms))
+    async def knows_moves(self) -> bool:
+        """Wait until this node has read of all moves up to now; False when that takes too long."""
+        return await self._context.router.directory_is_current(ASK_TIMEOUT_MS)
+
+    def with_linked(self, owner_ids: Sequence[int], created_ms: int, window_ms: int) -> tuple[int, ...]:
+        """The owners of a file, and those that may have batches of it because partitions moved between them around its creation.
+
+        They are in one order whichever owners the file names, so that no two hand it over to each other. Of a file that is past its age
+        limit these are all, if this node `knows_moves`.
+        """
+        linked = self._context.view.linked_to(owner_ids, created_ms, window_ms)
+        return tuple(sorted((*owner_ids, *linked))) if linked else tuple(owner_ids)
 
     async def ask(
         self, coordinator_id: int, keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool = False

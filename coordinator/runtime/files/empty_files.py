@@ -165,7 +165,7 @@ class EmptyFiles:
         return not left and not self._remover.is_resting
 
     def _owners_of(self, row: FileRow) -> tuple[int, ...]:
-        return self._asked.with_heirs(owner_ids_of(row.owner_ids), row.created_ms, self._rules.moves_window_ms)
+        return self._asked.with_linked(owner_ids_of(row.owner_ids), row.created_ms, self._rules.moves_window_ms)
 
     def _log_now_ms(self) -> int:
         """The time as this leader writes it into the log."""
@@ -251,10 +251,16 @@ class EmptyFiles:
         """Ask owners until it is known of each file what comes next, or that an owner does not answer; those that may not end yet wait."""
         turns, own_id = _Turns(), self._partition
         now_ms, rules = self._log_now_ms(), self._rules
+        due: list[FileRow] = []
         async for piece in in_pieces(rows, ROWS_PER_PIECE):
+            due += [row for row in piece if ends_ms(row, rules.commit_max_age_ms, rules.delete_grace_ms) < now_ms]
+        if due and not await self._asked.knows_moves():
+            LOG.debug("the directory cannot be read to its end partition=%d", own_id)
+            turns.unknown = len(due)
+            return turns
+        async for piece in in_pieces(due, ROWS_PER_PIECE):
             for row in piece:
-                if ends_ms(row, rules.commit_max_age_ms, rules.delete_grace_ms) < now_ms:
-                    turns.add(_Open(row, self._owners_of(row), {}), own_id)
+                turns.add(_Open(row, self._owners_of(row), {}), own_id)
         while turns.questions:
             questions, turns.questions = turns.questions, {}
             answers = await asyncio.gather(*(self._ask(owner, files) for owner, files in questions.items()))

@@ -46,15 +46,15 @@ class ClusterView:
         self._owners: dict[bytes, int] = {}
         # Owners by topic and partition, -1 where none was looked up: files have many partitions of few topics.
         self._owners_of_topics: dict[bytes, list[int]] = {}
-        self._heirs: list[tuple[int, int, int]] | None = None
-        """Coordinators from and to which partitions moved, with the time; None until it is asked for."""
+        self._links: list[tuple[set[int], int]] | None = None
+        """Pairs of coordinators between which a partition moved, with the time; None until it is asked for."""
         self._earlier_of_owners: dict[int, set[int]] | None = None
 
     def forget_owners(self) -> None:
         """The directory changed."""
         self._owners.clear()
         self._owners_of_topics.clear()
-        self._heirs = None
+        self._links = None
         self._earlier_of_owners = None
 
     @property
@@ -127,22 +127,22 @@ class ClusterView:
                 return one.coordinator_id
         return self.owner_of(partition_key)
 
-    def heirs_of(self, owner_ids: Sequence[int], created_ms: int, window_ms: int) -> list[int]:
+    def linked_to(self, owner_ids: Sequence[int], created_ms: int, window_ms: int) -> list[int]:
         """The coordinators that may have batches of a file although it does not name them, in order.
 
-        They are those to which partitions of its owners moved when the file was about to be committed: whoever commits a file again under
-        its key goes by where partitions are by then.
+        Partitions have moved between them and its owners when the file was about to be committed: whoever commits a file again under its
+        key goes by where partitions are by then. Each list that a file can have had leads to the same coordinators in the end.
         """
-        found: set[int] = set()
-        if self._heirs is None:
+        found = set(owner_ids)
+        if self._links is None:
             directory = self.directory or Directory()
-            self._heirs = []
+            self._links = []
             for key, stretches in directory.earlier.items():
                 nexts = [*(one.coordinator_id for one in stretches[1:]), self.owner_of(key)]
-                self._heirs += [(one.coordinator_id, to, one.time_ms) for one, to in zip(stretches, nexts, strict=True) if to is not None]
-        near = [(before, to) for before, to, time_ms in self._heirs if created_ms < 0 or abs(created_ms - time_ms) <= window_ms]
-        while more := {to for before, to in near if before in owner_ids or before in found} - found:
-            found |= more
+                self._links += [({one.coordinator_id, to}, one.time_ms) for one, to in zip(stretches, nexts, strict=True) if to is not None]
+        near = [pair for pair, time_ms in self._links if created_ms < 0 or abs(created_ms - time_ms) <= window_ms]
+        while more := [pair for pair in near if not pair.isdisjoint(found) and not pair <= found]:
+            found = found.union(*more)
         return sorted(found.difference(owner_ids))
 
     def owners_of_files(self, files: Iterable[BatchArray]) -> list[tuple[int, int]]:

@@ -16,7 +16,7 @@ import pytest
 
 from coordinator.adapters.objectstore import open_store
 from coordinator.adapters.sqlite.stores import StateDatabases
-from coordinator.core.commands import CommitAnswer, CommitResult, FileStanding, Outcome, RemoveFiles, WantedTopic
+from coordinator.core.commands import CommitAnswer, CommitResult, FileStanding, Outcome, RemoveFiles, WantedMove, WantedTopic
 from coordinator.core.view import ShardView
 from coordinator.kafka.batches import partition_key
 from coordinator.kafka.errors import ErrorCode
@@ -34,7 +34,7 @@ from tests.core.build import TOPIC, batch, commit, delete_records, result_of
 from tests.objectstore.moody_store import MoodyStore
 from tests.runtime.files.rounds import calls_in_a_round
 from tests.runtime.nodes import NO_PEERS, TIMEOUT_MS, Running, in_memory, running
-from tests.waiting import attempts, stays
+from tests.waiting import attempts, stays, until
 
 COORDINATORS = 4
 PARTITIONS = 2 * COORDINATORS
@@ -186,6 +186,44 @@ async def test_entries_are_as_large_as_the_pace_needs(
         await made.delete(2)
         await made.until_forgotten()
     assert seen == sizes
+
+
+@pytest.mark.parametrize("first", [0, 2])
+async def test_an_object_stays_while_an_owner_has_it_that_only_the_list_before_a_move_named(tmp_path: Path, first: int) -> None:
+    """The file is committed where a partition was, and once more, when that has moved, as a whole: with other owners."""
+    async with service(tmp_path) as made:
+        started, last, third = made.started, 2 - first, 1
+        moved, stays_there = made.partition_of(first), made.partition_of(third)
+        key = await made.put()
+        await made.commit(key, (first, third), (first,))
+        await until(lambda: started.node.schema_level == 2, "the level at which partitions move")
+        wanted = WantedMove(topic_id=TOPIC, partition=moved, to_coordinator=last)
+        assert await started.node.directory.order_moves([wanted], TIMEOUT_MS, is_dry_run=False)
+        await until(lambda: started.node.view.owner_of(partition_key(TOPIC, moved)) == last, "the move")
+        answers: asyncio.Queue[CommitAnswer] = asyncio.Queue()
+        command = commit(key, [batch(moved), batch(stays_there)], owner_ids=[third, last])
+        started.node.router.commit(command, TIMEOUT_MS, answers.put_nowait, 10)
+        assert result_of(await answers.get()).errors == [0, 0]
+        await made.delete(third)
+        await made.keeps({key})
+        await started.node.replicas[last].ask(delete_records((moved, -1)), TIMEOUT_MS)
+        await made.until_objects(set())
+        await made.until_forgotten()
+
+
+async def test_no_object_goes_while_the_directory_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partition may have moved to where the file was taken."""
+    async with service(tmp_path) as made:
+        key = await made.upload(2)
+
+        async def unreadable(_timeout_ms: int) -> bool:
+            return False
+
+        with monkeypatch.context() as patched:
+            patched.setattr(made.started.node.router, "directory_is_current", unreadable)
+            await made.delete(2)
+            await made.keeps({key})
+        await made.until_objects(set())
 
 
 @pytest.mark.parametrize("seed", range(4))

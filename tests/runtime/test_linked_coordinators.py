@@ -32,14 +32,15 @@ def chained(count: int) -> ClusterView:
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
-def test_heirs_of_heirs_are_heirs_however_many_moves_lie_between(count: int) -> None:
+def test_every_owner_leads_to_all_however_many_moves_lie_between(count: int) -> None:
     view = chained(count)
-    assert view.heirs_of((0,), 1_000, WINDOW_MS) == list(range(1, count + 1))
-    assert view.heirs_of((count,), 1_000, WINDOW_MS) == []
+    for owner in range(count + 1):
+        assert view.linked_to((owner,), 1_000, WINDOW_MS) == [one for one in range(count + 1) if one != owner]
 
 
-def test_a_file_of_another_time_has_no_heirs_and_one_of_no_known_time_has_all() -> None:
+def test_a_file_of_another_time_has_no_links_and_one_of_no_known_time_has_all() -> None:
     view = chained(3)
-    assert view.heirs_of((0,), 1_000 + WINDOW_MS + 1, WINDOW_MS) == []
-    assert view.heirs_of((0,), -1, WINDOW_MS) == [1, 2, 3]
-    assert view.heirs_of((0, 2), 1_000, WINDOW_MS) == [1, 3]
+    assert view.linked_to((0,), 1_000 + WINDOW_MS + 1, WINDOW_MS) == []
+    assert view.linked_to((0,), -1, WINDOW_MS) == [1, 2, 3]
+    assert view.linked_to((0, 2), 1_000, WINDOW_MS) == [1, 3]
+    assert view.linked_to((7,), 1_000, WINDOW_MS) == []
