@@ -7,7 +7,7 @@ ending.compare_with_log()
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.core.leadership.states import State
@@ -97,7 +97,7 @@ class Ending:
         if self._clients.busy or unwell:
             return unwell
         if not unwritten:
-            self._compare_replicas(partition)
+            self._compare_replicas(partition, shards)
             self._agreed.add(partition)
         return [] if partition in self._agreed else unwritten
 
@@ -109,12 +109,11 @@ class Ending:
                 shards[node_id] = replica.view
         return shards
 
-    def _compare_replicas(self, partition: int) -> None:
-        """Replicas that have written everything must have equal digests."""
+    def _compare_replicas(self, partition: int, node_ids: Iterable[int]) -> None:
+        """Replicas that have written everything must have equal digests. A node may just have begun to load one for a move."""
+        nodes = {node_id: self._processes[node_id].node for node_id in node_ids}
         digests = {
-            node_id: self._digest_of_rows(process.node.replicas[partition]).to_bytes()
-            for node_id, process in self._processes.items()
-            if process.node is not None and process.node.replicas.follows(partition)
+            node_id: self._digest_of_rows(node.replicas[partition]).to_bytes() for node_id, node in nodes.items() if node is not None
         }
         if len(set(digests.values())) > 1:
             told = {node_id: digest.hex()[:8] for node_id, digest in digests.items()}

@@ -236,7 +236,7 @@ class Judge:
             self.objects.refused(who, command.object_key)
             return
         if DUPLICATE_RESOURCE in errors:
-            is_retry = record is not None and record.file_size == command.file_size
+            is_retry = record is not None and record.file_size == command.file_size and record.owner_ids == list(command.owner_ids)
             if is_retry and self.objects is not None and not self.folds[owner].has_live_batches(command.object_key):
                 # The file may have ended; that is not said to an honest commit.
                 self.objects.refused(who, command.object_key)

@@ -56,6 +56,8 @@ class SimulatedFiles:
     """The chance that an uploader dies before it commits, and that it dies when one owner has got its batches."""
     giving_up: float = 0.1
     """The chance that an uploader takes a file back."""
+    replacing: float = 0.0
+    """The chance that an uploader dies when one owner has got its batches, and another one commits the whole file later on."""
     store_faults: float = 0.0
     """The chance that a call of the object store for files fails, does something else than it says, or takes seconds."""
     scan_s: float = 0.0
@@ -263,7 +265,10 @@ class Scenario:
         )
         files = SimulatedFiles.random(seed, are_clocks_true=drawn.are_clocks_true)
         restore = SimulatedRestore.random(seed, duration_s)
-        return replace(drawn, files=files, retention=SimulatedRetention.random(seed), restore=restore, movers=drawn_movers(seed))
+        movers = drawn_movers(seed)
+        if movers:
+            files = replace(files, replacing=REPLACING)
+        return replace(drawn, files=files, retention=SimulatedRetention.random(seed), restore=restore, movers=movers)
 
     def with_move_steps(self) -> Scenario:
         """The same life with faults at the steps of moves, half of the time, if there are any; from a generator of their own."""
@@ -396,6 +401,10 @@ def _network(rng: random.Random, fault: Fault) -> Fault:
     return replace(
         fault, duration_s=rng.uniform(0.5, 5), chance=rng.choice([0.05, 0.2, 0.6]), detail=rng.choice(["lose", "late", "slow", "double"])
     )
+
+
+REPLACING = 0.15
+"""The chance that a file is committed by two uploaders, where partitions move between them."""
 
 
 def drawn_movers(seed: int) -> int:

@@ -142,6 +142,11 @@ class CommittingClient:
                 if fate is UploadFate.PAUSES_BETWEEN:
                     await asyncio.sleep(uploads.delay_s(UploadFate.PAUSES, rng))
                     await self._commit_all(part(rest), rest)
+            case UploadFate.REPLACED_BETWEEN if rest:
+                whole, places = part(batches), [place for place, batch in enumerate(batches) if batch in first]
+                await self._commit_all(whole._replace(batches=whole.batches[places]), first)
+                await asyncio.sleep(uploads.delay_s(UploadFate.PAUSES, rng))
+                await self._commit_all(whole._replace(owner_ids=uploads.owners_anew(whole, rng)), batches)
             case _:
                 await self._commit_all(part(batches), batches)
 

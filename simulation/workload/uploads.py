@@ -34,6 +34,7 @@ class UploadFate(Enum):
     DIES = "dies before it commits"
     GIVES_UP = "fences what it commits"
     DIES_BETWEEN = "dies when the first owner has its batches"
+    REPLACED_BETWEEN = "dies when the first owner has its batches, and another uploader commits the whole file"
 
 
 class Uploads:
@@ -70,6 +71,7 @@ class Uploads:
             UploadFate.DIES: life.dying,
             UploadFate.DIES_BETWEEN: life.dying,
             UploadFate.GIVES_UP: life.giving_up,
+            UploadFate.REPLACED_BETWEEN: life.replacing,
         }
         for fate, share in shares.items():
             if chance < share:
@@ -85,6 +87,11 @@ class Uploads:
         """The coordinators that have batches of a file, in their order."""
         wheres = (split_partition_key(key) for key in command.batches["topic_partition"].tolist())
         return list(dict.fromkeys(owner for where in wheres if (owner := self.judge.folds[0].owner_of(where)) is not None))
+
+    def owners_anew(self, command: CommitFile, rng: random.Random) -> list[int]:
+        """The list of another uploader: the first one's, unless partitions have moved to others since."""
+        owners = self.owners_of(command)
+        return list(command.owner_ids) if set(owners) <= set(command.owner_ids) else self.owner_list(owners, rng)
 
     def owner_list(self, owners: Sequence[int], rng: random.Random) -> list[int]:
         """A list of owners in some order; now and then with those that get nothing."""

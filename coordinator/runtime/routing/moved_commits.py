@@ -69,8 +69,6 @@ def commit_moved(
                 try:
                     answer = answer_before(view, earlier, command, key, mine, heard_of)
                 except _Unsure:
-                    if earlier.coordinator_id not in command.owner_ids and view.owner_of(key) not in command.owner_ids:
-                        continue  # it is refused below in any case, and a file is never sent with two lists of owners
                     if command.created_ms >= 0 and earlier.time_ms + window_ms < command.created_ms:
                         continue
                     if is_owner:
