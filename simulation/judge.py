@@ -38,6 +38,7 @@ from simulation.scenario import Scenario
 from simulation.story import Story, Violation
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+NOT_LEADER = 6
 NOT_DECIDED = frozenset({3, 6, 7, 14, 15, 16, 74, 100})
 NOT_THERE = frozenset({3, 100})
 DUPLICATE_RESOURCE = 92
@@ -201,6 +202,9 @@ class Judge:
         wheres = [split_partition_key(key) for key in command.batches["topic_partition"].tolist()]
         shares: dict[int, list[int]] = {}
         for place, where in enumerate(wheres):
+            if result.errors[place] == NOT_LEADER and self._has_taken(where, command, place):
+                text = f"node {node_id} has {command.object_key} batch {place} sent in another file, although it was taken"
+                self.broken("no batch is sent in another file that was taken", text)
             owner = self._holder_of(where, command, place)
             if owner is not None:
                 shares.setdefault(owner, []).append(place)
@@ -209,6 +213,18 @@ class Judge:
         for owner, places in shares.items():
             if not NOT_DECIDED.intersection([result.errors[place] for place in places]):
                 self._check_share(node_id, owner, command, result, places, wheres)
+
+    def _has_taken(self, where: Where, command: CommitFile, place: int) -> bool:
+        """Whether a batch of a file is live in some coordinator."""
+        asked = (*where, int(command.batches["byte_offset"][place]))
+        for fold in self.folds:
+            part, record = fold.partitions.get(where), fold.committed.get(command.object_key)
+            if part is None or record is None:
+                continue
+            for one in record.batches:
+                if (one.topic_id, one.partition, one.byte_offset) == asked and one.is_accepted and one.last_offset >= part.log_start:
+                    return True
+        return False
 
     def _holder_of(self, where: Where, command: CommitFile, place: int) -> int | None:
         """The coordinator that answers for a batch: one that had its partition before, if the file has the batch there, else the owner."""

@@ -172,9 +172,10 @@ class DisklessClient(ServiceUser):
         # Only commits need numpy, which takes a third of the time in which a command starts.
         import numpy as np
 
-        from coordinator.client.calls.commits import not_placed, outcome_of, owners_of, refused_rows
+        from coordinator.client.calls.commits import not_placed, outcome_of, refused_rows
         from coordinator.client.committing import FileCommit
         from coordinator.protocol.commit_file import BATCH, CommitFileBody, batch_rows
+        from records.file_owners import in_turn
 
         deadline = self._service.deadline(timeout_ms)
         rows = batches if isinstance(batches, np.ndarray) else batch_rows(batches)
@@ -200,7 +201,7 @@ class DisklessClient(ServiceUser):
             if refusals:
                 return not_placed(file, keys, refusals)
             coordinator_ids = [owners[key] for key in keys]
-        file = file._replace(owner_ids=list(owner_ids) if owner_ids is not None else owners_of(object_key, coordinator_ids))
+        file = file._replace(owner_ids=list(owner_ids) if owner_ids is not None else in_turn(object_key, coordinator_ids))
         answer = await FileCommit(self._service, file, deadline, wait_for_creation=wait_for_creation).perform(coordinator_ids)
         outcome = outcome_of(file.object_key, file.owner_ids, answer)
         if not outcome.is_ok:

@@ -13,9 +13,9 @@ class FileState(IntEnum):
     EMPTY = 1
     """All batches of the file here are deleted; the object stays until the file is past file.commit.max.age.ms and file.delete.grace.ms."""
     WAITING = 2
-    """Past these times. An owner earlier in the file's list is asked first whether it is done."""
+    """Past these times. An owner that is responsible earlier is asked first whether it is done."""
     DELETABLE = 3
-    """Past these times, and this coordinator is the first owner: it hands the file over to one that has it still, or deletes it."""
+    """Past these times, and this coordinator is responsible: it hands the file over to one that has it still, or deletes it."""
     FENCED = 4
     """A commit of the key is ruled out for good."""
     REMOVED = 5

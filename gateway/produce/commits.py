@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from coordinator.client.calls.commits import outcome_of, owners_of, refused_rows
+from coordinator.client.calls.commits import outcome_of, refused_rows
 from coordinator.client.errors import DisklessError, Refusal
 from coordinator.client.model import CommitOutcome
 from coordinator.client.records.writing import UNDECIDED
@@ -28,6 +28,7 @@ from gateway.produce.beginnings import LostBeginnings
 from gateway.produce.files import FileLoad
 from gateway.produce.request import Int64s
 from gateway.produce.stats import ProduceStats
+from records.file_owners import in_turn
 
 if TYPE_CHECKING:
     from coordinator.client.model import Batches
@@ -88,7 +89,7 @@ class CutFile:
         self.key = key
         self.data = data
         self.load = load
-        self.owner_ids = owners_of(key, load.coordinators.tolist())
+        self.owner_ids = in_turn(key, load.coordinators.tolist())
         self.waiting = set(self.owner_ids)
         """Coordinators whose shares have not been sent."""
         self.undecided = set(self.owner_ids)

@@ -20,14 +20,13 @@ from coordinator.protocol.messages import FenceFilesFile, FenceFilesRequest, Fen
 from coordinator.runtime.answers.serving import serve
 from coordinator.runtime.node.node import Node
 from simulation.fold import Where
-from simulation.judge import DUPLICATE_RESOURCE, INVALID_REQUEST, NOT_DECIDED, NOT_THERE
+from simulation.judge import DUPLICATE_RESOURCE, INVALID_REQUEST, NOT_DECIDED, NOT_LEADER, NOT_THERE
 from simulation.loop import START_MS
 from simulation.objects import PLAIN
 from simulation.workload.clients import CLIENT, RETRY_S, THINK_S, TIMEOUT_MS, Asker, Clients
 from simulation.workload.uploads import PREFIX, REPEATED_CHANCE, UNUSUAL_KEYS, UploadFate, Uploads
 
 NO_PRODUCER = -1
-NOT_LEADER = 6
 LONG_AGO_MS = 1_000
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
+from records.file_owners import in_turn
 from records.model import FilesFenced, FilesHandedOver, FilesRemoved, TombstonesExpired
 from spark_jobs.contradiction import live_conflict
 from spark_jobs.scan.blocks import file_number
@@ -122,7 +123,7 @@ class FileMerge:
         number, _, owners_text, next_owner, state, live = row
         if state not in (LIVE, WAITING, DELETABLE) or live > 0:
             return
-        owners = json.loads(owners_text)
+        owners = in_turn(object_key, json.loads(owners_text))
         is_last = not owners or owners[-1] == self._kpart
         has_turn = len(owners) <= 1 or owners[0] == self._kpart or self._was_handed(object_key, owners)
         wanted = DELETABLE if is_last and has_turn and next_owner is None else WAITING

@@ -9,9 +9,10 @@ from coordinator.core.reads.file_life import STATES_OF_TOMBSTONES, TIME_MS_MAX, 
 from coordinator.core.tables.stored_rows import FileRow, Tombstone
 
 TIMES = FileTimes(commit_max_age_ms=900, delete_grace_ms=60, fence_retention_ms=2_000)
+# The owners of this key are responsible in this order.
 FILE = FileRow(
     file_id=1,
-    object_key="wal/1",
+    object_key="wal/8",
     content_hash=b"c",
     object_format=1,
     file_size=100,

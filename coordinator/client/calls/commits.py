@@ -9,7 +9,6 @@ another node leads are answered MOVED, and go there (`moved_rows`).
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -156,13 +155,3 @@ def outcome_of(object_key: str, owner_ids: Sequence[int], answer: ShareAnswer) -
         duplicates=rows["is_duplicate"],
         messages=answer.messages,
     )
-
-
-def owners_of(object_key: str, coordinator_ids: Sequence[int]) -> list[int]:
-    """The owner list of a file: all its coordinators by id, begun at a place that depends on the key.
-
-    The first owner is responsible for the object's end; different beginnings spread that work.
-    """
-    ids = sorted(set(coordinator_ids))
-    first = zlib.crc32(object_key.encode()) % len(ids) if ids else 0
-    return ids[first:] + ids[:first]

@@ -12,6 +12,7 @@ from itertools import takewhile
 from coordinator.core.file_state import FileState
 from coordinator.core.files.logged import owner_ids_of
 from coordinator.core.tables.stored_rows import FileRow, Tombstone
+from records.file_owners import in_turn
 
 UNKNOWN_MS = -1
 TIME_MS_MAX = 2**63 - 1
@@ -37,7 +38,7 @@ class FileLife:
 
     `since_ms` is when the state began. After `until_ms` the object may be deleted, or the tombstone be forgotten: UNKNOWN_MS for a
     live file, and for a tombstone that stays for ever. Both are unknown for a file that lost its last batch a moment ago, until
-    that is written. `owners_before` precede the coordinator in the list of owners, and must be done with the file first.
+    that is written. `owners_before` are responsible before the coordinator, and must be done with the file first.
     """
 
     state: FileState
@@ -51,7 +52,7 @@ def life_of(known: FileRow | Tombstone, coordinator_id: int, times: FileTimes, n
     if isinstance(known, Tombstone):
         until_ms = UNKNOWN_MS if known.created_ms < 0 else min(known.created_ms + times.fence_retention_ms, TIME_MS_MAX)
         return FileLife(state=STATES_OF_TOMBSTONES[known.reason], since_ms=known.time_ms, until_ms=until_ms)
-    before = tuple(takewhile(lambda owner_id: owner_id != coordinator_id, owner_ids_of(known.owner_ids)))
+    before = tuple(takewhile(lambda one: one != coordinator_id, in_turn(known.object_key, owner_ids_of(known.owner_ids))))
     if known.live_batches:
         return FileLife(state=FileState.LIVE, since_ms=known.append_time_ms, until_ms=UNKNOWN_MS, owners_before=before)
     if known.emptied_ms < 0:

@@ -33,11 +33,9 @@ class OwnersAsked:
     def with_linked(self, owner_ids: Sequence[int], created_ms: int, window_ms: int) -> tuple[int, ...]:
         """The owners of a file, and those that may have batches of it because partitions moved between them around its creation.
 
-        They are in one order whichever owners the file names, so that no two hand it over to each other. Of a file that is past its age
-        limit these are all, if this node `knows_moves`.
+        Of a file that is past its age limit these are all, if this node `knows_moves`.
         """
-        linked = self._context.view.linked_to(owner_ids, created_ms, window_ms)
-        return tuple(sorted((*owner_ids, *linked))) if linked else tuple(owner_ids)
+        return (*owner_ids, *self._context.view.linked_to(owner_ids, created_ms, window_ms))
 
     async def ask(
         self, coordinator_id: int, keys: Sequence[str], created_ms: Sequence[int], *, only_tell: bool = False

@@ -28,6 +28,7 @@ from coordinator.runtime.files.rules import FileRules
 from coordinator.runtime.files.turns import Ask, Delete, HandOver, next_step
 from coordinator.runtime.files.walk import Position, Walk
 from coordinator.runtime.replica.replica import Replica
+from records.file_owners import in_turn
 
 LOG = logging.getLogger("coordinator.files")
 
@@ -88,7 +89,7 @@ class _Open(NamedTuple):
     """A file about which an owner has to be asked; `known` is what other owners have answered."""
 
     row: FileRow
-    owner_ids: tuple[int, ...]
+    owner_ids: Sequence[int]
     known: Mapping[int, FileStanding]
 
 
@@ -164,8 +165,10 @@ class EmptyFiles:
             left = await self._look_again(due_ms, left)
         return not left and not self._remover.is_resting
 
-    def _owners_of(self, row: FileRow) -> tuple[int, ...]:
-        return self._asked.with_linked(owner_ids_of(row.owner_ids), row.created_ms, self._rules.moves_window_ms)
+    def _owners_of(self, row: FileRow) -> Sequence[int]:
+        """The coordinators that may have live batches of a file, in the order in which they are responsible for it."""
+        owners = self._asked.with_linked(owner_ids_of(row.owner_ids), row.created_ms, self._rules.moves_window_ms)
+        return in_turn(row.object_key, owners)
 
     def _log_now_ms(self) -> int:
         """The time as this leader writes it into the log."""

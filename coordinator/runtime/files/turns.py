@@ -1,4 +1,4 @@
-"""The owner that is responsible for a file without live batches: the first of its list that is not out.
+"""The owner that is responsible for a file without live batches: the first in turn (`records.file_owners`) that is not out.
 
 An owner is out (`FileStanding.is_out`) when it has promised, durably, never to take live batches of the file again. So an owner whose file
 is empty asks the earlier owners first: one that is not out is responsible, now or later. When all of them are out it is responsible itself,
@@ -46,7 +46,10 @@ DELETE = Delete()
 
 
 def next_step(owner_ids: Sequence[int], own_id: int, known: Mapping[int, FileStanding]) -> Step:
-    """Return what an owner whose file is empty does next; `known` is what other owners have answered. Raises ValueError for no owner."""
+    """Return what an owner whose file is empty does next; `owner_ids` are in turn, `known` is what others have answered.
+
+    Raises ValueError for no owner.
+    """
     own_place = owner_ids.index(own_id)
     for place, owner in enumerate(owner_ids):
         if place == own_place:
