@@ -6,7 +6,7 @@ every answered commit settle the shard first (`runtime.replica.Replica.look`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -292,6 +292,11 @@ class ShardView:
         """The partitions that came here, or went, by a move, by key."""
         return self._shard.committed.state.hot.stretches
 
+    @property
+    def newest_move(self) -> int:
+        """The newest move of which this coordinator has taken a step, NO_MOVE before the first one."""
+        return self._shard.committed.state.hot.newest_move
+
     # ---- what long polls watch
 
     def rows_of(self, points: Sequence[FetchPoint]) -> list[int] | None:
@@ -342,6 +347,10 @@ class ShardView:
         """Whether a file is or was known here, or was fenced, as far as that is remembered."""
         state = self._shard.committed.state
         return state.find_file(object_key) is not None or state.find_tombstone(object_key) is not None
+
+    def may_have_heard_of_any(self, object_keys: Iterable[str]) -> bool:
+        """`has_heard_of` any of these files; False is certain, and costs next to nothing."""
+        return self._shard.committed.state.may_know_any(object_keys)
 
     def past_retention(self, topic_id: bytes, partition: int, retention: Retention, bound: Bound, known: Known | None) -> LookedAt | None:
         """Look which batches of a partition are past its retention; see `reads.retention.look_at`."""

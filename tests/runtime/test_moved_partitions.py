@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -22,11 +23,14 @@ from coordinator.core.commands import (
     WantedMove,
     WantedTopic,
 )
+from coordinator.core.view import ShardView
 from coordinator.kafka.batches import partition_key
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, LATEST, MAX_TIMESTAMP
 from coordinator.runtime.pauses import Pauses
+from coordinator.runtime.routing import router
 from coordinator.runtime.routing.cluster_view import ClusterView
+from coordinator.runtime.routing.moved_commits import commit_moved
 from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import TOPIC, batch, commit
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
@@ -168,6 +172,52 @@ async def test_a_file_is_refused_for_good_only_where_its_owner_is_for_certain() 
                 assert answer.errors[0] == ErrorCode.FENCED_LEADER_EPOCH
         assert (await committed(started, commit("wal/1", [batch(0)], owner_ids=[to]))).base_offsets == [0]
         assert (await committed(started, commit("wal/2", [batch(0)], owner_ids=[before]))).errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+async def test_files_of_moved_partitions_are_looked_up_where_these_were_and_then_go_to_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+
+    def look(*args: Any) -> None:
+        looked.append(args[2].object_key)
+        commit_moved(*args)
+
+    async with running(in_memory(), MemoryStateStores(), pauses=OFTEN) as started:
+        await started.leads()
+        await topic(started)
+        before, to = owner(started, 0), 1 - owner(started, 0)
+        assert await accepted(started, "a", [batch(0)], [before]) == [0]
+        await move(started, 0, to)
+        monkeypatch.setattr(router, "commit_moved", look)
+        for number in range(1, 4):
+            assert await accepted(started, f"b{number}", [batch(0)], [to]) == [number]
+        assert looked == ["b1"]
+        # What may have been committed before, or what its owner is not named of, is looked at as ever.
+        assert await accepted(started, "a", [batch(0)], [before]) == [0]
+        assert (await committed(started, commit("c", [batch(0)], owner_ids=[before]))).errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        assert looked == ["b1", "a", "c"]
+        # Another state of the coordinator before has to be asked anew.
+        monkeypatch.setattr(started.node.replicas[before], "view", ShardView(started.node.replicas[before]._shard))  # type: ignore[arg-type]
+        for number in 4, 5:
+            assert await accepted(started, f"b{number}", [batch(0)], [to]) == [number]
+        assert looked == ["b1", "a", "c", "b4"]
+
+
+async def test_files_wait_for_the_order_of_a_move_that_their_owner_has_taken_part_in() -> None:
+    """The directory of a leader may lag: where a partition was before it came back is not known then."""
+    async with running(in_memory(), MemoryStateStores(), pauses=OFTEN) as started:
+        await started.leads()
+        await topic(started)
+        to = 1 - owner(started, 0)
+        await move(started, 0, to)
+        assert await accepted(started, "a", [batch(0)], [to]) == [0]
+        directory = started.node.view.directory
+        assert directory is not None
+        read, directory.last_move_id = directory.last_move_id, 0
+        for rows in [batch(0)], [batch(0), batch(1)]:
+            assert set((await committed(started, commit("b", rows, owner_ids=BOTH))).errors) == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+        assert await accepted(started, "c", [batch(1)], BOTH) == [0]
+        directory.last_move_id = read
+        assert await accepted(started, "b", [batch(0)], [to]) == [1]
 
 
 async def test_a_repetition_is_answered_as_the_first_time_wherever_its_partition_is() -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from coordinator.core.directory.content import content_of, restore_content
 from coordinator.core.directory.directory import UNDATED
+from coordinator.core.moves import NO_MOVE
 from coordinator.core.state.applying import Applying
 from coordinator.core.state.frozen import PartitionRow, ProducerRow, freeze_partitions, freeze_producers
 from coordinator.core.state.packing import Freeze, Packer, TopicRow, unpack_ring
@@ -87,6 +88,7 @@ class ShardState(Applying):
         hot.producers.restored()
         if stored.directory is not None:
             hot.snapshots, hot.restoration, hot.stretches = restore_content(hot.directory, stored.directory)
+            hot.newest_move = max((one.newest_move for one in hot.stretches.values()), default=NO_MOVE)
         state.known_keys = stored.keys
         state.tombstone_ages = stored.tombstone_ages
         state.loaded_files = stored.file_totals

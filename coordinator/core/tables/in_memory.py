@@ -16,7 +16,7 @@ import numpy as np
 from coordinator.core.commands import LogOrigin
 from coordinator.core.directory.content import Restoration
 from coordinator.core.directory.directory import UNDATED, Directory, apply_directory, date_deletions, forget_deletions, reopen_orders
-from coordinator.core.moves import WHOLE, Released, Stretch
+from coordinator.core.moves import NO_MOVE, WHOLE, Released, Stretch
 from coordinator.core.tables.diskless_log import MIGRATION_RECORDS, UNSET, MigrationRecord, apply_migration, facts_of, seed_producers
 from coordinator.core.tables.stretches import release
 from coordinator.core.tables.tables import Int64s, PartitionTable, ProducerTable
@@ -109,6 +109,8 @@ class HotState:
     """The restore that the log began with."""
     stretches: dict[bytes, Stretch] = field(default_factory=dict)
     """The partitions that moved, by key."""
+    newest_move: int = NO_MOVE
+    """The newest move of which a step was taken here; it may be forgotten with its topic when the state is loaded."""
     log_time_ms: int = 0
     touched: Touched = field(default_factory=Touched)
 
@@ -125,6 +127,7 @@ class HotState:
             snapshots=self.snapshots,
             restoration=self.restoration,
             stretches=dict(self.stretches),
+            newest_move=self.newest_move,
             log_time_ms=self.log_time_ms,
         )
 
@@ -308,6 +311,7 @@ class HotState:
             entry_id=offset if offset < 0 else offset + self.file_id_base,
         )
         self.stretches[key] = replace(self.stretches.get(key, WHOLE), released=released)
+        self.newest_move = max(self.newest_move, record.move_id)
         release(self.partitions, row)
         self.touched.content = True
 
@@ -328,6 +332,7 @@ class HotState:
         self.partitions.high_watermark.cells[row] = record.base_offset
         self.partitions.rows.touch(row)
         self.stretches[key] = Stretch(base_offset=record.base_offset, move_id=record.move_id, earlier=tuple(record.earlier))
+        self.newest_move = max(self.newest_move, record.move_id)
         self.touched.content = True
 
     def _apply_producers(self, record: ProducersAdopted) -> None:

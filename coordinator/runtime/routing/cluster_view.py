@@ -13,6 +13,7 @@ from typing import Final
 from coordinator.core.directory.content import Restoration
 from coordinator.core.directory.directory import DIRECTORY_PARTITION, Deletion, Directory, Placement, why_unknown
 from coordinator.core.endpoints import endpoint_of
+from coordinator.core.view import ShardView
 from coordinator.kafka.batches import BatchArray, partition_keys, split_partition_key
 from coordinator.runtime.routing.owner_loops import owners_of_files
 from coordinator.runtime.routing.replicas import Replicas
@@ -46,6 +47,8 @@ class ClusterView:
         self._owners: dict[bytes, int] = {}
         # Owners by topic and partition, -1 where none was looked up: files have many partitions of few topics.
         self._owners_of_topics: dict[bytes, list[int]] = {}
+        self.states_before: dict[int, dict[int, ShardView]] = {}
+        """By owner, then by coordinator: where partitions were before that `owners_of_files` knows, as these states had read it."""
         self._links: list[tuple[set[int], int]] | None = None
         """Pairs of coordinators between which a partition moved, with the time; None until it is asked for."""
         self._earlier_of_owners: dict[int, set[int]] | None = None
@@ -54,6 +57,7 @@ class ClusterView:
         """The directory changed."""
         self._owners.clear()
         self._owners_of_topics.clear()
+        self.states_before.clear()
         self._links = None
         self._earlier_of_owners = None
 
@@ -81,12 +85,24 @@ class ClusterView:
             owner = None if placement is None or not self.are_moves_settled else placement.coordinator_of(partition)
             if owner is not None:
                 self._owners[partition_key] = owner
-                if self.earlier_of(partition_key):
-                    return owner  # files with batches of it take the way of `moved_commits`
-                owners = self._owners_of_topics.setdefault(topic_id, [])
-                owners += [-1] * (partition + 1 - len(owners))
-                owners[partition] = owner
+                if not self.earlier_of(partition_key):
+                    self._set_owner(topic_id, partition, owner)
         return owner
+
+    def _set_owner(self, topic_id: bytes, partition: int, owner: int) -> None:
+        """Have `owners_of_files` know an owner."""
+        owners = self._owners_of_topics.setdefault(topic_id, [])
+        owners += [-1] * (partition + 1 - len(owners))
+        owners[partition] = owner
+
+    def releases_are_read(self, partition_key: bytes, owner: int) -> None:
+        """The coordinators that had a partition before have all read here that it went: files with it are looked up in these states."""
+        states = self.states_before.setdefault(owner, {})
+        for one in self.earlier_of(partition_key):
+            state = self.replicas.shard(one.coordinator_id)
+            if state is None or states.setdefault(one.coordinator_id, state) is not state:
+                return
+        self._set_owner(*split_partition_key(partition_key), owner)
 
     @property
     def are_moves_settled(self) -> bool:
@@ -104,6 +120,22 @@ class ClusterView:
         """Whether one of the partitions of some batches has stretches in other coordinators than its owner."""
         directory = self.directory
         return directory is not None and bool(directory.earlier) and not directory.earlier.keys().isdisjoint(partition_keys(batches))
+
+    def is_behind(self, coordinator_id: int) -> bool:
+        """Whether a coordinator has taken a step of a move of which this node's directory has not read the order."""
+        shard, directory = self.replicas.shard(coordinator_id), self.directory
+        return shard is not None and directory is not None and shard.newest_move > directory.last_move_id
+
+    def has_unread_move(self, batches: BatchArray) -> bool:
+        """Whether a partition of some batches came to its owner by such a move: it is not known here where it was before."""
+        last = Directory().last_move_id if self.directory is None else self.directory.last_move_id
+        for key in partition_keys(batches):
+            owner = self.owner_of(key)
+            shard = None if owner is None else self.replicas.shard(owner)
+            stretch = None if shard is None else shard.stretches.get(key)
+            if stretch is not None and stretch.move_id > last:
+                return True
+        return False
 
     def earlier_coordinators(self, coordinator_ids: frozenset[int]) -> frozenset[int]:
         """The coordinators that have older batches of partitions of these, or of such as are about to come."""
@@ -148,6 +180,8 @@ class ClusterView:
     def owners_of_files(self, files: Iterable[BatchArray]) -> list[tuple[int, int]]:
         """The coordinators that own files, each given as its batches, when every partition was asked for before: stretches of files with
         the same owner, with where each ends; -1 of files that have several owners, or an unknown one.
+
+        Where the owner has `states_before`, they have to be asked whether they know the files.
         """
         return owners_of_files([batches.tobytes() for batches in files], self._owners_of_topics)
 

@@ -40,6 +40,30 @@ class _Unsure(Exception):
     """No replica here has read that a partition was released."""
 
 
+def are_new_to_those_before(view: ClusterView, owner: int, commands: Sequence[CommitFile]) -> bool:
+    """Whether files may be committed to the owner of all their partitions at once; False says that they have to be looked at one by one.
+
+    Where partitions of the owner were before, all has been read that was committed there, and these files were not among it.
+    """
+    before = view.states_before.get(owner)
+    if not before:
+        return True
+    if not view.replicas.is_leading(owner) or not all(owner in command.owner_ids for command in commands):
+        return False
+    keys = [command.object_key for command in commands]
+    for coordinator_id, state in before.items():
+        replica = view.replicas.get(coordinator_id)
+        if replica is None or replica.view is not state:
+            view.forget_owners()
+            return False
+        try:
+            if replica.look(ShardView.may_have_heard_of_any, keys):
+                return False
+        except NotReadable:
+            return False
+    return True
+
+
 def commit_moved(
     router: SplitsCommits,
     view: ClusterView,
@@ -64,20 +88,24 @@ def commit_moved(
     heard_of: dict[int, bool] = {}
     try:
         for key, mine in places.items():
-            is_owner = view.replicas.is_leading(cast(int, owners[mine[0]]))
+            owner, is_read = cast(int, owners[mine[0]]), True
             for earlier in view.earlier_of(key):
                 try:
                     answer = answer_before(view, earlier, command, key, mine, heard_of)
                 except _Unsure:
+                    is_read = False
                     if command.created_ms >= 0 and earlier.time_ms + window_ms < command.created_ms:
                         continue
-                    if is_owner:
+                    if view.replicas.is_leading(owner):
                         raise
                     undecided.update(mine)
                     continue
                 if answer is not None:
                     known |= {place: (answer, at) for at, place in enumerate(mine)}
                     break
+            else:
+                if is_read:
+                    view.releases_are_read(key, owner)
     except _Unsure as unsure:
         respond(CommitResult.refused(len(keys), ErrorCode.COORDINATOR_NOT_AVAILABLE, str(unsure)))
         return

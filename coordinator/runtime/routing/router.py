@@ -38,7 +38,7 @@ from coordinator.runtime.replica.incoming import Answered, Submission
 from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.routing.applied import find_applied
 from coordinator.runtime.routing.cluster_view import ClusterView
-from coordinator.runtime.routing.moved_commits import commit_moved
+from coordinator.runtime.routing.moved_commits import are_new_to_those_before, commit_moved
 from coordinator.runtime.routing.moved_reads import with_older
 from coordinator.runtime.routing.unplaced_commits import UnplacedCommit
 
@@ -160,7 +160,7 @@ class Router:
         at = 0
         for owner, stop in self._view.owners_of_files([command.batches for _, command, _, _ in commits]):
             replica = self._replicas.get(owner)
-            if replica is not None:
+            if replica is not None and self._go_directly(owner, commits[at:stop]):
                 replica.submit_all(cast("Sequence[Submission]", commits[at:stop]))
                 yield stop - at
             else:
@@ -170,13 +170,20 @@ class Router:
                     yield 1
             at = stop
 
+    def _go_directly(self, owner: int, commits: Sequence[CommitSubmission]) -> bool:
+        """Whether files that an owner has all partitions of may be committed there without a look at moves."""
+        view = self._view
+        if view.is_behind(owner):
+            return False
+        return not view.states_before or are_new_to_those_before(view, owner, [command for _, command, _, _ in commits])
+
     def commit(self, command: CommitFile, timeout_ms: int, respond: Callable[[CommitAnswer], None], size_bytes: int) -> bool:
         """Commit a file: at once if one coordinator led here owns all of it, else split by coordinator.
 
         Returns whether it has reached its coordinators (or was answered), so that a later commit cannot overtake it.
         """
         ((known, _),) = self._view.owners_of_files([command.batches])
-        if (replica := self._replicas.get(known)) is not None:
+        if (replica := self._replicas.get(known)) is not None and self._go_directly(known, ((respond, command, timeout_ms, size_bytes),)):
             replica.submit(command, timeout_ms, cast(Answered, respond), size_bytes)
             return True
         owners = self._view.owners_of(partition_keys(command.batches))
@@ -186,6 +193,9 @@ class Router:
             unplaced = UnplacedCommit(self, self._view, command, timeout_ms, size_bytes)
             self._spawn(asyncio.get_running_loop().create_task(unplaced.run(respond)))
             return False
+        elif any(map(self._view.is_behind, cast("set[int]", owners))) and self._view.has_unread_move(command.batches):
+            message = "this node has not read yet of a move of a partition of the file; retry"
+            respond(CommitResult.refused(len(command.batches), ErrorCode.COORDINATOR_NOT_AVAILABLE, message))
         elif (
             len(owners) == 1
             and not self._view.has_moved(command.batches)
