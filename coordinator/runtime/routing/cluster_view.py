@@ -49,6 +49,8 @@ class ClusterView:
         self._owners_of_topics: dict[bytes, list[int]] = {}
         self.states_before: dict[int, dict[int, ShardView]] = {}
         """By owner, then by coordinator: where partitions were before that `owners_of_files` knows, as these states had read it."""
+        self._released: set[bytes] = set()
+        """The partitions that moved and that `owners_of_files` knows."""
         self._links: list[tuple[set[int], int]] | None = None
         """Pairs of coordinators between which a partition moved, with the time; None until it is asked for."""
         self._earlier_of_owners: dict[int, set[int]] | None = None
@@ -58,6 +60,7 @@ class ClusterView:
         self._owners.clear()
         self._owners_of_topics.clear()
         self.states_before.clear()
+        self._released.clear()
         self._links = None
         self._earlier_of_owners = None
 
@@ -97,11 +100,14 @@ class ClusterView:
 
     def releases_are_read(self, partition_key: bytes, owner: int) -> None:
         """The coordinators that had a partition before have all read here that it went: files with it are looked up in these states."""
+        if partition_key in self._released:
+            return
         states = self.states_before.setdefault(owner, {})
         for one in self.earlier_of(partition_key):
             state = self.replicas.shard(one.coordinator_id)
             if state is None or states.setdefault(one.coordinator_id, state) is not state:
                 return
+        self._released.add(partition_key)
         self._set_owner(*split_partition_key(partition_key), owner)
 
     @property
@@ -120,6 +126,11 @@ class ClusterView:
         """Whether one of the partitions of some batches has stretches in other coordinators than its owner."""
         directory = self.directory
         return directory is not None and bool(directory.earlier) and not directory.earlier.keys().isdisjoint(partition_keys(batches))
+
+    def has_unreleased(self, batches: BatchArray) -> bool:
+        """Whether one of these partitions moved, and has not been found in the `states_before` of its owner."""
+        directory = self.directory
+        return directory is not None and not (directory.earlier.keys() & partition_keys(batches)) <= self._released
 
     def is_behind(self, coordinator_id: int) -> bool:
         """Whether a coordinator has taken a step of a move of which this node's directory has not read the order."""

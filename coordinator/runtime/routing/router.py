@@ -211,7 +211,11 @@ class Router:
         self, command: CommitFile, owners: Sequence[int | None], timeout_ms: int, respond: Callable[[CommitAnswer], None], size_bytes: int
     ) -> None:
         """Give each coordinator its share, all of them at once, and put the answers together; some batch has an owner."""
-        if self._view.has_moved(command.batches):
+        view = self._view
+        if view.has_moved(command.batches) and (
+            view.has_unreleased(command.batches)
+            or not all(are_new_to_those_before(view, owner, [command]) for owner in set(owners) if owner is not None)
+        ):
             commit_moved(self, self._view, command, owners, timeout_ms, respond, size_bytes, self._moves_window_ms)
         else:
             self.split(command, owners, timeout_ms, respond, size_bytes)
