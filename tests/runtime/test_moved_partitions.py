@@ -30,7 +30,7 @@ from coordinator.kafka.timestamps import EARLIEST, LATEST, MAX_TIMESTAMP
 from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.routing import router
 from coordinator.runtime.routing.cluster_view import ClusterView
-from coordinator.runtime.routing.moved_commits import commit_moved
+from coordinator.runtime.routing.moved_commits import MovedCommit
 from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import TOPIC, batch, commit
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
@@ -177,9 +177,10 @@ async def test_a_file_is_refused_for_good_only_where_its_owner_is_for_certain() 
 async def test_files_of_moved_partitions_are_looked_up_where_these_were_and_then_go_to_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
 
-    def look(*args: Any) -> None:
-        looked.append(args[2].object_key)
-        commit_moved(*args)
+    class Looked(MovedCommit):
+        def __init__(self, *args: Any) -> None:
+            looked.append(args[2].object_key)
+            super().__init__(*args)
 
     async with running(in_memory(), MemoryStateStores(), pauses=OFTEN) as started:
         await started.leads()
@@ -187,7 +188,7 @@ async def test_files_of_moved_partitions_are_looked_up_where_these_were_and_then
         before, to = owner(started, 0), 1 - owner(started, 0)
         assert await accepted(started, "a", [batch(0)], [before]) == [0]
         await move(started, 0, to)
-        monkeypatch.setattr(router, "commit_moved", look)
+        monkeypatch.setattr(router, "MovedCommit", Looked)
         for number in range(1, 4):
             assert await accepted(started, f"b{number}", [batch(0)], [to]) == [number]
         assert looked == ["b1"]

@@ -127,7 +127,7 @@ class ClusterView:
         directory = self.directory
         return directory is not None and bool(directory.earlier) and not directory.earlier.keys().isdisjoint(partition_keys(batches))
 
-    def has_unreleased(self, batches: BatchArray) -> bool:
+    def has_unread_release(self, batches: BatchArray) -> bool:
         """Whether one of these partitions moved, and has not been found in the `states_before` of its owner."""
         directory = self.directory
         return directory is not None and not (directory.earlier.keys() & partition_keys(batches)) <= self._released

@@ -20,7 +20,6 @@ from coordinator.core.commands import OK, Answer, Barrier, CommitAnswer, CommitF
 from coordinator.core.view import ShardView
 from coordinator.kafka.errors import ErrorCode
 from coordinator.runtime.failures import NotReadable
-from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.routing.cluster_view import ClusterView
 from records.model import EarlierStretch
 
@@ -64,81 +63,124 @@ def are_new_to_those_before(view: ClusterView, owner: int, commands: Sequence[Co
     return True
 
 
-def commit_moved(
-    router: SplitsCommits,
-    view: ClusterView,
-    command: CommitFile,
-    owners: Sequence[int | None],
-    timeout_ms: int,
-    respond: Respond,
-    size_bytes: int,
-    window_ms: int,
-) -> None:
-    """Commit a file to these coordinators of its batches; those without one are left out.
+class MovedCommit:
+    """One such commit; `run` answers it, at once or when coordinators have answered their shares."""
 
-    A coordinator that had a partition and is not followed here is left out for files created later than `window_ms` after the move.
-    """
-    keys: list[bytes] = command.batches["topic_partition"].tolist()
-    places: dict[bytes, list[int]] = {}
-    for place, (key, owner) in enumerate(zip(keys, owners, strict=True)):
-        if owner is not None:
-            places.setdefault(key, []).append(place)
-    known: _Known = {}
-    undecided: set[int] = set()
-    heard_of: dict[int, bool] = {}
-    try:
+    def __init__(self, router: SplitsCommits, view: ClusterView, command: CommitFile, owners: Sequence[int | None], window_ms: int) -> None:
+        """`owners` are the coordinators of the batches; those without one are left out.
+
+        A coordinator that had a partition and is not followed here is left out for files created later than `window_ms` after the move.
+        """
+        self._router = router
+        self._view = view
+        self._command = command
+        self._owners = owners
+        self._window_ms = window_ms
+        self._keys: list[bytes] = command.batches["topic_partition"].tolist()
+        self._known: _Known = {}
+        self._undecided: set[int] = set()
+        """Places of batches of which only another node can find out where they were."""
+
+    def run(self, timeout_ms: int, respond: Respond, size_bytes: int) -> None:
+        """Answer the file."""
+        command, owners, count = self._command, self._owners, len(self._keys)
+        try:
+            self._look_before()
+        except _Unsure as unsure:
+            respond(CommitResult.refused(count, ErrorCode.COORDINATOR_NOT_AVAILABLE, str(unsure)))
+            return
+        if command.checked in (None, OK) and (unnamed := self._unnamed()):
+            self._refuse_behind_proof(unnamed, timeout_ms, respond)
+            return
+        self._send_to_owners()
+        known = self._known
+        if not known:
+            self._router.split(command, owners, timeout_ms, respond, size_bytes)
+            return
+
+        def merge(answer: CommitAnswer) -> None:
+            respond(_with_known(answer.result().changeable(), known))
+
+        left: list[int | None] = [None if place in known else owner for place, owner in enumerate(owners)]
+        if all(owner is None for owner in left):
+            merge(CommitResult.refused(count, ErrorCode.NONE, None))
+        else:
+            self._router.split(command, left, timeout_ms, merge, size_bytes)
+
+    def _look_before(self) -> None:
+        """Find what the coordinators that had the partitions before have of the file. Raises `_Unsure`."""
+        view, command = self._view, self._command
+        places: dict[bytes, list[int]] = {}
+        for place, (key, owner) in enumerate(zip(self._keys, self._owners, strict=True)):
+            if owner is not None:
+                places.setdefault(key, []).append(place)
+        heard_of: dict[int, bool] = {}
         for key, mine in places.items():
-            owner, is_read = cast(int, owners[mine[0]]), True
+            owner, is_read = cast(int, self._owners[mine[0]]), True
             for earlier in view.earlier_of(key):
                 try:
                     answer = answer_before(view, earlier, command, key, mine, heard_of)
                 except _Unsure:
                     is_read = False
-                    if command.created_ms >= 0 and earlier.time_ms + window_ms < command.created_ms:
+                    if command.created_ms >= 0 and earlier.time_ms + self._window_ms < command.created_ms:
                         continue
                     if view.replicas.is_leading(owner):
                         raise
-                    undecided.update(mine)
+                    self._undecided.update(mine)
                     continue
                 if answer is not None:
-                    known |= {place: (answer, at) for at, place in enumerate(mine)}
+                    self._known |= {place: (answer, at) for at, place in enumerate(mine)}
                     break
             else:
                 if is_read:
                     view.releases_are_read(key, owner)
-    except _Unsure as unsure:
-        respond(CommitResult.refused(len(keys), ErrorCode.COORDINATOR_NOT_AVAILABLE, str(unsure)))
-        return
-    strange = [
-        place
-        for place, owner in enumerate(owners)
-        if owner is not None
-        and place not in known
-        and place not in undecided
-        and owner not in command.owner_ids
-        and view.earlier_of(keys[place])
-    ]
-    led = next((owner for place in strange if view.replicas.is_leading(owner := cast(int, owners[place]))), None)
-    if led is not None and command.checked in (None, OK):
-        there = [place for place in strange if owners[place] == led]
-        _refuse_behind_proof(view.replicas[led], command, there, known, timeout_ms, respond)
-        return
-    for place, owner in enumerate(owners):
-        if owner is not None and place not in known and view.earlier_of(keys[place]) and not view.replicas.is_leading(owner):
+
+    def _unnamed(self) -> list[int]:
+        """Places of new batches that moved to one coordinator, which is led here, and is no owner of the file."""
+        view, owner_ids = self._view, self._command.owner_ids
+        unnamed: dict[int, list[int]] = {}
+        for place, owner in enumerate(self._owners):
+            if owner is None or owner in owner_ids or place in self._known or place in self._undecided:
+                continue
+            if view.replicas.is_leading(owner) and view.earlier_of(self._keys[place]):
+                unnamed.setdefault(owner, []).append(place)
+        return next(iter(unnamed.values()), [])
+
+    def _refuse_behind_proof(self, unnamed: Sequence[int], timeout_ms: int, respond: Respond) -> None:
+        """Refuse the file for the sake of these batches. A leader that was replaced may not know that they have moved on, to an owner."""
+        keys, known, object_key = self._keys, self._known, self._command.object_key
+        replica = self._view.replicas[cast(int, self._owners[unnamed[0]])]
+
+        def proven(answer: Answer) -> None:
+            outcome = cast(Outcome, answer)
+            try:
+                if outcome.error is ErrorCode.NONE and any(replica.look(ShardView.knows_release, keys[place]) for place in unnamed):
+                    outcome = Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message="a partition of the file is moving; retry")
+            except NotReadable as unreadable:
+                outcome = Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=f"{unreadable}; retry")
+            if outcome.error is not ErrorCode.NONE:
+                respond(CommitResult.refused(len(keys), outcome.error, outcome.message))
+                return
+            message = "another batch of the file has moved to a coordinator that the file does not name; retry without it"
+            result = CommitResult.refused(len(keys), ErrorCode.COORDINATOR_NOT_AVAILABLE, message).changeable()
+            text = (
+                f"its partition has moved to coordinator {replica.partition}, which file {object_key} does not name as an owner;"
+                " look where it is, and send the batch in another file"
+            )
+            for place in unnamed:
+                result.errors[place], result.messages[place] = int(ErrorCode.NOT_LEADER_OR_FOLLOWER), text
+            respond(_with_known(result, known))
+
+        replica.submit(Barrier(), timeout_ms, proven)
+
+    def _send_to_owners(self) -> None:
+        """Have the batches that moved to coordinators which are led elsewhere sent there."""
+        view = self._view
+        for place, owner in enumerate(self._owners):
+            if owner is None or place in self._known or view.replicas.is_leading(owner) or not view.earlier_of(self._keys[place]):
+                continue
             message = f"its partition has moved to coordinator {owner}, which is led elsewhere; look where it is, and commit it there"
-            known[place] = CommitResult.refused(1, ErrorCode.FENCED_LEADER_EPOCH, message), 0
-    if not known:
-        router.split(command, owners, timeout_ms, respond, size_bytes)
-        return
-
-    def merge(answer: CommitAnswer) -> None:
-        respond(_with_known(answer.result().changeable(), known))
-
-    left: list[int | None] = [None if place in known else owner for place, owner in enumerate(owners)]
-    if all(owner is None for owner in left):
-        merge(CommitResult.refused(len(keys), ErrorCode.NONE, None))
-    else:
-        router.split(command, left, timeout_ms, merge, size_bytes)
+            self._known[place] = CommitResult.refused(1, ErrorCode.FENCED_LEADER_EPOCH, message), 0
 
 
 def answer_before(
@@ -171,38 +213,6 @@ def _has_file(view: ClusterView, command: CommitFile, key: bytes) -> bool:
     owner = view.owner_of(key)
     replica = None if owner is None else view.replicas.get(owner)
     return replica is not None and replica.look(ShardView.knows_file, command.object_key)
-
-
-def _refuse_behind_proof(
-    replica: Replica, command: CommitFile, strange: Sequence[int], known: _Known, timeout_ms: int, respond: Respond
-) -> None:
-    """Refuse a file for the batches at these places, whose coordinator is led by this replica, and is no owner of the file.
-
-    A leader that was replaced may not know that the partitions have moved on, to where the file was taken.
-    """
-    keys: list[bytes] = command.batches["topic_partition"].tolist()
-
-    def proven(answer: Answer) -> None:
-        outcome = cast(Outcome, answer)
-        try:
-            if outcome.error is ErrorCode.NONE and any(replica.look(ShardView.knows_release, keys[place]) for place in strange):
-                outcome = Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message="a partition of the file is moving; retry")
-        except NotReadable as unreadable:
-            outcome = Outcome(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, message=f"{unreadable}; retry")
-        if outcome.error is not ErrorCode.NONE:
-            respond(CommitResult.refused(len(keys), outcome.error, outcome.message))
-            return
-        message = "another batch of the file has moved to a coordinator that the file does not name; retry without it"
-        result = CommitResult.refused(len(keys), ErrorCode.COORDINATOR_NOT_AVAILABLE, message).changeable()
-        text = (
-            f"its partition has moved to coordinator {replica.partition}, which file {command.object_key} does not name as an owner;"
-            " look where it is, and send the batch in another file"
-        )
-        for place in strange:
-            result.errors[place], result.messages[place] = int(ErrorCode.NOT_LEADER_OR_FOLLOWER), text
-        respond(_with_known(result, known))
-
-    replica.submit(Barrier(), timeout_ms, proven)
 
 
 def _with_known(result: CommitResult, known: _Known) -> CommitResult:

@@ -38,7 +38,7 @@ from coordinator.runtime.replica.incoming import Answered, Submission
 from coordinator.runtime.replica.replica import Replica
 from coordinator.runtime.routing.applied import find_applied
 from coordinator.runtime.routing.cluster_view import ClusterView
-from coordinator.runtime.routing.moved_commits import are_new_to_those_before, commit_moved
+from coordinator.runtime.routing.moved_commits import MovedCommit, are_new_to_those_before
 from coordinator.runtime.routing.moved_reads import with_older
 from coordinator.runtime.routing.unplaced_commits import UnplacedCommit
 
@@ -213,10 +213,10 @@ class Router:
         """Give each coordinator its share, all of them at once, and put the answers together; some batch has an owner."""
         view = self._view
         if view.has_moved(command.batches) and (
-            view.has_unreleased(command.batches)
+            view.has_unread_release(command.batches)
             or not all(are_new_to_those_before(view, owner, [command]) for owner in set(owners) if owner is not None)
         ):
-            commit_moved(self, self._view, command, owners, timeout_ms, respond, size_bytes, self._moves_window_ms)
+            MovedCommit(self, view, command, owners, self._moves_window_ms).run(timeout_ms, respond, size_bytes)
         else:
             self.split(command, owners, timeout_ms, respond, size_bytes)
 
