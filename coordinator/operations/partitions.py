@@ -46,8 +46,8 @@ def list_offsets_body(request: ListOffsetsBody, answers: Sequence[FoundOffset]) 
     for topic_id, partitions in request.topics:
         start, found = start + len(partitions), answers[start : start + len(partitions)]
         rows = [
-            (index, outcome.error, outcome.message, timestamp, offset)
-            for (index, _), (outcome, timestamp, offset) in zip(partitions, found, strict=True)
+            (index, one.outcome.error, one.outcome.message, one.timestamp, one.offset)
+            for (index, _), one in zip(partitions, found, strict=True)
         ]
         topics.append((topic_id, rows))
     return encode_list_offsets_response(topics)
