@@ -17,8 +17,9 @@ from typing import IO, Final, Self
 
 from cli.dev.process import ChildProcess, start_child
 from integration_tests.faults.client_history import ClientHistory, Row
+from integration_tests.faults.waits import Waits
 from integration_tests.gateway.stranger_clients import FRANZ, JAVA, LIBRDKAFKA, Stranger
-from integration_tests.waiting import WAIT_S, holds_within, wait_until
+from integration_tests.waiting import WAIT_S, holds_within
 
 LIBRARIES: Final = {"java": JAVA, "librdkafka": LIBRDKAFKA, "franz": FRANZ}
 MEMBERS: Final = tuple(f"{library}-{number}" for library in LIBRARIES for number in (1, 2))
@@ -103,8 +104,9 @@ class ClientProgram:
 class ClientLoad:
     """See the module's text: a context manager. Left without an error, it lets writers end and groups read everything before they end."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, log_folder: Path, *, seed: int) -> None:
+    def __init__(self, bootstrap: str, topic: str, partitions: int, log_folder: Path, waits: Waits, *, seed: int) -> None:
         self.history = ClientHistory()
+        self._waits = waits
         chance = Random(seed)
         writers = [
             ClientProgram(
@@ -188,18 +190,31 @@ class ClientLoad:
     def _finish(self) -> None:
         for one in self.writers.values():
             one.running().send(signal.SIGTERM)
-        wait_until(lambda: not any(one.is_running for one in self.writers.values()), "the writers to end", END_TIMEOUT_S)
+        self._wait_ended(self.writers)
         self.look()
         wanted = {one.place for writer in self.history.writers.values() for one in writer.acknowledged}
+        with self._waits.on("the groups to have all records") as wait:
 
-        def has_all() -> bool:
-            self.look()
-            return all(wanted <= self.history.given[name] for name in LIBRARIES)
+            def has_all() -> bool:
+                self.look()
+                missing = {name: len(left) for name in LIBRARIES if (left := wanted - self.history.given[name])}
+                wait.detail = f"they lack {missing}"
+                return not missing
 
-        holds_within(END_TIMEOUT_S, has_all)  # what is missing is the checker's to say
+            holds_within(END_TIMEOUT_S, has_all)  # what is missing is the checker's to say
         for one in self.members.values():
             one.running().send(signal.SIGTERM)
-        wait_until(lambda: not any(one.is_running for one in self.members.values()), "the members to end", END_TIMEOUT_S)
+        self._wait_ended(self.members)
         for one in self._programs:
             status = one.running().exit_status()
             assert status in BY_SIGTERM, f"{one.life} ended with status {status}\n{one.log_tail()}"
+
+    def _wait_ended(self, programs: Mapping[str, ClientProgram]) -> None:
+        with self._waits.on("clients to end") as wait:
+
+            def have_ended() -> bool:
+                wait.detail = ", ".join(one.life for one in programs.values() if one.is_running)
+                return not wait.detail
+
+            if not holds_within(END_TIMEOUT_S, have_ended):
+                raise AssertionError(f"waited {END_TIMEOUT_S:g} s in vain for {wait}")
