@@ -191,17 +191,15 @@ class ClientLoad:
         for one in self.writers.values():
             one.running().send(signal.SIGTERM)
         self._wait_ended(self.writers)
-        self.look()
-        wanted = {one.place for writer in self.history.writers.values() for one in writer.acknowledged}
         with self._waits.on("the groups to have all records") as wait:
 
-            def has_all() -> bool:
+            def have_all() -> bool:
                 self.look()
-                missing = {name: len(left) for name in LIBRARIES if (left := wanted - self.history.given[name])}
-                wait.detail = f"they lack {missing}"
-                return not missing
+                lacking = self.history.lacks(LIBRARIES)
+                wait.detail = f"they lack {lacking}"
+                return not lacking
 
-            holds_within(END_TIMEOUT_S, has_all)  # what is missing is the checker's to say
+            holds_within(END_TIMEOUT_S, have_all)  # what is missing is the checker's to say
         for one in self.members.values():
             one.running().send(signal.SIGTERM)
         self._wait_ended(self.members)
