@@ -29,7 +29,6 @@ from integration_tests.faults.topology import BROKERS, NODES, Machine, Topology
 from integration_tests.faults.unusual import DAMAGES, unusual_lines
 from integration_tests.faults.waits import Waits
 from integration_tests.final_state import log_ends, read_final_state
-from integration_tests.gateway.stored import stored_records
 from integration_tests.history import FinalState, History
 from integration_tests.load import Load
 from integration_tests.recording import write_recording
@@ -163,28 +162,23 @@ def _disturb(topology: Topology, result: Result, tell: Callable[[str], None], wa
 
 
 def _judge(topology: Topology, result: Result, tell: Callable[[str], None], waits: Waits) -> None:
-    service = topology.service
-    with waits.on("what is left to be read"):
-        if result.clients is not None:
+    is_read = waits.on("what is left to be read")
+    if isinstance(topology, GatewayTopology):
+        assert result.clients is not None
+        with is_read:
             _read_what_is_left(topology, result.clients)
-        else:
-            result.final = read_final_state(
-                topology.addresses,
-                topology.owners,
-                bootstrap=service.bootstrap,
-                metadata_topic=service.topic,
-            )
-    with waits.on("the verdict"):
-        if result.clients is not None:
-            result.violations += check_clients(result.clients)
-        elif result.final is not None:
-            result.violations += check(result.history, result.final)
+        result.violations += check_clients(result.clients)
+    else:
+        service = topology.service
+        with is_read:
+            result.final = read_final_state(topology.addresses, topology.owners, bootstrap=service.bootstrap, metadata_topic=service.topic)
+        result.violations += check(result.history, result.final)
     tell(f"judged: {len(result.violations)} contradictions")
 
 
-def _read_what_is_left(topology: Topology, history: ClientHistory) -> None:
-    """Read all records by a client that knows nothing of gateways, and the ends of the shadow's logs."""
-    for record in stored_records(topology.service, TOPIC):
+def _read_what_is_left(topology: GatewayTopology, history: ClientHistory) -> None:
+    """Read all records, and the ends of the shadow's logs."""
+    for record in topology.stored_records():
         history.take({"partition": record.partition, "offset": record.offset, "stored": (record.value or b"").decode()})
     history.take({"shadow_ends": log_ends(topology.kafka.bootstrap, TOPIC)})
 
