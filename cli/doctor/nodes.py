@@ -140,7 +140,7 @@ def diagnose_narrow_topics(spreads: Sequence[tuple[str, int, int]], coordinators
             health=Health.WARNING,
             check="topics",
             finding=f"topic {name} ({partitions} partitions) lives on {owners} of {coordinators} coordinators",
-            remedy="it was created before the others were claimed or existed: `diskless partitions move --balance` spreads its partitions",
+            remedy="it is older than the others, or its partitions were moved together: `diskless partitions move --balance` spreads them",
         )
         for name, partitions, owners in narrow
     ] or [Diagnosis(health=Health.OK, check="topics", finding=f"{len(spreads)} topics are spread over the coordinators")]

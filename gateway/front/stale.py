@@ -187,7 +187,6 @@ def _inner(entity: Any, name: str) -> Any:
 _NOTHING: Final[Mapping[str, object]] = {
     "string": "",
     "bytes": b"",
-    "records": b"",
     "bool": False,
     "uuid": None,
     "error_code": ErrorCode.none,
@@ -195,6 +194,8 @@ _NOTHING: Final[Mapping[str, object]] = {
     "datetime_i64": None,
 }
 """The values of fields that a refusal has no value for, by type; -1 for numbers."""
+_NO_RECORDS: Final = b""
+"""Those of a partition that has none: brokers never answer null, which the schema allows and librdkafka takes for a damaged answer."""
 
 
 def _blank(kind: Any, **known: object) -> Any:
@@ -205,7 +206,11 @@ def _blank(kind: Any, **known: object) -> Any:
         if item.name in known:
             values[item.name] = known[item.name]
         elif item.default is MISSING and not is_dataclass(inner):
-            values[item.name] = () if is_array else None if nullable else _NOTHING.get(str(item.metadata["kafka_type"]), -1)
+            kafka_type = str(item.metadata["kafka_type"])
+            if kafka_type == "records":
+                values[item.name] = _NO_RECORDS
+            else:
+                values[item.name] = () if is_array else None if nullable else _NOTHING.get(kafka_type, -1)
         elif item.default is MISSING and is_array:
             values[item.name] = ()
     return kind(**values)

@@ -7,6 +7,7 @@ itself once more inside the clients' one; the outer process deletes them whateve
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import shutil
 import signal
@@ -28,9 +29,11 @@ from integration_tests.faults.disks import NoMounts, private_prefix
 from integration_tests.faults.network import MODULE, Network, NoNetwork, delete_leftovers
 from integration_tests.faults.preload import NoPreload
 from integration_tests.faults.report import write_report
-from integration_tests.faults.run import CLIENTS_FILE, HISTORY_FILE, Settings, run
+from integration_tests.faults.run import CLIENTS_FILE, HISTORY_FILE, Result, Settings, run
 from integration_tests.faults.topology import CLIENTS, HOSTS, Machine
 from integration_tests.recording import read_recording
+
+log = logging.getLogger(__name__)
 
 CANNOT_RUN = 2
 
@@ -174,16 +177,19 @@ def run_here(options: argparse.Namespace, why_no_network: str | None) -> int:
     if not settings.actions:
         print(f"none of these actions is possible here: {'; '.join(missing)}", file=sys.stderr)
         return CANNOT_RUN
+    result = Result(settings=settings, machine=machine)
     try:
-        result = run(settings, machine, lambda text: print(text, flush=True))
+        run(result, lambda text: print(text, flush=True))
+    except Exception:
+        log.exception("the run failed by itself")
     finally:
         end_all_children()
-    write_report(result)
+        write_report(result)
     for text in result.violations[:20]:
         print(f"VIOLATION {text}")
     print(f"{len(result.violations)} violations; see {folder / 'report.md'}")
     if result.broken_off is not None:
-        print(result.broken_off, file=sys.stderr)
+        print(f"broken off: {result.broken_off}", file=sys.stderr)
     return 1 if result.violations else 0 if result.broken_off is None else CANNOT_RUN
 
 

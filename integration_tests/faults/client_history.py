@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -141,6 +141,13 @@ class ClientHistory:
     """What the members of each group were given."""
     rows: list[Row] = field(default_factory=list)
     """Everything, as it is recorded."""
+    _values: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """What the members of each group were given, without places."""
+
+    def lacks(self, groups: Iterable[str]) -> dict[str, int]:
+        """How many acknowledged records groups were not given yet, of those that lack some; by value, for not all places were told."""
+        wanted = {f"{writer.name} {one.number}" for writer in self.writers.values() for one in writer.acknowledged}
+        return {group: len(left) for group in groups if (left := wanted - self._values[group])}
 
     def take(self, row: Row) -> None:
         """Take a row: one of a program, with its `who` and, for members, its `group`, or one of what was left."""
@@ -149,6 +156,7 @@ class ClientHistory:
             self.members.setdefault(row["who"], Member(row["who"], row["group"])).take(row)
             if "offset" in row:
                 self.given[row["group"]].add(RecordPlace(row["partition"], row["offset"]))
+                self._values[row["group"]].add(row["value"])
         elif "who" in row:
             self.writers.setdefault(row["who"], Writer(row["who"])).take(row)
         elif "shadow_ends" in row:

@@ -10,6 +10,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -17,8 +18,9 @@ from typing import IO, Final, Self
 
 from cli.dev.process import ChildProcess, start_child
 from integration_tests.faults.client_history import ClientHistory, Row
+from integration_tests.faults.waits import Waits
 from integration_tests.gateway.stranger_clients import FRANZ, JAVA, LIBRDKAFKA, Stranger
-from integration_tests.waiting import WAIT_S, holds_within, wait_until
+from integration_tests.waiting import WAIT_S, holds_within
 
 LIBRARIES: Final = {"java": JAVA, "librdkafka": LIBRDKAFKA, "franz": FRANZ}
 MEMBERS: Final = tuple(f"{library}-{number}" for library in LIBRARIES for number in (1, 2))
@@ -26,6 +28,7 @@ WRITERS: Final[Mapping[str, str]] = {"java": "za", "librdkafka": "za", "franz": 
 """The zones of writers, by their library."""
 RECORDS_PER_S: Final = 40
 END_TIMEOUT_S: Final = 180.0
+END_AFTER_ERROR_S: Final = 30.0
 BY_SIGTERM: Final = (0, 128 + signal.SIGTERM)
 """Exit statuses of programs that ended when they were told to; the second is that of Java."""
 SHOWN_LINES: Final = 25
@@ -101,10 +104,13 @@ class ClientProgram:
 
 
 class ClientLoad:
-    """See the module's text: a context manager. Left without an error, it lets writers end and groups read everything before they end."""
+    """See the module's text: a context manager. Left, it lets writers end and groups read everything before they end; after an error for a
+    short time, and without a word when they do not: what did not fail is judged then.
+    """
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, log_folder: Path, *, seed: int) -> None:
+    def __init__(self, bootstrap: str, topic: str, partitions: int, log_folder: Path, waits: Waits, *, seed: int) -> None:
         self.history = ClientHistory()
+        self._waits = waits
         chance = Random(seed)
         writers = [
             ClientProgram(
@@ -143,7 +149,10 @@ class ClientLoad:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
             if error is None:
-                self._finish()
+                self._finish(END_TIMEOUT_S)
+            elif isinstance(error, Exception):
+                with suppress(AssertionError):
+                    self._finish(END_AFTER_ERROR_S)
         finally:
             for one in self._programs:
                 one.kill()
@@ -185,21 +194,32 @@ class ClientLoad:
         given = {name: len(places) for name, places in self.history.given.items()}
         return {**dict.fromkeys((*self.writers, *LIBRARIES), 0), **written, **given}
 
-    def _finish(self) -> None:
+    def _finish(self, timeout_s: float) -> None:
         for one in self.writers.values():
             one.running().send(signal.SIGTERM)
-        wait_until(lambda: not any(one.is_running for one in self.writers.values()), "the writers to end", END_TIMEOUT_S)
-        self.look()
-        wanted = {one.place for writer in self.history.writers.values() for one in writer.acknowledged}
+        self._wait_ended(self.writers, timeout_s)
+        with self._waits.on("the groups to have all records") as wait:
 
-        def has_all() -> bool:
-            self.look()
-            return all(wanted <= self.history.given[name] for name in LIBRARIES)
+            def have_all() -> bool:
+                self.look()
+                lacking = self.history.lacks(LIBRARIES)
+                wait.detail = f"they lack {lacking}"
+                return not lacking
 
-        holds_within(END_TIMEOUT_S, has_all)  # what is missing is the checker's to say
+            holds_within(timeout_s, have_all)  # what is missing is the checker's to say
         for one in self.members.values():
             one.running().send(signal.SIGTERM)
-        wait_until(lambda: not any(one.is_running for one in self.members.values()), "the members to end", END_TIMEOUT_S)
+        self._wait_ended(self.members, timeout_s)
         for one in self._programs:
             status = one.running().exit_status()
             assert status in BY_SIGTERM, f"{one.life} ended with status {status}\n{one.log_tail()}"
+
+    def _wait_ended(self, programs: Mapping[str, ClientProgram], timeout_s: float) -> None:
+        with self._waits.on("clients to end") as wait:
+
+            def have_ended() -> bool:
+                wait.detail = ", ".join(one.life for one in programs.values() if one.is_running)
+                return not wait.detail
+
+            if not holds_within(timeout_s, have_ended):
+                raise AssertionError(f"waited {timeout_s:g} s in vain for {wait}")

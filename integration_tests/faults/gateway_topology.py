@@ -17,11 +17,14 @@ from integration_tests.faults.client_load import ClientProgram
 from integration_tests.faults.partition_moves import PartitionMoves
 from integration_tests.faults.topology import COORDINATORS, START_TIMEOUT_S, Machine, Topology
 from integration_tests.gateway.failing_s3 import FailingS3
+from integration_tests.gateway.stored import stored_records
 from integration_tests.s3 import RealS3, find_gateway
+from records.record_batch import StoredRecord
 
 GATEWAY_ZONES: Final[Mapping[str, str]] = {"g1": "za", "g2": "za", "g3": "zb"}
 TOPIC: Final = "orders"
 TOPIC_PARTITIONS: Final = 6
+STORE_PATH: Final = "service"
 GROUP_SESSIONS: Final = {
     "group.consumer.session.timeout.ms": "10000",
     "group.consumer.min.session.timeout.ms": "6000",
@@ -48,7 +51,7 @@ class GatewayTopology(Topology):
         self._store.enter_context(self.s3)
         self._store.enter_context(self.store)
         return {
-            "object.store.url": self.s3.url("service"),
+            "object.store.url": self.s3.url(STORE_PATH),
             **{
                 f"object.store.option.{name.replace('_', '.')}": value
                 for name, value in {**self.s3.options(), "endpoint": self.store.endpoint}.items()
@@ -89,6 +92,10 @@ class GatewayTopology(Topology):
             one.wait_ready(timeout_s)
         if self.moves is not None:
             self.moves.wait()
+
+    def stored_records(self) -> list[StoredRecord]:
+        """Everything that is in the topic, by a client that knows nothing of gateways; the store is asked directly, which is quicker."""
+        return stored_records(self.service, TOPIC, self.s3.open(STORE_PATH))
 
     def _end_services(self) -> None:
         for one in self.gateways.values():

@@ -18,6 +18,7 @@ from integration_tests.faults.actions import ACTIONS, Action, Hits
 from integration_tests.faults.client_load import MEMBERS
 from integration_tests.faults.gateway_topology import GATEWAY_ZONES, TOPIC_PARTITIONS
 from integration_tests.faults.topology import BROKERS, NODES, Topology
+from integration_tests.faults.waits import Waits
 from integration_tests.waiting import wait_until
 
 FLOW_TIMEOUT_S: Final = 90.0
@@ -124,11 +125,12 @@ def _fit(action: Action, chosen: Sequence[Planned], rng: Random, *, brisk: bool)
 class Nemesis:
     """Carries rounds out; `done` grows with every fault."""
 
-    def __init__(self, topology: Topology, load: Flow, say: Callable[[str], None], *, seed: int) -> None:
+    def __init__(self, topology: Topology, load: Flow, say: Callable[[str], None], waits: Waits, *, seed: int) -> None:
         self.done: list[Done] = []
         self._topology = topology
         self._load = load
         self._say = say
+        self._waits = waits
         self._rng = Random(seed + 1)
         self._round_number = 0
 
@@ -164,12 +166,15 @@ class Nemesis:
 
     def _wait_recovered(self, round_done: Sequence[Done], part_shared: float) -> None:
         self.check_processes()
-        self._load.wait_flowing(2, FLOW_TIMEOUT_S)
+        with self._waits.on("records to flow"):
+            self._load.wait_flowing(2, FLOW_TIMEOUT_S)
         flowing_s = time.monotonic()
-        self._topology.wait_back(SHARED_TIMEOUT_S)
+        with self._waits.on("all processes to serve, and moves to end"):
+            self._topology.wait_back(SHARED_TIMEOUT_S)
         shared_s = None
         if self._rng.random() < part_shared:
-            self._topology.service.wait_shared(SHARED_TIMEOUT_S)
+            with self._waits.on("every node to lead its share"):
+                self._topology.service.wait_shared(SHARED_TIMEOUT_S)
             shared_s = time.monotonic()
         for done in round_done:
             done.flowing_s, done.shared_s = flowing_s, shared_s

@@ -18,6 +18,7 @@ from confluent_kafka import KafkaException
 from cli.dev.coordinator import CoordinatorFailedError
 from cli.dev.kafka import KafkaStartError
 from coordinator.client.routing.connection import ConnectionLost, RequestTimedOut
+from coordinator.errors import DisklessError
 from integration_tests.checker import check
 from integration_tests.faults.client_checker import check_clients
 from integration_tests.faults.client_history import ClientHistory, write_client_history
@@ -26,8 +27,8 @@ from integration_tests.faults.gateway_topology import GATEWAY_ZONES, TOPIC, TOPI
 from integration_tests.faults.nemesis import SHARED_TIMEOUT_S, Done, Nemesis, plan
 from integration_tests.faults.topology import BROKERS, NODES, Machine, Topology
 from integration_tests.faults.unusual import DAMAGES, unusual_lines
+from integration_tests.faults.waits import Waits
 from integration_tests.final_state import log_ends, read_final_state
-from integration_tests.gateway.stored import stored_records
 from integration_tests.history import FinalState, History
 from integration_tests.load import Load
 from integration_tests.recording import write_recording
@@ -65,8 +66,8 @@ class Result:
     """Of a run with gateways, which has no other history."""
     faults: list[Done] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
-    broken_off: str | None = None
-    """Why the run came to no end, when that is no fault of the service: a broker did not start."""
+    broken_off: str | None = "it was ended, or failed by itself"
+    """Why the run came to no end, when that is no fault of the service: a broker did not start. None once it has come to one."""
     unusual_log_lines: list[str] = field(default_factory=list)
     start_s: float = 0.0
     load_from_s: float = 0.0
@@ -74,25 +75,25 @@ class Result:
     story: list[tuple[float, str]] = field(default_factory=list)
 
 
-def run(settings: Settings, machine: Machine, say: Callable[[str], None]) -> Result:
+def run(result: Result, say: Callable[[str], None]) -> None:
     """Carry a run out."""
-    result = Result(settings=settings, machine=machine, start_s=time.monotonic())
+    settings = result.settings
+    result.start_s = time.monotonic()
 
     def tell(text: str) -> None:
         at_s = time.monotonic() - result.start_s
         result.story.append((at_s, text))
         say(f"{at_s:7.1f} {text}")
 
-    work = settings.folder / "work"
-    is_done = False
+    work, waits = settings.folder / "work", Waits(tell)
     try:
         kind = GatewayTopology if settings.has_gateways else Topology
-        with _failures_are_violations(result, tell), kind(machine, work, quick_brokers=settings.quick_brokers) as topology:
+        with failures_are_violations(result, tell), kind(result.machine, work, quick_brokers=settings.quick_brokers) as topology:
             tell(f"running: {', '.join((*BROKERS, *topology.processes))}")
-            with _failures_are_violations(result, tell):
-                _disturb(topology, settings, result, tell)
-            _judge(topology, result, tell)
-        is_done = True
+            with failures_are_violations(result, tell):
+                _disturb(topology, result, tell, waits)
+            _judge(topology, result, tell, waits)
+        result.broken_off = None
     except KafkaStartError as problem:
         result.broken_off = f"a broker did not start or come back: {problem}"
     finally:
@@ -102,24 +103,25 @@ def run(settings: Settings, machine: Machine, say: Callable[[str], None]) -> Res
             write_recording(settings.folder / HISTORY_FILE, result.history, result.final)
         result.unusual_log_lines = unusual_lines(work, {one.target for one in result.faults if one.action in DAMAGES})
         _keep_logs(work, settings.folder / "logs")
-        if is_done and not result.violations:
+        if result.broken_off is None and not result.violations:
             shutil.rmtree(work, ignore_errors=True)
-    return result
 
 
 @contextmanager
-def _failures_are_violations(result: Result, tell: Callable[[str], None]) -> Iterator[None]:
+def failures_are_violations(result: Result, tell: Callable[[str], None]) -> Iterator[None]:
     """A service that does not start, does not recover or does not answer in the end has failed, like one that contradicts itself."""
     try:
         yield
-    except (AssertionError, CoordinatorFailedError, ConnectionLost, RequestTimedOut, KafkaException) as failure:
+    except (AssertionError, CoordinatorFailedError, ConnectionLost, DisklessError, KafkaException, RequestTimedOut) as failure:
         result.violations.append(f"{type(failure).__name__}: {failure}")
         tell(f"failed: {(str(failure) or type(failure).__name__).splitlines()[0]}")
 
 
-def _make_load(topology: Topology, settings: Settings, result: Result) -> Load | ClientLoad:
+def _make_load(topology: Topology, result: Result, waits: Waits) -> Load | ClientLoad:
+    settings = result.settings
     if isinstance(topology, GatewayTopology):
-        clients = ClientLoad(topology.bootstrap, TOPIC, TOPIC_PARTITIONS, settings.folder / "work" / "clients", seed=settings.seed)
+        logs = settings.folder / "work" / "clients"
+        clients = ClientLoad(topology.bootstrap, TOPIC, TOPIC_PARTITIONS, logs, waits, seed=settings.seed)
         result.clients, topology.members = clients.history, clients.members
         return clients
     load = Load(topology.addresses, topology.owners, seed=settings.seed, consumers=True)
@@ -128,14 +130,16 @@ def _make_load(topology: Topology, settings: Settings, result: Result) -> Load |
     return load
 
 
-def _disturb(topology: Topology, settings: Settings, result: Result, tell: Callable[[str], None]) -> None:
-    load = _make_load(topology, settings, result)
-    nemesis = Nemesis(topology, load, tell, seed=settings.seed)
+def _disturb(topology: Topology, result: Result, tell: Callable[[str], None], waits: Waits) -> None:
+    settings = result.settings
+    load = _make_load(topology, result, waits)
+    nemesis = Nemesis(topology, load, tell, waits, seed=settings.seed)
     result.faults = nemesis.done
     with load:
-        load.wait_flowing()
-        result.load_from_s = time.monotonic()
-        load.wait_flowing(10)
+        with waits.on("the first records"):
+            load.wait_flowing()
+            result.load_from_s = time.monotonic()
+            load.wait_flowing(10)
         end_s = None if settings.minutes is None else result.load_from_s + settings.minutes * 60
         left = set(settings.actions)
         for planned in plan(settings.actions, settings.seed, brisk=end_s is None, together_max=settings.together_max):
@@ -144,35 +148,37 @@ def _disturb(topology: Topology, settings: Settings, result: Result, tell: Calla
             if (time.monotonic() > end_s) if end_s is not None else not left:
                 break
         tell("no more faults")
-        topology.service.wait_shared(SHARED_TIMEOUT_S)
-        topology.kafka.wait_until_whole(SETTLE_TIMEOUT_S)
-        topology.wait_back(SETTLE_TIMEOUT_S)
-        load.wait_flowing(10)
+        with waits.on("every node to lead its share"):
+            topology.service.wait_shared(SHARED_TIMEOUT_S)
+        with waits.on("the brokers to have all replicas in sync"):
+            topology.kafka.wait_until_whole(SETTLE_TIMEOUT_S)
+        with waits.on("all processes to serve, and moves to end"):
+            topology.wait_back(SETTLE_TIMEOUT_S)
+        with waits.on("records to flow"):
+            load.wait_flowing(10)
         nemesis.check_processes()
         result.load_until_s = time.monotonic()
     tell("the clients have all their answers")
 
 
-def _judge(topology: Topology, result: Result, tell: Callable[[str], None]) -> None:
-    service = topology.service
-    if result.clients is not None:
-        _read_what_is_left(topology, result.clients)
+def _judge(topology: Topology, result: Result, tell: Callable[[str], None], waits: Waits) -> None:
+    is_read = waits.on("what is left to be read")
+    if isinstance(topology, GatewayTopology):
+        assert result.clients is not None
+        with is_read:
+            _read_what_is_left(topology, result.clients)
         result.violations += check_clients(result.clients)
-        tell(f"judged: {len(result.violations)} contradictions")
-        return
-    result.final = read_final_state(
-        topology.addresses,
-        topology.owners,
-        bootstrap=service.bootstrap,
-        metadata_topic=service.topic,
-    )
-    result.violations += check(result.history, result.final)
+    else:
+        service = topology.service
+        with is_read:
+            result.final = read_final_state(topology.addresses, topology.owners, bootstrap=service.bootstrap, metadata_topic=service.topic)
+        result.violations += check(result.history, result.final)
     tell(f"judged: {len(result.violations)} contradictions")
 
 
-def _read_what_is_left(topology: Topology, history: ClientHistory) -> None:
-    """Read all records by a client that knows nothing of gateways, and the ends of the shadow's logs."""
-    for record in stored_records(topology.service, TOPIC):
+def _read_what_is_left(topology: GatewayTopology, history: ClientHistory) -> None:
+    """Read all records, and the ends of the shadow's logs."""
+    for record in topology.stored_records():
         history.take({"partition": record.partition, "offset": record.offset, "stored": (record.value or b"").decode()})
     history.take({"shadow_ends": log_ends(topology.kafka.bootstrap, TOPIC)})
 

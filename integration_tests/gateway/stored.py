@@ -6,20 +6,24 @@ import asyncio
 
 from coordinator.adapters.objectstore import open_store
 from coordinator.client import DisklessClient
+from coordinator.object_store import ObjectStore
 from integration_tests.service import Service
 from records.record_batch import StoredRecord
 
 OPTION = "object.store.option."
 
 
-def stored_records(service: Service, topic: str) -> list[StoredRecord]:
-    """Read them from the service's object store."""
+def stored_records(service: Service, topic: str, store: ObjectStore | None = None) -> list[StoredRecord]:
+    """Read them from the service's object store; `store` is a shorter way to it."""
 
     async def read() -> list[StoredRecord]:
-        given = service.properties
-        options = {name.removeprefix(OPTION).replace(".", "_"): value for name, value in given.items() if name.startswith(OPTION)}
-        store = open_store(given["object.store.url"], options)
-        async with DisklessClient(service.addresses, object_store=store) as client:
+        async with DisklessClient(service.addresses, object_store=store or _store_of(service)) as client:
             return [record async for record in client.read(topic)]
 
     return asyncio.run(read())
+
+
+def _store_of(service: Service) -> ObjectStore:
+    given = service.properties
+    options = {name.removeprefix(OPTION).replace(".", "_"): value for name, value in given.items() if name.startswith(OPTION)}
+    return open_store(given["object.store.url"], options)

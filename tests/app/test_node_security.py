@@ -90,6 +90,26 @@ async def test_nodes_reach_each_other_by_the_keys_of_their_listener(place: Place
                 await stranger.close()
 
 
+@pytest.mark.parametrize(("tells_after_s", "told"), [(0.0, 1), (3600.0, 0)])
+async def test_a_refused_login_is_told_when_it_lasts(
+    place: Place, caplog: pytest.LogCaptureFixture, tells_after_s: float, told: int
+) -> None:
+    """A node that has just started does not know the nodes' secret yet."""
+    settings = settings_of(place, {"listeners": "PLAINTEXT://:1", **SECRETLY})
+    late, known = NodeSecret(), secret_of(settings)
+    with ThreadPoolExecutor(1) as executor:
+        security = ListenersSecurity(settings, nodes=late, executor=executor).of(settings.listeners[0].name)
+        async with serving(Nods(), ServerLimits(login_failure_delay_ms=0), security=security) as (_, port):
+            peers = PooledPeers(client_id="node-1", security=security_to_nodes(settings, known), tells_after_s=tells_after_s)
+            for _ in range(2):
+                with pytest.raises(PeerUnavailable, match="the user name or the password is wrong"):
+                    await peers.call("127.0.0.1", port, REGISTER, 60_000)
+            late.learn(SECRET)
+            await peers.call("127.0.0.1", port, REGISTER, 60_000)
+            await peers.close()
+    assert sum("refuses the login" in one.getMessage() for one in caplog.records) == told
+
+
 def test_the_listener_of_nodes_is_one_that_nodes_can_use() -> None:
     assert "PLAINTEXT" in problems_of({"inter.node.listener.name": "OTHER"})["inter.node.listener.name"]
     login = {"listeners": "SASL_PLAINTEXT://:1,INSIDE://:2", "listener.security.protocol.map": "INSIDE:PLAINTEXT"}

@@ -54,6 +54,13 @@ def history_of(rows: Rows) -> ClientHistory:
     return history
 
 
+def test_a_group_lacks_what_was_acknowledged_until_it_is_given_also_where_no_offset_was_told() -> None:
+    history = history_of([written(0, 0, 0), {**written(1, 0, 1), "offset": None}, given("one", 2, 0, 0, "w 0")])
+    assert history.lacks(["g", "h"]) == {"g": 1, "h": 2}
+    history.take(given("one", 3, 0, 1, "w 1"))
+    assert history.lacks(["g"]) == {}
+
+
 def without(rows: Rows, wanted: Callable[[Row], bool]) -> Rows:
     assert any(wanted(row) for row in rows)
     return [row for row in rows if not wanted(row)]

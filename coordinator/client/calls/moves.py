@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from coordinator.client.calls.declared import OneByOne, by_directory, read_as
 from coordinator.client.errors import Refusal, refusal_of
 from coordinator.client.model import PartitionId, Result
+from coordinator.client.routing.routed_call import HEALING
 from coordinator.operations.moves import MOVE_PARTITIONS
 from coordinator.protocol.messages import MovePartitionsPartition, MovePartitionsRequest, MovePartitionsResponse
 
@@ -40,11 +41,14 @@ class OrderedMoves(Result):
 
 
 def move_partitions(moves: Sequence[PartitionMove], *, only_check: bool) -> OneByOne[OrderedMoves]:
-    """Order moves, or only check them; without any ask which are under way. Repeating it is harmless."""
+    """Order moves, or only check them; without any ask which are under way.
+
+    Repeating it is harmless, and done while the leader of the directory has not decided: it says so of each move.
+    """
     parts = tuple(MovePartitionsPartition(topic_id=one.topic_id, partition_index=one.partition, to_coordinator_id=to) for one, to in moves)
 
     def read(response: MovePartitionsResponse) -> OrderedMoves:
-        return read_as(
+        ordered = read_as(
             OrderedMoves,
             response,
             refusals=tuple(refusal_of(one.error_code, one.error_message) for one in response.partitions),
@@ -60,6 +64,8 @@ def move_partitions(moves: Sequence[PartitionMove], *, only_check: bool) -> OneB
                 for one in response.under_way
             ),
         )
+        undecided = next((one for one in ordered.refusals if one.code in HEALING), None)
+        return ordered if undecided is None else replace(ordered, refusal=undecided)
 
     return by_directory(
         MOVE_PARTITIONS,

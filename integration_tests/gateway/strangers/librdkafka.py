@@ -15,7 +15,9 @@ WAIT_S = 60.0
 
 
 def say(**fields: object) -> None:
-    print(json.dumps(fields), flush=True)
+    # At once, with the end of the line: the library's own threads write to the same file.
+    sys.stdout.write(json.dumps(fields) + "\n")
+    sys.stdout.flush()
 
 
 def record(number: int) -> dict[str, object]:
