@@ -25,6 +25,8 @@ class Succession:
         """Of the terms that ended so."""
         self._heirs: dict[int, frozenset[int]] = {}
         """By metadata partition that the dead node led: the nodes that were warm. One that refused to lead then may lead later."""
+        self._others: frozenset[int] = frozenset()
+        """The nodes that were there when it died; one that comes back brings what it has on its disk."""
 
     def begin(self) -> None:
         """Kill a node that leads something, if there is one with a warm standby for all of it."""
@@ -32,6 +34,8 @@ class Succession:
         mortal = [node_id for node_id, will in wills.items() if will and all(map(self._can_go_on, will, will.values()))]
         if mortal:
             dead = self._rng.choice(mortal)
+            well = {node_id for node_id, process in self._processes.items() if process.node is not None and process.is_well}
+            self._others = frozenset(well - {dead})
             self._heirs = wills[dead]
             self._epochs = self._terms_of(dead)
             self._processes[dead].kill()
@@ -65,7 +69,9 @@ class Succession:
         leaders = {partition: node_id for node_id, terms in epochs.items() for partition in terms}
         for partition, heirs in self._heirs.items():
             leader = leaders.get(partition)
-            if leader is not None and leader not in heirs and epochs[leader][partition] == self._epochs[partition] + 1:
+            if leader is None or leader not in self._others - heirs or not self._can_go_on(partition, heirs):
+                continue  # clocks are compared anew when a node dies: those may refuse now that did not before
+            if epochs[leader][partition] == self._epochs[partition] + 1:
                 text = f"node {leader} leads partition {partition} after one death, warm were {sorted(heirs)}"
                 self._judge.broken("no cold leader after one death of a settled group", text)
         return sorted(self._heirs.keys() - leaders.keys())
