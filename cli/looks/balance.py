@@ -1,7 +1,8 @@
 """Which partitions to move so that coordinators have equally many, with the fewest moves. Pure.
 
 Batches stay where they were committed, so a move costs what is asked for there later: of the partitions that would do, those with the
-fewest records go. A coordinator that had a partition before does not get it back while it has records of it.
+fewest records go. A coordinator that had a partition before does not get it back while it has records of it. Nodes that lead a coordinator
+follow those that its partitions came from (docs/decisions/043): where moves are equally good, it gets them from as few as possible.
 """
 
 from __future__ import annotations
@@ -36,14 +37,19 @@ def balance(
         at.setdefault(one.coordinator, []).append(one)
     of_topic = Counter((one.topic, one.coordinator) for one in partitions)
     moves: list[PlannedMove] = []
+    linked: set[tuple[int, int]] = set()
     while True:
         pairs = sorted(
-            ((len(at[to]) - len(at[source]), source, to) for source in at for to in coordinators if len(at[source]) - len(at[to]) > 1),
+            (len(at[to]) - len(at[source]), (source, to) not in linked, source, to)
+            for source in at
+            for to in coordinators
+            if len(at[source]) - len(at[to]) > 1
         )
-        chosen = next(((source, to, found) for _, source, to in pairs if (found := _movable(at[source], to, barred, of_topic))), None)
+        chosen = next(((source, to, found) for _, _, source, to in pairs if (found := _movable(at[source], to, barred, of_topic))), None)
         if chosen is None:
             return moves
         source, to, one = chosen
+        linked.add((source, to))
         at[source].remove(one)
         # It is not moved a second time: from there on it counts for its new coordinator, and is none of those that go.
         at[to].append(one._replace(coordinator=to))

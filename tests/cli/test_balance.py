@@ -40,3 +40,10 @@ def test_of_the_topic_with_most_the_partition_with_the_fewest_records_goes() -> 
 def test_a_coordinator_that_had_a_partition_gets_another_one() -> None:
     placed = [PlacedPartition("a", 0, 0, 1), PlacedPartition("a", 1, 0, 2)]
     assert [one.partition for one, _ in balance(placed, [0, 1], barred={("a", 0, 1)})] == [1]
+
+
+@pytest.mark.parametrize(("old", "new", "partitions"), [(4, 16, 64), (4, 8, 24), (3, 9, 36), (4, 12, 28)])
+def test_new_coordinators_get_their_partitions_from_one_each(old: int, new: int, partitions: int) -> None:
+    moves = balance([PlacedPartition("a", number, number % old, 0) for number in range(partitions)], range(new))
+    assert {to for _, to in moves} == set(range(old, new))
+    assert len({(one.coordinator, to) for one, to in moves}) == new - old
