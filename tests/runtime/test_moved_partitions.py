@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import pytest
@@ -23,7 +24,6 @@ from coordinator.core.commands import (
     WantedMove,
     WantedTopic,
 )
-from coordinator.core.view import ShardView
 from coordinator.kafka.batches import partition_key
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, LATEST, MAX_TIMESTAMP
@@ -197,7 +197,7 @@ async def test_files_of_moved_partitions_are_looked_up_where_these_were_and_then
         assert (await committed(started, commit("c", [batch(0)], owner_ids=[before]))).errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
         assert looked == ["b1", "a", "c"]
         # Another state of the coordinator before has to be asked anew.
-        monkeypatch.setattr(started.node.replicas[before], "view", ShardView(started.node.replicas[before]._shard))  # type: ignore[arg-type]
+        monkeypatch.setattr(started.node.replicas[before], "view", copy(started.node.replicas[before].view))
         for number in 4, 5:
             assert await accepted(started, f"b{number}", [batch(0)], [to]) == [number]
         assert looked == ["b1", "a", "c", "b4"]
