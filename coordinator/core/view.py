@@ -314,6 +314,14 @@ class ShardView:
         """How many user partitions were deleted with their topics, or began anew by a move, since the state was loaded."""
         return self._shard.committed.state.hot.partitions.forgotten
 
+    def watched(self, points: Sequence[FetchPoint]) -> tuple[Int64s, Int64s, int] | None:
+        """The rows of user partitions with their marks and `count_forgotten`, all of one moment; None when one partition is not here."""
+        rows = self.rows_of(points)
+        if rows is None:
+            return None
+        numbers = np.array(rows, np.int64)
+        return numbers, self.marks_of(numbers), self.count_forgotten()
+
     # ---- reads that look into the database, and raise `BrokenInvariant` or `StateFailed` for what cannot be
 
     def find_batches(self, point: FetchPoint, budget: FetchBudget) -> FoundBatches | None:

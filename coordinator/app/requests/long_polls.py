@@ -16,8 +16,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-import numpy as np
-
 from coordinator.core.commands import OK, FetchPoint, FoundBatches
 from coordinator.core.reads.queries import FetchBudget
 from coordinator.core.view import ShardView
@@ -195,18 +193,16 @@ class LongPoll:
     def _watch_of(self, replica: Replica, places: list[int]) -> Watch | None:
         points = [self._points[place] for place in places]
         try:
-            rows = replica.look(ShardView.rows_of, points)
-            if rows is None:
-                return None
-            numbers = np.array(rows, np.int64)
-            marks = replica.look(ShardView.marks_of, numbers)
-            forgotten = replica.look(ShardView.count_forgotten)
+            watched = replica.look(ShardView.watched, points)
         except NotReadable:
+            watched = None
+        if watched is None:
             return None
+        rows, marks, forgotten = watched
         # The partitions may have changed after they were looked at. B0 does not while the log is there.
         marks[:, 0] = [self._found[place].high_watermark for place in places]
         marks[:, 1] = [self._found[place].log_start for place in places]
-        return Watch(points, numbers, marks, forgotten, lambda changed: self._wake(places, changed))
+        return Watch(points, rows, marks, forgotten, lambda changed: self._wake(places, changed))
 
     def _unwatch(self) -> None:
         watches, self._watches = self._watches, []
