@@ -3,9 +3,10 @@
     python -m benchmarks.growth [--nodes N] [--coordinators FROM TO] [--json FILE]
 
 Half of the nodes lead the coordinators of a topic; then all do, and then all with more coordinators, over which its partitions are moved.
-CPU is in microseconds per batch of files of 100 at 20 000 batches/s: of all nodes, and of the busiest one, which bounds the throughput
-where nodes have cores of their own. `predicted` is that of the busiest node by docs/decisions/015-scaling.md: 16.7 us for each batch that
-it leads and 2.6 for each that it follows. `saturated` is what this machine's cores carry, which all processes share.
+CPU is in microseconds per batch of files of 100 at 20 000 batches/s: of all nodes, and of the busiest, which bounds the throughput where
+nodes have cores of their own. `predicted` is that of the busiest node by docs/decisions/015-scaling.md: 16.7 us for each batch that it
+leads and 2.6 for each that it follows. The columns of saturation are of what this machine's cores carry, which all processes share; what
+nodes cost at rest does not count there.
 """
 
 from __future__ import annotations
@@ -39,14 +40,16 @@ def cost(running: Service, pool: ProcessPoolExecutor, coordinators: int) -> Row:
     targets = asyncio.run(find_targets(running.addresses[0], TOPIC, CONNECTIONS))
     run(nodes, pool, light(targets))
     spent = run(nodes, pool, replace(light(targets), window_s=WINDOW_S))
-    each = [sum(one) for one in zip(spent.loop_us, spent.others_us, strict=True)]
     full = run(nodes, pool, saturating(targets))
+    each, each_full = ([sum(one) for one in zip(cost.loop_us, cost.others_us, strict=True)] for cost in (spent, full))
     return {
         "nodes": len(nodes),
         "coordinators": coordinators,
         "all_us": sum(each),
         "busiest_us": max(each),
         "predicted_us": predicted_us(running, coordinators),
+        "saturated_all_us": sum(each_full),
+        "saturated_busiest_us": max(each_full),
         "saturated_batches_per_s": full.measured.batches / full.measured.window_s,
     }
 
@@ -81,7 +84,10 @@ def relative(rows: Sequence[Row]) -> list[Row]:
     first = rows[0]
     return [
         row
-        | {f"{name}_times": float(str(first[f"{name}_us"])) / float(str(row[f"{name}_us"])) for name in ("busiest", "predicted")}
+        | {
+            f"{name}_times": float(str(first[f"{name}_us"])) / float(str(row[f"{name}_us"]))
+            for name in ("busiest", "predicted", "saturated_busiest")
+        }
         | {"saturated_times": float(str(row["saturated_batches_per_s"])) / float(str(first["saturated_batches_per_s"]))}
         for row in rows
     ]
