@@ -152,6 +152,20 @@ async def test_what_became_of_an_order_is_told(
         assert told in found.stderr
 
 
+@pytest.mark.parametrize(
+    ("answer", "status", "state"),
+    [(MOVING, Exit.OK, "planned"), (DONE, Exit.OK, "planned"), ((ErrorCode.INVALID_REQUEST, "it was there"), Exit.FAILURE, "refused")],
+    ids=str,
+)
+async def test_a_dry_run_asks_once_and_orders_nothing(answer: object, status: Exit, state: str) -> None:
+    async with scripted() as cluster:
+        cluster.add_topic(TOPIC, "orders", 4)
+        for node in cluster.nodes.values():
+            node.trouble.append(moves(iter([answer])))  # type: ignore[list-item]
+        found = await run(cluster, "move", "orders:1", "--to", "3", "--dry-run", "-o", "json")
+        assert (found.exit_code, [row["state"] for row in json.loads(found.stdout)]) == (status, [state]), found.stderr
+
+
 @pytest.mark.parametrize("words", [("move", "orders:1", "--to", "3"), ("move", "--balance", "--dry-run"), ("moves",)], ids=" ".join)
 async def test_a_node_that_does_not_know_all_topics_is_not_believed(words: tuple[str, ...]) -> None:
     """One that has just started would have none, and a balance of some would move the wrong partitions."""

@@ -126,8 +126,8 @@ async def _move(
             partition = PartitionId(ids[placed.topic], placed.partition)
             end_s = asyncio.get_running_loop().time() + timeout_s
             ordered = await client.admin.move_partitions([PartitionMove(partition, to)], only_check=is_dry_run)
+            [refusal] = ordered.refusals
             while not is_dry_run:
-                [refusal] = ordered.refusals
                 under_way = next((one for one in ordered.under_way if one.partition == partition), None)
                 if refusal.code is not ErrorCode.NONE or under_way is None:
                     break
