@@ -224,7 +224,7 @@ async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Se
             views = await look(client, min(patient.timeout_s, 10.0))
             served, needed = await _served(client, views)
             strangers = await _strangers(client, patient.nodes, views)
-            spreads = await _spreads(client, patient.timeout_s)
+            placed = await _placed(client, patient.timeout_s)
             snapshots = await look_at_snapshots(client, min(patient.timeout_s, 10.0))
             restored = await _restored(client, patient.timeout_s)
             files = await _idle_files(client, patient.timeout_s)
@@ -246,7 +246,7 @@ async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Se
         *diagnose_stores(views),
         *diagnose_doubled_ids(views, strangers),
         *diagnose_node_clocks(views, skew_max_ms),
-        *diagnose_narrow_topics(spreads, coordinators),
+        *diagnose_narrow_topics(placed, coordinators),
         *moves,
         *diagnose_versions(served, needed),
         *diagnose_coordinators(views, None if facts is None else len(facts.partitions), patient.lag_max),
@@ -428,16 +428,16 @@ async def _strangers(client: DisklessClient, servers: str, views: Sequence[NodeV
     return found
 
 
-async def _spreads(client: DisklessClient, timeout_s: float) -> list[tuple[str, int, int]]:
-    """Each topic with the number of its partitions and of the coordinators that have some of them."""
+async def _placed(client: DisklessClient, timeout_s: float) -> dict[str, list[int]]:
+    """The coordinator of each partition of each topic."""
     from cli.service import milliseconds
     from coordinator.client.errors import ServiceError
 
     try:
         topics = await client.describe_topics(timeout_ms=milliseconds(timeout_s))
     except ServiceError:
-        return []  # without a directory there is nothing to say of topics; the findings on leaders have the reason
-    return [(topic.name, len(topic.partitions), len({one.coordinator_id for one in topic.partitions})) for topic in topics]
+        return {}  # without a directory there is nothing to say of topics; the findings on leaders have the reason
+    return {topic.name: [one.coordinator_id for one in topic.partitions] for topic in topics}
 
 
 async def _served(client: DisklessClient, views: Sequence[NodeView]) -> tuple[dict[int, dict[int, tuple[int, int]]], dict[int, int]]:

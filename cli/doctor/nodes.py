@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from cli.doctor.diagnosis import Diagnosis, Health
 from cli.looks.service import NodeView
@@ -132,15 +133,22 @@ def diagnose_node_clocks(views: Sequence[NodeView], skew_max_ms: int) -> list[Di
     return found or [Diagnosis(health=Health.OK, check="clocks", finding=f"{len(answered)} nodes and this machine show the same time")]
 
 
-def diagnose_narrow_topics(spreads: Sequence[tuple[str, int, int]], coordinators: int) -> list[Diagnosis]:
-    """Topics that live on fewer coordinators than they could: (name, partitions, coordinators that have some of them)."""
-    narrow = [one for one in spreads if one[2] < min(one[1], coordinators)]
+def diagnose_narrow_topics(topics: Mapping[str, Sequence[int]], coordinators: int) -> list[Diagnosis]:
+    """Topics, each with the coordinators of its partitions, that live on fewer coordinators than they could, where a balance helps.
+
+    It helps nothing once coordinators have equally many partitions: some topics may be on few of them then, and others on the rest.
+    """
+    held = Counter(dict.fromkeys(range(coordinators), 0))
+    held.update(owner for owners in topics.values() for owner in owners)
+    fewest = min(held.values(), default=0)
+    full = {owner for owner, count in held.items() if count > fewest + 1}
     return [
         Diagnosis(
             health=Health.WARNING,
             check="topics",
-            finding=f"topic {name} ({partitions} partitions) lives on {owners} of {coordinators} coordinators",
+            finding=f"topic {name} ({len(owners)} partitions) lives on {len(set(owners))} of {coordinators} coordinators",
             remedy="it is older than the others, or its partitions were moved together: `diskless partitions move --balance` spreads them",
         )
-        for name, partitions, owners in narrow
-    ] or [Diagnosis(health=Health.OK, check="topics", finding=f"{len(spreads)} topics are spread over the coordinators")]
+        for name, owners in topics.items()
+        if len(set(owners)) < min(len(owners), coordinators) and not full.isdisjoint(owners)
+    ] or [Diagnosis(health=Health.OK, check="topics", finding=f"{len(topics)} topics are spread as a balance would leave them")]

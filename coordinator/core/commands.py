@@ -296,19 +296,17 @@ class WantedMove:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrderMoves:
+class OrderMoves(_WithOneOutcome):
     """Directory: order moves of partitions; a dry run is decided and not logged. `eligible` are the coordinators that were claimed.
 
-    `returning` are the keys of partitions that were where they are to go, and of which nothing is left there.
+    `returning` are the keys of partitions that were where they are to go, and of which nothing is left there. The answer has an outcome
+    for each move, or one for all when nothing was decided: an order without moves, which asks what is under way, fails too.
     """
 
     moves: list[WantedMove]
     eligible: frozenset[int] = frozenset()
     returning: frozenset[bytes] = frozenset()
     is_dry_run: bool = False
-
-    def refused(self, error: ErrorCode, message: str) -> list[Outcome]:
-        return [_refused(_partition_text(one.topic_id, one.partition), error, message) for one in self.moves]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -138,7 +138,8 @@ def _refused_topic(topic_id: bytes, name: str | None, outcome: Outcome) -> Descr
 
 def _narrow_description(_: int, request: DescribeTopicsRequest, answer: DescribeTopicsResponse, scope: TopicScope) -> Message:
     if not request.topics:
-        return DescribeTopicsResponse(topics=tuple(one for one in answer.topics if scope.allows(ZERO_TOPIC_ID, one.name)))
+        seen = (one for one in answer.topics if one.name is None or scope.allows(ZERO_TOPIC_ID, one.name))
+        return DescribeTopicsResponse(topics=tuple(seen))
     return DescribeTopicsResponse(
         topics=tuple(
             found if scope.allows(one.topic_id, one.name) else _refused_topic(one.topic_id, one.name, scope.refusal(one.topic_id, one.name))

@@ -24,8 +24,8 @@ from coordinator.client.model import CommitOutcome
 from coordinator.client.records.writing import UNDECIDED
 from coordinator.client.routing.routed_call import NOT_CREATED
 from coordinator.kafka.errors import ErrorCode
-from gateway.produce.beginnings import LostBeginnings
 from gateway.produce.files import FileLoad
+from gateway.produce.lost import LostBatches
 from gateway.produce.request import Int64s
 from gateway.produce.stats import ProduceStats
 from records.file_owners import in_turn
@@ -38,7 +38,7 @@ FIRST_TIMEOUT_MS: Final = 2_000
 TIMEOUT_MS: Final = 10_000
 _PAUSE_S: Final = 0.05
 _PAUSE_MAX_S: Final = 1.0
-_BEHIND_ITS_FIRST: Final = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "the producer's first batch was not written: repeat that one first")
+_BEHIND_A_LOST_ONE: Final = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "the producer's batch before it was not written: repeat that one first")
 _UNDECIDED: Final = np.array(sorted(UNDECIDED), np.int64)
 _NOT_HERE: Final = np.array(sorted(NOT_CREATED), np.int64)
 
@@ -128,7 +128,7 @@ class ShareCommits:
         self._failed = failed
         self._rng = rng
         self._uploader_id = uploader_id
-        self._beginnings = LostBeginnings()
+        self._lost = LostBatches()
         self._queues: dict[int, deque[CutFile]] = {}
         self._newest: dict[bytes, _Turn] = {}
         """The share in which each partition came last, while it is not decided."""
@@ -158,7 +158,7 @@ class ShareCommits:
 
     def drop(self, file: CutFile) -> None:
         """The file will never be committed: later ones need not wait for it."""
-        self._beginnings.lose(file.load.rows, asyncio.get_running_loop().time())
+        self._lost.lose(file.load.rows, asyncio.get_running_loop().time())
         followers: list[CutFile] = []
         for coordinator in file.owner_ids:
             followers += self._take_out(file, coordinator)
@@ -203,7 +203,7 @@ class ShareCommits:
         is_whole = len(coordinators) == len(file.owner_ids)
         rows = np.arange(len(file.load.rows)) if is_whole else np.flatnonzero(np.isin(file.load.coordinators, coordinators))
         pause_s, timeout_ms = _PAUSE_S, FIRST_TIMEOUT_MS
-        rows = self._behind_beginnings(file, rows)
+        rows = self._behind_lost(file, rows)
         while len(rows):
             outcome = await self._attempt(file, rows, timeout_ms)
             timeout_ms = TIMEOUT_MS
@@ -215,14 +215,14 @@ class ShareCommits:
             await asyncio.sleep(pause_s * self._rng.uniform(0.5, 1.0))
             pause_s = min(2 * pause_s, _PAUSE_MAX_S)
 
-    def _behind_beginnings(self, file: CutFile, rows: Int64s) -> Int64s:
-        """Refuse batches whose producer's first one was given up; return the others."""
-        if not self._beginnings:
+    def _behind_lost(self, file: CutFile, rows: Int64s) -> Int64s:
+        """Refuse batches whose producers have to repeat an earlier one; return the others."""
+        if not self._lost:
             return rows
-        missing = self._beginnings.are_missing(file.load.rows[rows], asyncio.get_running_loop().time())
+        missing = self._lost.are_missing(file.load.rows[rows], asyncio.get_running_loop().time())
         if not missing.any():
             return rows
-        self._settle(file, rows[missing], outcome_of(file.key, file.owner_ids, refused_rows(int(missing.sum()), _BEHIND_ITS_FIRST)))
+        self._settle(file, rows[missing], outcome_of(file.key, file.owner_ids, refused_rows(int(missing.sum()), _BEHIND_A_LOST_ONE)))
         left = rows[~missing]
         self._decide(file, set(file.load.coordinators[rows].tolist()) - set(file.load.coordinators[left].tolist()))
         return left
@@ -261,10 +261,10 @@ class ShareCommits:
         is_settled = ~is_open | is_refused
         if is_settled.any():
             places = np.flatnonzero(is_settled)
-            # Where a partition is by now, a later batch of the producer could be taken for its first one.
+            # Where a partition is by now, a later batch of the producer would come before these.
             elsewhere = rows[is_settled & are_not_here(codes)]
             if len(elsewhere):
-                self._beginnings.lose(file.load.rows[elsewhere], asyncio.get_running_loop().time())
+                self._lost.lose(file.load.rows[elsewhere], asyncio.get_running_loop().time())
             file.accepted += int((codes[places] == ErrorCode.NONE).sum())
             self._settle(file, rows[places], outcome if is_settled.all() else _only(outcome, places))
         left = rows[~is_settled]

@@ -111,6 +111,14 @@ async def test_a_topic_id_is_not_called_forbidden_while_the_directory_cannot_be_
         assert [topic.partitions[0].error_code for topic in answer.topics] == [NO_RIGHT, NOT_KNOWN]
 
 
+async def test_who_sees_some_topics_is_told_that_all_are_not_known_now() -> None:
+    async with dispatching(rules=rules_of(*BINDINGS)) as (started, dispatcher):
+        started.kafka.is_available = False
+        answer = await ask(dispatcher, m.DescribeTopicsRequest(topics=(), timeout_ms=300), peer(READER))
+        started.kafka.is_available = True
+        assert [(one.error_code, one.name) for one in answer.topics] == [(ErrorCode.COORDINATOR_NOT_AVAILABLE, None)]
+
+
 async def test_topics_are_described_as_far_as_they_may_be() -> None:
     async with dispatching(rules=rules_of(*BINDINGS)) as (_, dispatcher):
         for who in (READER, LOOKER):

@@ -93,7 +93,7 @@ def test_a_healthy_service_has_no_trouble() -> None:
     found = [
         *diagnose_topic(topic(), TopicExpectations()),
         *diagnose_nodes(HEALTHY, "c"),
-        *diagnose_narrow_topics([("orders", 8, 8)], 8),
+        *diagnose_narrow_topics({"orders": range(8)}, 8),
         *diagnose_moves([], {}),
         *diagnose_placement(HEALTHY, 2),
         *diagnose_versions({1: {3: (9, 12)}}, {3: 12}),

@@ -16,6 +16,7 @@ from cli.doctor.nodes import (
     diagnose_stores,
     diagnose_withheld,
 )
+from cli.looks.balance import PlacedPartition, balance
 from cli.looks.service import NodeView
 from coordinator.client.model import ServiceNode
 from coordinator.core.assignor.member import AssignorRules
@@ -115,7 +116,26 @@ def test_the_clock_that_is_off_is_named(views: list[NodeView], expected: list[st
     assert errors(diagnose_node_clocks(views, 5_000)) == expected
 
 
-def test_topics_that_could_live_on_more_coordinators_are_told() -> None:
-    found = diagnose_narrow_topics([("wide", 8, 8), ("small", 2, 2), ("narrow", 8, 3)], 8)
-    assert [(one.health, one.finding) for one in found] == [(Health.WARNING, "topic narrow (8 partitions) lives on 3 of 8 coordinators")]
-    assert [one.health for one in diagnose_narrow_topics([("wide", 8, 8)], 8)] == [Health.OK]
+NARROW = "topic narrow (8 partitions) lives on 3 of 8 coordinators"
+
+
+@pytest.mark.parametrize(
+    ("topics", "expected"),
+    [
+        ({"wide": list(range(8)), "small": [0, 1], "narrow": [0, 1, 2, 0, 1, 2, 0, 1]}, [NARROW]),
+        ({"wide": list(range(8))}, []),
+        # It was created after the others, which fill the coordinators that it is not on: a balance moves nothing.
+        ({"first": [3, 3, 4, 4, 5, 5, 6, 6, 7, 7], "narrow": [0, 1, 2, 0, 1, 2, 0, 1]}, []),
+        ({}, []),
+    ],
+)
+def test_topics_that_a_balance_would_spread_over_more_coordinators_are_told(topics: dict[str, list[int]], expected: list[str]) -> None:
+    found = diagnose_narrow_topics(topics, 8)
+    assert [one.finding for one in found if one.health is Health.WARNING] == expected
+    assert all(one.health is Health.OK for one in found) == (not expected)
+    placed = [PlacedPartition(name, at, owner, 0) for name, owners in topics.items() for at, owner in enumerate(owners)]
+    moved = balance(placed, range(8))
+    assert bool(moved) == bool(expected), "the remedy that is named does something"
+    owners = {(one.topic, one.partition): to for one, to in moved}
+    after = {name: [owners.get((name, at), owner) for at, owner in enumerate(before)] for name, before in topics.items()}
+    assert [one.health for one in diagnose_narrow_topics(after, 8)] == [Health.OK], "and it is enough"

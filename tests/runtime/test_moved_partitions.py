@@ -354,6 +354,18 @@ async def test_deletions_reach_the_stretch_before_and_a_partition_may_return_whe
         assert await accepted(restarted, "wal/6", [batch(0, 2)]) == [12]
 
 
+@pytest.mark.parametrize("wanted", [[], [WantedMove(topic_id=TOPIC, partition=0, to_coordinator=1)]], ids=len)
+async def test_who_does_not_lead_the_directory_to_the_end_of_a_question_tells_nothing_of_moves(wanted: list[WantedMove]) -> None:
+    """What is under way is known where the directory is led; nothing under way would be taken for the end of a move."""
+    async with running(in_memory(), MemoryStateStores(), pauses=OFTEN) as started:
+        await started.leads()
+        await topic(started)
+        started.kafka.set_available(False)
+        told = await started.node.directory.order_moves(wanted, 50, is_dry_run=True)
+        assert isinstance(told, Outcome), told
+        assert told.error is not ErrorCode.NONE
+
+
 async def test_a_topic_that_moved_is_deleted_everywhere() -> None:
     async with running(in_memory(), MemoryStateStores(), pauses=OFTEN) as started:
         await started.leads()

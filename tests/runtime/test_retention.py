@@ -17,13 +17,16 @@ from coordinator.core.commands import (
     DeleteRecords,
     Outcome,
     TopicAlteration,
+    WantedMove,
     WantedTopic,
 )
 from coordinator.core.files.answers import FileAnswer
+from coordinator.core.moves import MOVES_LEVEL
 from coordinator.core.reads.retention import Known
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import AFTER_MAX_MS
 from coordinator.kafka.topic_configs import ConfigOperation, Retention
+from coordinator.runtime.pauses import Pauses
 from coordinator.runtime.retention.enforcer import Expired, held_by_time
 from coordinator.runtime.retention.rules import RetentionRules
 from simulation.fakes.state_store import MemoryStateStores
@@ -37,7 +40,7 @@ NEVER = RetentionRules(check_interval_ms=3_600_000)
 
 
 class Service:
-    """A node that leads both coordinators, with the topic `orders` of two partitions."""
+    """A node that leads all coordinators, with the topic `orders` of two partitions."""
 
     def __init__(self, running: Running) -> None:
         self.running = running
@@ -79,8 +82,9 @@ class Service:
 
 
 @asynccontextmanager
-async def service(rules: RetentionRules, **settings: str) -> AsyncIterator[Service]:
-    async with running(in_memory(), MemoryStateStores(), retention=rules) as started:
+async def service(rules: RetentionRules, *, coordinators: int = 2, **settings: str) -> AsyncIterator[Service]:
+    pauses = Pauses(level_check_s=0.005)
+    async with running(in_memory(partitions=coordinators), MemoryStateStores(), retention=rules, pauses=pauses) as started:
         await started.leads()
         own = tuple((name.replace("_", "."), value) for name, value in settings.items())
         wanted = WantedTopic(topic_id=TOPIC, name="orders", num_partitions=2, settings=own)
@@ -97,6 +101,24 @@ async def test_old_batches_go_by_themselves() -> None:
         assert to.bounds(1) == (0, 1)
         await to.until(lambda: to.node.workers.retention.deleted_batches.total() == 2, "the batches to be counted")
         await to.until(lambda: set(to.node.workers.retention.last_run_s) == {0, 1}, "both coordinators to have been looked at")
+
+
+async def test_one_look_deletes_what_is_past_its_time_in_all_coordinators_that_a_partition_was_in() -> None:
+    """Else each move would keep records for one interval longer than their topic does."""
+    async with service(NEVER, coordinators=5, retention_ms="60000") as to:
+        await to.until(lambda: to.node.schema_level == MOVES_LEVEL, "the level at which partitions move")
+        route = [to.owner(0), *sorted(set(range(5)) - {to.owner(0)}, reverse=True)]
+        for at, coordinator in enumerate(route):
+            if at:
+                wanted = WantedMove(topic_id=TOPIC, partition=0, to_coordinator=coordinator)
+                await to.node.directory.order_moves([wanted], TIMEOUT_MS, is_dry_run=False)
+                await to.until(lambda: to.owner(0) == route[at], "the move")  # noqa: B023 - awaited
+            # The last batch of the fourth stretch is young, and keeps what is behind it.
+            await to.commit(0, 90_000, 1_000 if at == 3 else 80_000)
+        await to.node.workers.released.look()
+        starts = [to.node.replicas[one].look(lambda view: view.bounds(TOPIC, 0)) for one in route]
+        assert starts[:3] == [(2, 2), (4, 4), (6, 6)]
+        assert starts[3:] == [(7, 8), (7, 10)]
 
 
 async def test_large_partitions_lose_their_beginning() -> None:

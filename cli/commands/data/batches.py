@@ -87,25 +87,37 @@ def find(
 
 async def _find(reading: Reading, bootstrap_server: str) -> tuple[str, Sequence[BatchLocation], int]:
     """The topic's name, the batches, and the first offset that is wanted of them."""
-    from cli.service import find_topic, open_client, partition_ids
+    from cli.service import find_partition, find_topic, open_client, partition_ids
     from coordinator.client.model import FetchFrom
 
     async with open_client(bootstrap_server, reading.timeout_s) as client:
         topic = await find_topic(client, reading.topic)
         [target] = partition_ids(topic, [reading.partition])
+        described = find_partition(topic, reading.partition)
         offset = reading.offset
         if offset is None:
             [start] = await client.list_offsets([(target, -4)])
             start.raise_for_error()
             offset = start.offset
-        [found] = await client.find_batches(
-            [FetchFrom(target, offset, reading.max_bytes)],
-            fetch_bytes_max=reading.max_bytes,
-            batches_per_partition_max=reading.max_batches,
-        )
-    found.raise_for_error()
-    say(f"{topic.name}-{reading.partition}: log start {found.log_start_offset}, high watermark {found.high_watermark}")
-    return topic.name, found.batches, max(offset, found.log_start_offset)
+        batches: list[BatchLocation] = []
+        log_start, end, at = described.log_start_offset, described.high_watermark, offset
+        bytes_left, batches_left = reading.max_bytes, reading.max_batches  # no limit of batches is 0
+        while True:
+            [found] = await client.find_batches(
+                [FetchFrom(target, at, bytes_left)], fetch_bytes_max=bytes_left, batches_per_partition_max=batches_left
+            )
+            found.raise_for_error()
+            batches += found.batches
+            log_start, end = max(log_start, found.log_start_offset), max(end, found.high_watermark)
+            # What a coordinator has of a partition that has moved ends before the partition does.
+            if not found.batches or (at := found.batches[-1].last_offset + 1) < found.high_watermark:
+                break
+            bytes_left -= sum(one.byte_size for one in found.batches)
+            if bytes_left <= 0 or 0 < batches_left <= len(found.batches):
+                break
+            batches_left -= len(found.batches) if batches_left else 0
+    say(f"{topic.name}-{reading.partition}: log start {log_start}, high watermark {end}")
+    return topic.name, batches, max(offset, log_start)
 
 
 async def _fetch(reading: Reading, bootstrap_server: str, store: ObjectStore, output: str) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +14,7 @@ from cli.output import print_rows, say
 
 if TYPE_CHECKING:
     from cli.looks.balance import PlacedPartition, PlannedMove
+    from cli.outcome import Failed
     from cli.output import Row
     from coordinator.client.calls.moves import MoveUnderWay
     from coordinator.client.client import DisklessClient
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 COLUMNS = ("topic", "partition", "from", "to", "state")
 MOVING_COLUMNS = (*COLUMNS, "seconds", "waits_for")
 LOOK_S = 0.1
+DIGITS_MAX = 10
 
 
 @click.group()
@@ -50,11 +53,10 @@ def move(
     A partition goes on in the other coordinator with its offsets, its producers and its records; writers wait for some milliseconds, and
     readers notice nothing. Batches that were committed before stay with the coordinator that had them, until they are deleted. With
     --balance partitions go from the coordinators that have most to those that have fewest, for instance to new ones. An order is carried
-    out even if this command is interrupted; repeating it is safe.
+    out even if this command is interrupted, or ends with status 6 because a move took longer than --timeout; repeating it is safe.
 
     Example: `diskless partitions move orders:3 --to 5 --bootstrap-server localhost:9192`
     """
-    from cli.outcome import Exit, Failed
     from cli.service import run
 
     if is_balancing == bool(partition) or (to_coordinator is None) != is_balancing:
@@ -62,7 +64,7 @@ def move(
     rows, failure = run(_move(partition, to_coordinator, bootstrap_server, timeout_s, is_dry_run=dry_run))
     print_rows(rows, output, COLUMNS, empty="no partition has to move")
     if failure is not None:
-        raise Failed(failure, Exit.FAILURE)
+        raise failure
 
 
 @partitions.command()
@@ -98,17 +100,19 @@ def _row(names: dict[bytes, str], one: MoveUnderWay) -> Row:
 
 async def _move(
     named: Sequence[str], to_coordinator: int | None, bootstrap_server: str, timeout_s: float, *, is_dry_run: bool
-) -> tuple[list[Row], str | None]:
+) -> tuple[list[Row], Failed | None]:
     """The moves with what became of each, and why the first that failed did, after which none is ordered."""
+    from cli.outcome import Exit, Failed
     from cli.service import open_client
     from coordinator.client.calls.moves import PartitionMove
     from coordinator.client.model import PartitionId
     from coordinator.kafka.errors import ErrorCode
 
     async with open_client(bootstrap_server, timeout_s) as client:
-        topics = await client.describe_topics()
-        ids = {one.name: one.topic_id for one in topics}
-        planned = await _planned(client, topics, named, to_coordinator)
+        if to_coordinator is None:
+            ids, planned = await _balanced(client)
+        else:
+            ids, planned = await _named(client, named, to_coordinator)
         rows: list[Row] = []
         for placed, to in planned:
             row: dict[str, object] = {
@@ -120,58 +124,80 @@ async def _move(
             }
             rows.append(row)
             partition = PartitionId(ids[placed.topic], placed.partition)
+            end_s = asyncio.get_running_loop().time() + timeout_s
             ordered = await client.admin.move_partitions([PartitionMove(partition, to)], only_check=is_dry_run)
             [refusal] = ordered.refusals
+            while not is_dry_run:
+                under_way = next((one for one in ordered.under_way if one.partition == partition), None)
+                if refusal.code is not ErrorCode.NONE or under_way is None:
+                    break
+                if asyncio.get_running_loop().time() > end_s:
+                    row["state"] = "moving"
+                    return rows, Failed(_still_moving(placed, under_way, timeout_s), Exit.TIMEOUT)
+                await asyncio.sleep(LOOK_S)
+                # A topic that is deleted meanwhile ends its moves.
+                ordered = await client.admin.move_partitions([PartitionMove(partition, to)], only_check=True)
+                [refusal] = ordered.refusals
             if refusal.code is not ErrorCode.NONE:
                 row["state"] = "refused"
-                return rows, refusal.message
-            if is_dry_run:
-                continue
-            while any(one.partition == partition for one in ordered.under_way):
-                await asyncio.sleep(LOOK_S)
-                ordered = await client.admin.move_partitions([])
-            row["state"] = "moved"
-            say(f"{placed.topic}:{placed.partition} is in coordinator {to}")
+                return rows, Failed(refusal.message or refusal.code.name, Exit.FAILURE)
+            if not is_dry_run:
+                row["state"] = "moved"
+                say(f"{placed.topic}:{placed.partition} is in coordinator {to}")
         return rows, None
 
 
-async def _planned(
-    client: DisklessClient, topics: Sequence[TopicDescription], named: Sequence[str], to_coordinator: int | None
-) -> list[PlannedMove]:
-    from cli.looks.balance import PlacedPartition, PlannedMove
-    from cli.outcome import Exit, Failed
+def _still_moving(placed: PlacedPartition, move: MoveUnderWay, timeout_s: float) -> str:
+    waits = f", and waits: {move.waits_for}" if move.waits_for else ""
+    return (
+        f"{placed.topic}:{placed.partition} is on its way to coordinator {move.to_coordinator} for longer than {timeout_s:g} s{waits};"
+        " it gets there without this command, and `diskless partitions moves` shows when"
+    )
 
-    placed = {
-        (topic.name, one.partition): PlacedPartition(
-            topic.name, one.partition, one.coordinator_id, max(0, one.high_watermark - max(0, one.log_start_offset))
-        )
+
+def _placed(topics: Iterable[TopicDescription]) -> list[PlacedPartition]:
+    from cli.looks.balance import PlacedPartition
+
+    return [
+        PlacedPartition(topic.name, one.partition, one.coordinator_id, max(0, one.high_watermark - max(0, one.log_start_offset)))
         for topic in topics
         for one in topic.partitions
-    }
-    if to_coordinator is None:
-        coordinators = [one.coordinator_id for one in (await client.admin.describe_coordinators()).coordinators]
-        return await _balanced(client, {one.name: one.topic_id for one in topics}, list(placed.values()), coordinators)
-    planned = []
+    ]
+
+
+async def _named(client: DisklessClient, named: Sequence[str], to_coordinator: int) -> tuple[dict[str, bytes], list[PlannedMove]]:
+    """The ids of topics by their names, and the moves of partitions as an operator names them. Raises `Failed`."""
+    from cli.looks.balance import PlannedMove
+    from cli.outcome import Exit, Failed
+    from cli.service import find_partition, find_topic
+
+    topics: dict[str, TopicDescription] = {}
+    moves: list[PlannedMove] = []
     for text in named:
         topic, _, number = text.rpartition(":")
-        found = placed.get((topic, int(number))) if number.isdecimal() and len(number) < 10 else None
-        if found is None:
-            raise Failed(
-                f"there is no partition {text!r}; name one as TOPIC:PARTITION (`diskless topics describe` shows them)", Exit.NOT_FOUND
-            )
-        planned.append(PlannedMove(found, to_coordinator))
-    return planned
+        if not topic or not (number.isascii() and number.isdecimal() and len(number) <= DIGITS_MAX):
+            raise Failed(f"{text!r} names no partition; write TOPIC:PARTITION, as in orders:3", Exit.USAGE)
+        if topic not in topics:
+            topics[topic] = await find_topic(client, topic)
+        only = replace(topics[topic], partitions=(find_partition(topics[topic], int(number)),))
+        moves += [PlannedMove(one, to_coordinator) for one in _placed([only])]
+    return {one.name: one.topic_id for one in topics.values()}, moves
 
 
-async def _balanced(
-    client: DisklessClient, ids: Mapping[str, bytes], placed: Sequence[PlacedPartition], coordinators: Sequence[int]
-) -> list[PlannedMove]:
-    """The moves of a balance that may be ordered: in the place of those that are refused, as of a partition that was there, others."""
+async def _balanced(client: DisklessClient) -> tuple[dict[str, bytes], list[PlannedMove]]:
+    """The ids of topics by their names, and the moves of a balance that may be ordered.
+
+    In the place of moves that are refused, as of a partition that was there, are others.
+    """
     from cli.looks.balance import balance
     from coordinator.client.calls.moves import PartitionMove
     from coordinator.client.model import PartitionId
     from coordinator.kafka.errors import ErrorCode
 
+    topics = await client.describe_topics()
+    ids = {one.name: one.topic_id for one in topics}
+    placed = _placed(topics)
+    coordinators = [one.coordinator_id for one in (await client.admin.describe_coordinators()).coordinators]
     barred: set[tuple[str, int, int]] = set()
     while True:
         planned = balance(placed, coordinators, barred)
@@ -183,5 +209,5 @@ async def _balanced(
             if refusal.code is not ErrorCode.NONE
         }
         if not refused:
-            return planned
+            return ids, planned
         barred |= refused

@@ -22,7 +22,7 @@ from coordinator.client.routing.identify import ServerKind, complaint_as_node
 from coordinator.client.routing.pool import ConnectionPool, Line
 from coordinator.client.routing.retry import Deadline, RetryPolicy, server_timeout_ms
 from coordinator.kafka.errors import ErrorCode
-from coordinator.kafka.names import topic_id_text
+from coordinator.kafka.names import ZERO_TOPIC_ID, topic_id_text
 from coordinator.protocol.codec import Message
 from coordinator.protocol.messages import (
     DescribeTopicsRequest,
@@ -296,12 +296,17 @@ class Discovery:
             del self._owners[key]
 
     async def describe_topics(self, topics: Sequence[DescribeTopicsTopic], deadline: Deadline) -> list[DescribeTopicsTopicResult]:
-        """Describe topics, in order; none means all. What a node does not know is asked of the directory's leader. Raises Unavailable."""
+        """Describe topics, in order; none means all, and one without a name and with an error is then a refusal to tell which there are.
+
+        What a node does not know is asked of the directory's leader. Raises Unavailable.
+        """
         response = await self.ask(_describe_request(topics, deadline), deadline)
         results = _topics_described(topics, response)
         self._is_service_known = True
         unsure = [place for place, one in enumerate(results) if one.error_code not in SURE]
-        if unsure and topics:
+        if unsure and not topics:
+            return await self._confirm((), deadline)
+        if unsure:
             confirmed = await self._confirm([topics[place] for place in unsure], deadline)
             for place, one in zip(unsure, confirmed, strict=True):
                 results[place] = one
@@ -351,9 +356,10 @@ class Discovery:
         return cast(DescribeTopicsResponse, answer).topics
 
     async def _confirm(self, topics: Sequence[DescribeTopicsTopic], deadline: Deadline) -> list[DescribeTopicsTopicResult]:
-        """Describe topics by the directory's leader; COORDINATOR_NOT_AVAILABLE for each when it does not answer."""
+        """Describe topics, or all, by the directory's leader; COORDINATOR_NOT_AVAILABLE for each when it does not answer."""
         leader = (await self.leaders([DIRECTORY], deadline))[DIRECTORY]
-        why = f"nobody can confirm that the topic does not exist: {leader.message if isinstance(leader, Refusal) else leader.address}"
+        what = "that the topic does not exist" if topics else "which topics there are"
+        why = f"nobody can confirm {what}: {leader.message if isinstance(leader, Refusal) else leader.address}"
         if isinstance(leader, ServiceNode):
             line = Line(*leader.address, "discovery")
             try:
@@ -371,7 +377,7 @@ class Discovery:
                 partitions=(),
                 configs=(),
             )
-            for one in topics
+            for one in topics or [DescribeTopicsTopic(topic_id=ZERO_TOPIC_ID, name=None)]
         ]
 
 

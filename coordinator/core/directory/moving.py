@@ -29,17 +29,18 @@ def decide_moves(directory: Directory, command: OrderMoves) -> tuple[list[Record
         owner = None if placement is None else placement.coordinator_of(wanted.partition)
         refusal = _refusal(directory, command, wanted, owner)
         if refusal is None and key in named:
-            refusal = _invalid(wanted, "it is in the request twice; name it once")
+            refusal = _invalid(directory, wanted, "it is in the request twice; name it once")
         named.add(key)
         under_way = directory.moves.get(key)
         if refusal is not None:
             outcomes.append(refusal)
         elif under_way is not None and under_way.to_coordinator != wanted.to_coordinator:
-            outcomes.append(_invalid(wanted, f"it is moving to coordinator {under_way.to_coordinator}; wait until it is there"))
+            outcomes.append(_invalid(directory, wanted, f"it is moving to coordinator {under_way.to_coordinator}; wait until it is there"))
         elif under_way is not None or owner is None or owner == wanted.to_coordinator:
             outcomes.append(OK)
         elif len(directory.moves) + len(records) >= MOVES_UNDER_WAY_MAX:
-            outcomes.append(_invalid(wanted, f"{MOVES_UNDER_WAY_MAX} moves are under way, and more are not allowed; wait for some"))
+            text = f"{MOVES_UNDER_WAY_MAX} moves are under way, and more are not allowed; wait for some"
+            outcomes.append(_invalid(directory, wanted, text))
         else:
             outcomes.append(OK)
             records.append(
@@ -56,7 +57,8 @@ def decide_moves(directory: Directory, command: OrderMoves) -> tuple[list[Record
 
 def _refusal(directory: Directory, command: OrderMoves, wanted: WantedMove, owner: int | None) -> Outcome | None:
     if directory.schema_level < MOVES_LEVEL:
-        return _invalid(wanted, f"schema level {directory.schema_level} is in force, and partitions move from level {MOVES_LEVEL} on")
+        text = f"schema level {directory.schema_level} is in force, and partitions move from level {MOVES_LEVEL} on"
+        return _invalid(directory, wanted, text)
     placement = directory.placements.get(wanted.topic_id)
     if placement is None:
         return Outcome(error=ErrorCode.UNKNOWN_TOPIC_ID, message=why_unknown(directory, wanted.topic_id))
@@ -65,20 +67,21 @@ def _refusal(directory: Directory, command: OrderMoves, wanted: WantedMove, owne
         return Outcome(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=message)
     if wanted.to_coordinator not in command.eligible:
         message = f"coordinator {wanted.to_coordinator} is not known, or was never led; those that are: {sorted(command.eligible)}"
-        return _invalid(wanted, message)
+        return _invalid(directory, wanted, message)
     if any(one.classic_pending and one.first_partition <= wanted.partition < one.first_partition + one.num_partitions
            for one in placement.ranges):  # fmt: skip
-        return _invalid(wanted, "it is, or was, a classic partition, and those do not move")
+        return _invalid(directory, wanted, "it is, or was, a classic partition, and those do not move")
     key = partition_key(wanted.topic_id, wanted.partition)
     for one in () if key in command.returning else directory.earlier.get(key, ()):
         if one.coordinator_id == wanted.to_coordinator:
             text = f"it was there before, and its records up to offset {one.end_offset} still are; it can return once they are deleted"
-            return _invalid(wanted, text)
+            return _invalid(directory, wanted, text)
     return None
 
 
-def _invalid(wanted: WantedMove, message: str) -> Outcome:
-    where = f"{topic_id_text(wanted.topic_id)}:{wanted.partition}"
+def _invalid(directory: Directory, wanted: WantedMove, message: str) -> Outcome:
+    placement = directory.placements.get(wanted.topic_id)
+    where = f"{topic_id_text(wanted.topic_id) if placement is None else placement.name}:{wanted.partition}"
     return Outcome(error=ErrorCode.INVALID_REQUEST, message=f"{where} does not move to coordinator {wanted.to_coordinator}: {message}")
 
 

@@ -9,6 +9,7 @@ from coordinator.core.commands import OK, Outcome
 from coordinator.core.directory.directory import DIRECTORY_PARTITION
 from coordinator.kafka.batches import partition_key
 from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.names import ZERO_TOPIC_ID
 from coordinator.operations.discovery import (
     COORDINATOR_KEY_TYPE,
     FoundCoordinator,
@@ -91,12 +92,14 @@ async def _find_one(node: Node, key_type: int, text: str, listener: str) -> Foun
 async def describe_topics(node: Node, _: int, request: DescribeTopicsRequest) -> Message:
     """Answer DescribeTopics from a directory that is brought up to date first, if that is possible in time.
 
-    From one that may be stale no answer says that a topic does not exist: a node that starts has an empty one.
+    From one that may be stale no answer says that a topic does not exist, and none that these are all: a node that starts has an empty one.
     """
     describe = Descriptions(node)
     is_current = await node.router.directory_is_current(min(max(1, request.timeout_ms), DIRECTORY_TIMEOUT_MS))
     if not is_current:
         LOG.info("topics are described from a directory that may be stale")
+    if not request.topics and not is_current:
+        return DescribeTopicsResponse(topics=(_unsure_topic(ZERO_TOPIC_ID, None),))
     if not request.topics:
         described = [describe.topic(placement) for placement in describe.all_placements()]
         return DescribeTopicsResponse(topics=tuple(described))
@@ -111,10 +114,11 @@ async def describe_topics(node: Node, _: int, request: DescribeTopicsRequest) ->
 
 
 def _unsure_topic(topic_id: bytes, name: str | None) -> DescribeTopicsTopicResult:
-    """A topic of which a node that does not know all of the directory knows nothing."""
+    """A topic of which a node that does not know all of the directory knows nothing; one without a name stands for all."""
+    what = "whether the topic exists" if name is not None or any(topic_id) else "which topics there are"
     return DescribeTopicsTopicResult(
         error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        error_message="the directory of topics cannot be read to its end now, so nobody knows whether the topic exists; retry",
+        error_message=f"the directory of topics cannot be read to its end now, so nobody knows {what}; retry",
         topic_id=topic_id,
         name=name,
         partitions=(),

@@ -70,15 +70,28 @@ class ReleasedStretches:
             await asyncio.sleep(self._interval_s)
 
     async def look(self) -> None:
-        """Look at all stretches of the coordinators that are led here."""
+        """Look at all stretches of the coordinators that are led here, again as long as something went: the next stretch may follow it.
+
+        All by the same time, or looks would never end at a stretch whose batches expire all the time.
+        """
+        now_ms = self._context.clock_ms()
+        while await self._look_once(now_ms):
+            pass
+
+    async def _look_once(self, now_ms: int) -> bool:
+        """Returns whether anything went that was past its time."""
+        has_deleted = False
         for coordinator_id in self._replicas.led():
             try:
                 found = iter(self._stretches(coordinator_id))
                 while some := list(islice(found, AT_ONCE)):
-                    await self._expire(coordinator_id, some)
-                    await self._trim(coordinator_id, some)
+                    # What is past its time is only looked for in a stretch that is known to be the first one left.
+                    some = await self._trimmed(coordinator_id, some)
+                    if await self._expire(coordinator_id, some, now_ms):
+                        has_deleted = await self._trimmed(coordinator_id, some) != some or has_deleted
             except NotReadable:
                 continue  # it leads no more, or is being rebuilt
+        return has_deleted
 
     def _stretches(self, coordinator_id: int) -> list[_Stretch]:
         """Raises `NotReadable`."""
@@ -91,8 +104,13 @@ class ReleasedStretches:
                 found.append(_Stretch(topic_id, partition, *bounds))
         return found
 
+    async def _trimmed(self, coordinator_id: int, stretches: Sequence[_Stretch]) -> list[_Stretch]:
+        """Log as deleted what the owners say is; returns what is left. Raises `NotReadable`."""
+        await self._trim(coordinator_id, stretches)
+        left = {(one.topic_id, one.partition): one for one in self._stretches(coordinator_id)}
+        return [left[place] for one in stretches if (place := (one.topic_id, one.partition)) in left]
+
     async def _trim(self, coordinator_id: int, stretches: Sequence[_Stretch]) -> None:
-        """Log as deleted what the owners say is."""
         starts = await self._starts(stretches)
         points = [
             DeletePoint(topic_id=one.topic_id, partition=one.partition, offset=min(start, one.end))
@@ -118,14 +136,14 @@ class ReleasedStretches:
             starts |= {(one.topic_id, one.partition): one.start_offset for one in known if one.stretch.released is None}
         return starts
 
-    async def _expire(self, coordinator_id: int, stretches: Sequence[_Stretch]) -> None:
-        """Have owners delete what is past its time. Raises `NotReadable`."""
+    async def _expire(self, coordinator_id: int, stretches: Sequence[_Stretch], now_ms: int) -> bool:
+        """Have owners delete what is past its time; returns whether there was something. Raises `NotReadable`."""
         points: dict[_Stretch, int] = {}
         for one in stretches:
             retention = self._retention_of(coordinator_id, one.topic_id)
             if retention is None or retention.ms < 0:
                 continue
-            looked = self._replicas[coordinator_id].look(_past_time, one, retention, self._context.clock_ms())
+            looked = self._replicas[coordinator_id].look(_past_time, one, retention, now_ms)
             if looked is not None and looked.delete_to > one.start:
                 points[one] = looked.delete_to
         for owner, mine in self._by_owner(list(points)).items():
@@ -139,6 +157,7 @@ class ReleasedStretches:
                     await call_leader(self._context, owner, request, DeleteRecordsResponse)
                 except NotYet as not_yet:
                     LOG.info("an owner of partitions that moved deletes nothing now coordinator=%d reason=%r", owner, str(not_yet))
+        return bool(points)
 
     def _by_owner(self, stretches: Sequence[_Stretch]) -> Mapping[int, list[_Stretch]]:
         found: defaultdict[int, list[_Stretch]] = defaultdict(list)

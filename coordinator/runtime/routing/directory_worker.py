@@ -99,7 +99,9 @@ class DirectoryWorker:
     # ---- requests of clients
 
     async def order_moves(self, wanted: list[WantedMove], timeout_ms: int, *, is_dry_run: bool) -> list[Outcome] | Outcome:
-        """Order moves of partitions, which are carried out afterwards; one outcome for all where this node does not lead the directory."""
+        """Order moves of partitions, which are carried out afterwards; one outcome for all where this node does not lead the directory,
+        or did not until they were decided.
+        """
         replica = self._replicas.leading(DIRECTORY_PARTITION)
         if replica is None:
             return self._router.not_led(DIRECTORY_PARTITION)
@@ -111,7 +113,7 @@ class DirectoryWorker:
             async with asyncio.timeout(timeout_ms / 2000):
                 returned = await returning(self._context, wanted)
         command = OrderMoves(moves=wanted, eligible=eligible, returning=returned, is_dry_run=is_dry_run)
-        outcomes = cast(list[Outcome], await replica.ask(command, max(1, deadline_ms - self._clock_ms())))
+        outcomes = cast(list[Outcome] | Outcome, await replica.ask(command, max(1, deadline_ms - self._clock_ms())))
         self.directory_changed()
         return outcomes
 

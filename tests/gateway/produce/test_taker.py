@@ -555,6 +555,31 @@ def test_nothing_of_a_producer_is_written_before_its_first_batch_that_came_where
     run(work())
 
 
+@pytest.mark.parametrize("has_moved", [False, True])
+def test_nothing_of_a_producer_is_out_of_order_behind_a_batch_that_came_where_the_partition_is_not(has_moved: bool) -> None:
+    """librdkafka answers OUT_OF_ORDER_SEQUENCE_NUMBER with a new epoch, and doubles what timed out elsewhere."""
+
+    async def work() -> None:
+        catalogue = FakeCatalogue()
+        world = World(LIMITS, catalogue=catalogue)
+        client = world.client()
+        assert [found.code for [found] in await every([client.send(("orders", [(1, sequenced(number))])) for number in (0, 1)])] == [0, 0]
+        world.service.refused = {key(ORDERS, 1): (int(ErrorCode.NOT_LEADER_OR_FOLLOWER), "it has moved")}
+        lost = client.send(("orders", [(1, sequenced(2))]))
+        behind = client.send(("orders", [(1, sequenced(3))]))
+        assert [found.code for [found] in await every([lost, behind])] == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
+        world.service.refused = {}
+        if has_moved:
+            topic = catalogue.topics[0]
+            catalogue.topics[0] = topic._replace(coordinators=(0, 2, *topic.coordinators[2:]))
+        other = world.client().send(("orders", [(1, sequenced(0, producer_id=4)), (2, sequenced(0))]))
+        again = await every([client.send(("orders", [(1, sequenced(number))])) for number in (4, 3, 2, 3, 4)])
+        assert [found.code for [found] in again] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2 + [0] * 3
+        assert [one.code for one in results(await other)] == [0, 0]
+
+    run(work())
+
+
 def test_a_beginning_that_was_repeated_elsewhere_is_not_missed_for_long() -> None:
     async def work() -> None:
         world = World()
