@@ -2,7 +2,7 @@
 
 Batches stay where they were committed, so a move costs what is asked for there later: of the partitions that would do, those with the
 fewest records go. A coordinator that had a partition before does not get it back while it has records of it. Nodes that lead a coordinator
-follow those that its partitions came from (docs/decisions/043): where moves are equally good, it gets them from as few as possible.
+follow those that its partitions came from (docs/decisions/044): where moves are equally good, it gets them from as few as possible.
 """
 
 from __future__ import annotations
