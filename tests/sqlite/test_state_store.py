@@ -93,7 +93,8 @@ def test_a_time_finds_the_first_batch_that_a_look_at_all_of_them_finds(open_stor
                 continue
             hit = next((at for at, found in enumerate(times) if found >= time), None)
             expected = (OK, -1, -1) if hit is None else (OK, times[hit], max(log_start, batches[hit][0]))
-            assert list_offset(state, OffsetQuery(key[:16], int.from_bytes(key[16:], "big"), time)) == expected
+            found = list_offset(state, OffsetQuery(key[:16], int.from_bytes(key[16:], "big"), time))
+            assert (found.outcome, found.timestamp, found.offset) == expected
     replica.store.close(clean=True)
 
 
