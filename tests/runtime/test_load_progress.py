@@ -37,6 +37,7 @@ def test_each_step_says_what_is_done_and_how_far_it_is() -> None:
         "reading the log, 0 of 20 entries",
         "reading the log, 15 of 20 entries",
     ]
+    assert LoadStatus(LoadStep.LOG).text == "reading the log"
     assert progress.status(30) is None
     progress.opens()
     assert progress.status(30) == LoadStatus(LoadStep.DATABASE)

@@ -32,8 +32,8 @@ def enforce(topic: Sequence[str], dry_run: bool, bootstrap_server: str, timeout_
     """Have the leaders delete batches that are past retention.ms or retention.bytes, and print what went of each partition.
 
     TOPIC is a name or an id; none means all. Leaders do so by themselves every log.retention.check.interval.ms. The deletion cannot be
-    undone; the objects in the store follow later, on their own. Partitions that a timestamp in the future keeps from retention are named
-    on standard error.
+    undone; the objects in the store follow later, on their own. What a partition had before it moved to another coordinator follows an
+    interval later. Partitions that a timestamp in the future keeps from retention are named on standard error.
 
     Examples: `diskless retention enforce --dry-run --bootstrap-server localhost:9192`,
     `diskless retention enforce orders --bootstrap-server localhost:9192 -o json`

@@ -48,7 +48,8 @@ class LoadStatus(NamedTuple):
             case LoadStep.SNAPSHOT:
                 return f"loading snapshot {self.snapshot}, {self.loaded_bytes} of {self.total_bytes} bytes"
             case LoadStep.LOG:
-                return f"reading the log, {self.loaded_entries} of {self.total_entries} entries"
+                far = f", {self.loaded_entries} of {self.total_entries} entries" if self.total_entries >= 0 else ""
+                return f"reading the log{far}"
 
 
 class LoadProgress:
