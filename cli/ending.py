@@ -13,8 +13,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
@@ -22,6 +23,7 @@ from cli.progress import clear
 
 GRACE_S = 0.7
 """How long a command may clean up after a signal before the process is ended under it."""
+NUDGE_S = 0.05
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 STOPPED = "diskless: stopped by a signal before it was done"
 
@@ -42,6 +44,31 @@ def take_signals() -> None:
         # A shell starts jobs in the background with SIGINT ignored, and means it.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _on_signal)
+
+
+def hear_signals() -> None:
+    """Have the signals that end the command heard in this thread, wherever it waits; after `take_streams`, whose places are taken.
+
+    A signal that comes a moment before that thread waits in the system does not end its wait: a long poll would go on for half a minute.
+    """
+    told, tells = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    os.set_blocking(told, True)
+    signal.set_wakeup_fd(tells, warn_on_full_buffer=False)
+    wake = partial(signal.pthread_kill, threading.get_ident())
+    threading.Thread(target=wake_for_signals, args=(told, _is_heard, wake), name="signals", daemon=True).start()
+
+
+def wake_for_signals(told: int, is_heard: Callable[[int], bool], wake: Callable[[int], object]) -> None:
+    """Send each signal that ends the command, of which a pipe tells, again until it is heard; ends with the pipe."""
+    while numbers := os.read(told, 64):
+        for number in SIGNALS:
+            while number in numbers and not is_heard(number):
+                wake(number)
+
+
+def _is_heard(number: int) -> bool:
+    """Whether a signal does what it has to, which it is given a moment for; a command that takes signals in its own way sees to that."""
+    return signal.getsignal(number) is not _on_signal or _is_stopping.wait(NUDGE_S)
 
 
 @contextmanager

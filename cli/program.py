@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
-from cli.ending import STOPPED, leave, refuse_undecodable, say_last, take_signals, take_streams
+from cli.ending import STOPPED, hear_signals, leave, refuse_undecodable, say_last, take_signals, take_streams
 from coordinator.app.process.logs import MESSAGE, set_up_logging
 
 
@@ -13,6 +13,7 @@ def main() -> NoReturn:
     """Run the program and end the process."""
     take_signals()
     take_streams()
+    hear_signals()
     set_up_logging("WARNING", MESSAGE)
     status: object
     try:

@@ -57,8 +57,12 @@ async def test_our_client_and_librdkafka_find_every_node(service: SecuredService
         assert sorted(f"{node.host}:{node.port}" for node in await client.admin.nodes()) == sorted(service.addresses)
     for mechanism in ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"):
         admin = AdminClient({"bootstrap.servers": service.addresses[0], **service.login("viewer", sasl_mechanism=mechanism)})
-        brokers = admin.list_topics(timeout=WAIT_S).brokers.values()
-        assert sorted(f"{one.host}:{one.port}" for one in brokers) == sorted(service.addresses)
+
+        def found(admin: AdminClient = admin) -> list[str]:
+            return sorted(f"{one.host}:{one.port}" for one in admin.list_topics(timeout=WAIT_S).brokers.values())
+
+        # Nodes are asked in turn, and one may not have read of the others yet.
+        wait_until(lambda: found() == sorted(service.addresses), f"all nodes by {mechanism}")
 
 
 def run(service: SecuredService, *words: str, **properties: str) -> Result:

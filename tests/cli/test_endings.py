@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import cli
-from cli.ending import describe
+from cli.ending import describe, wake_for_signals
 from cli.outcome import Exit
 from integration_tests.waiting import wait_until
 from tests.cli.hostile import files_below
@@ -114,6 +114,16 @@ def end(process: subprocess.Popen[str], number: signal.Signals) -> str:
     assert "Traceback" not in said
     wait_for_last(process)
     return said
+
+
+def test_a_signal_that_ends_the_command_is_sent_again_until_it_is_heard() -> None:
+    told, tells = os.pipe()
+    os.write(tells, bytes([signal.SIGCHLD, signal.SIGINT]))
+    os.close(tells)
+    sent: list[int] = []
+    wake_for_signals(told, lambda _number: len(sent) == 3, sent.append)
+    os.close(told)
+    assert sent == [signal.SIGINT] * 3
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

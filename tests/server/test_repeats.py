@@ -290,8 +290,8 @@ async def test_what_is_too_short_or_too_large_is_not_remembered(wait_s: float, s
 
 
 async def test_a_waiting_connection_is_not_idle() -> None:
-    async with connected(ServerLimits(connection_idle_ms_max=100)) as line:
-        await line.remember(Word(), wait_s=0.5)
+    async with connected(ServerLimits(connection_idle_ms_max=300)) as line:
+        await line.remember(Word(), wait_s=0.8)
         for number in range(3):
             line.send(number)
             await line.reply(number, b"nothing new")
