@@ -229,12 +229,12 @@ def _decode_plain_response(data: bytes, elements_max: int) -> FoundTopics | None
             batches: list[BatchLocationFields] = []
             for _ in range(found - 1):
                 size, start = read_varint(data, position + _INT64.size, end)
+                if size == 0:
+                    return None
                 stop = start + size - 1
                 key = data[start:stop]
                 text = keys.get(key)
                 if text is None:
-                    if size == 0:
-                        return None
                     try:
                         text = keys[key] = key.decode()
                     except UnicodeDecodeError:

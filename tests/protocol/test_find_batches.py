@@ -123,6 +123,8 @@ def test_damaged_responses_are_read_alike_or_refused(response: FindBatchesRespon
 @example(bytes(4) + b"\x02" + bytes(16) + b"\xff\xff\xff\xff\x07")
 @example(bytes(4) + b"\x02" + bytes(16) + b"\x02" + bytes(22) + b"\xff\xff\xff\xff\x07")
 @example(bytes(4) + b"\x02" + bytes(16) + b"\x02" + bytes(22) + b"\x02" + bytes(8) + b"\x00")
+# A key that is null behind an empty one.
+@example(bytes(4) + b"\x02" + bytes(16) + b"\x02" + bytes(22) + b"\x03" + bytes(8) + b"\x01" + bytes(51) + bytes(62))
 def test_random_responses_are_read_alike_or_refused(data: bytes) -> None:
     _response_read_alike_or_refused(data)
 
