@@ -139,12 +139,14 @@ class ClusterView:
 
     def has_unread_move(self, batches: BatchArray) -> bool:
         """Whether a partition of some batches came to its owner by such a move: it is not known here where it was before."""
-        last = Directory().last_move_id if self.directory is None else self.directory.last_move_id
+        directory = self.directory
+        if directory is None:
+            return False
         for key in partition_keys(batches):
             owner = self.owner_of(key)
             shard = None if owner is None else self.replicas.shard(owner)
             stretch = None if shard is None else shard.stretches.get(key)
-            if stretch is not None and stretch.move_id > last:
+            if stretch is not None and stretch.move_id > directory.last_move_id:
                 return True
         return False
 

@@ -6,6 +6,8 @@ the end of one has the answer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from coordinator.core.commands import FoundOffset, OffsetQuery, OlderStretches, Outcome
 from coordinator.core.view import ShardView
 from coordinator.kafka.batches import partition_key
@@ -15,8 +17,12 @@ from coordinator.runtime.routing.replicas import Replicas
 from records.model import EarlierStretch
 
 
-def with_older(replicas: Replicas, query: OffsetQuery, answer: FoundOffset) -> FoundOffset:
-    """The answer of the owner, or a better one of a stretch before."""
+def with_older(replicas: Replicas, queries: Sequence[OffsetQuery], answers: Sequence[FoundOffset]) -> list[FoundOffset]:
+    """The answers of owners, or better ones of stretches before, in order."""
+    return [_best(replicas, query, answer) for query, answer in zip(queries, answers, strict=True)]
+
+
+def _best(replicas: Replicas, query: OffsetQuery, answer: FoundOffset) -> FoundOffset:
     if answer.older is None:
         return answer
     best = answer

@@ -160,7 +160,7 @@ class Router:
         at = 0
         for owner, stop in self._view.owners_of_files([command.batches for _, command, _, _ in commits]):
             replica = self._replicas.get(owner)
-            if replica is not None and self._go_directly(owner, commits[at:stop]):
+            if replica is not None and self._go_directly(owner, (command for _, command, _, _ in commits[at:stop])):
                 replica.submit_all(cast("Sequence[Submission]", commits[at:stop]))
                 yield stop - at
             else:
@@ -170,12 +170,12 @@ class Router:
                     yield 1
             at = stop
 
-    def _go_directly(self, owner: int, commits: Sequence[CommitSubmission]) -> bool:
+    def _go_directly(self, owner: int, commands: Iterable[CommitFile]) -> bool:
         """Whether files that an owner has all partitions of may be committed there without a look at moves."""
         view = self._view
         if view.is_behind(owner):
             return False
-        return not view.states_before or are_new_to_those_before(view, owner, [command for _, command, _, _ in commits])
+        return not view.states_before or are_new_to_those_before(view, owner, list(commands))
 
     def commit(self, command: CommitFile, timeout_ms: int, respond: Callable[[CommitAnswer], None], size_bytes: int) -> bool:
         """Commit a file: at once if one coordinator led here owns all of it, else split by coordinator.
@@ -183,7 +183,7 @@ class Router:
         Returns whether it has reached its coordinators (or was answered), so that a later commit cannot overtake it.
         """
         ((known, _),) = self._view.owners_of_files([command.batches])
-        if (replica := self._replicas.get(known)) is not None and self._go_directly(known, ((respond, command, timeout_ms, size_bytes),)):
+        if (replica := self._replicas.get(known)) is not None and self._go_directly(known, (command,)):
             replica.submit(command, timeout_ms, cast(Answered, respond), size_bytes)
             return True
         owners = self._view.owners_of(partition_keys(command.batches))
@@ -251,7 +251,7 @@ class Router:
             return False
 
         def answered(answers: list[FoundOffset]) -> None:
-            respond(list(map(partial(with_older, self._replicas), queries, answers)))
+            respond(with_older(self._replicas, queries, answers))
 
         self._replicas[owner].submit(ListOffsets(queries=queries), timeout_ms, cast(Answered, answered))
         return True
@@ -263,7 +263,7 @@ class Router:
             return ListOffsets(queries=share)
 
         answers = await self.by_owner(command, FoundOffset, queries, timeout_ms)
-        return list(map(partial(with_older, self._replicas), queries, answers))
+        return with_older(self._replicas, queries, answers)
 
     # ---- commands of an operation (`runtime.serving`)
 
