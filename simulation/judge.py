@@ -26,7 +26,7 @@ from coordinator.core.files.answers import result_of
 from coordinator.core.view import ShardView
 from coordinator.kafka.batches import split_partition_key
 from records.codec import HEADER_SIZE_BYTES
-from records.committed_files.codec import table_of
+from records.committed_files.codec import CommittedBatch, table_of
 from records.history import schema_of_header
 from simulation.compare import differences
 from simulation.fold import FoldedPartition, LogFold, Where
@@ -216,22 +216,16 @@ class Judge:
 
     def _has_taken(self, where: Where, command: CommitFile, place: int) -> bool:
         """Whether a batch of a file is live in some coordinator."""
-        asked = (*where, int(command.batches["byte_offset"][place]))
         for fold in self.folds:
-            part, record = fold.partitions.get(where), fold.committed.get(command.object_key)
-            if part is None or record is None:
-                continue
-            for one in record.batches:
-                if (one.topic_id, one.partition, one.byte_offset) == asked and one.is_accepted and one.last_offset >= part.log_start:
-                    return True
+            part, batch = fold.partitions.get(where), _logged(fold, where, command, place)
+            if part is not None and batch is not None and batch.is_accepted and batch.last_offset >= part.log_start:
+                return True
         return False
 
     def _holder_of(self, where: Where, command: CommitFile, place: int) -> int | None:
         """The coordinator that answers for a batch: one that had its partition before, if the file has the batch there, else the owner."""
-        asked = (*where, int(command.batches["byte_offset"][place]))
         for earlier, _ in self.folds[0].moved.get(where, ()):
-            record = self.folds[earlier].committed.get(command.object_key)
-            if record is not None and asked in {(one.topic_id, one.partition, one.byte_offset) for one in record.batches}:
+            if _logged(self.folds[earlier], where, command, place) is not None:
                 return earlier
         return self.folds[0].owner_of(where)
 
@@ -496,6 +490,13 @@ class Judge:
         """A replica stopped itself."""
         if "injected" not in reason and not (self.folds[partition].forged and CONTRADICTION in reason):
             self.broken("replicas do not break", f"node {node_id}, partition {partition}: {reason}")
+
+
+def _logged(fold: LogFold, where: Where, command: CommitFile, place: int) -> CommittedBatch | None:
+    """A batch of a file as a coordinator has logged it."""
+    record, asked = fold.committed.get(command.object_key), (*where, int(command.batches["byte_offset"][place]))
+    batches = () if record is None else record.batches
+    return next((one for one in batches if (one.topic_id, one.partition, one.byte_offset) == asked), None)
 
 
 @dataclass(frozen=True, slots=True)
