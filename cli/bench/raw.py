@@ -120,12 +120,12 @@ def raw_topic(bootstrap: str, properties: Mapping[str, str] = PLAIN) -> Iterator
     topic = f"bench-raw-{uuid.uuid4().hex[:12]}"
     try:
         # At its end it reports events that are not needed any more.
-        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 4, **properties})
-        admin.create_topics([NewTopic(topic, 1)])[topic].result(TOPIC_TIMEOUT_S)
-        try:
-            yield topic
-        finally:
-            admin.delete_topics([topic])[topic].result(TOPIC_TIMEOUT_S)
+        with AdminClient({"bootstrap.servers": bootstrap, "log_level": 4, **properties}) as admin:
+            admin.create_topics([NewTopic(topic, 1)])[topic].result(TOPIC_TIMEOUT_S)
+            try:
+                yield topic
+            finally:
+                admin.delete_topics([topic])[topic].result(TOPIC_TIMEOUT_S)
     except KafkaException as error:
         raise MeasuringFailed(f"the topic {topic} of raw produces: {error.args[0].str()}") from error
     except TimeoutError as error:

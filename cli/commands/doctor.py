@@ -366,12 +366,12 @@ async def _look_at_shadows(patient: Patient) -> tuple[list[Diagnosis], int]:
             listed = await client.admin.list_topics(timeout_ms=milliseconds(timeout_s))
             classic = [PartitionId(one.topic_id, partition) for one in listed for partition in one.classic]
             logs = await client.admin.describe_diskless_logs(classic, timeout_ms=milliseconds(timeout_s)) if classic else []
-        shadows = await asyncio.to_thread(ShadowTopics, patient.kafka, timeout_s)
-        found = await asyncio.to_thread(shadows.all)
         pending = {one.topic_id for one, log in zip(classic, logs, strict=True) if log.error or log.state == "pending"}
         starts = {(one.topic_id, one.partition): log.start_offset for one, log in zip(classic, logs, strict=True)}
         ids = {one.topic_id for one in listed} - pending
-        records = await asyncio.to_thread(shadows.records, [one for one in found if one.topic_id in ids], starts)
+        with await asyncio.to_thread(ShadowTopics, patient.kafka, timeout_s) as shadows:
+            found = await asyncio.to_thread(shadows.all)
+            records = await asyncio.to_thread(shadows.records, [one for one in found if one.topic_id in ids], starts)
     except (ServiceError, Failed) as error:
         return [skipped(CHECK, f"topics cannot be compared: {error}")], 0
     return diagnose_shadows(listed, found, records, pending), len({one.topic_id for one in listed} & {one.topic_id for one in found})

@@ -41,7 +41,8 @@ def lag(group: Sequence[str], kafka: KafkaPlace, bootstrap_server: str, timeout_
     from cli.outcome import Exit, Failed
     from cli.service import run
 
-    rows = run(_rows(ReaderGroups(kafka, timeout_s), group, bootstrap_server, timeout_s))
+    with ReaderGroups(kafka, timeout_s) as readers:
+        rows = run(_rows(readers, group, bootstrap_server, timeout_s))
     print_rows(rows, output, COLUMNS, empty="no group has read a diskless topic")
     if group and not rows:
         raise Failed(f"group {', '.join(group)} has read no diskless topic", Exit.NOT_FOUND)

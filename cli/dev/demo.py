@@ -188,8 +188,13 @@ class DemoLoad:
             return (await client.describe_topic(name)).topic_id
         except NotFound:
             place = KafkaPlace(bootstrap_servers=self.kafka, topic=name, properties={}, settings=None)
-            topic_id = await asyncio.to_thread(lambda: ShadowTopics(place, SHADOW_TIMEOUT_S).create(name, partitions))
+            topic_id = await asyncio.to_thread(_create_shadow, place, name, partitions)
             return (await client.admin.create_topic(name, partitions, topic_id=topic_id)).topic_id
+
+
+def _create_shadow(place: KafkaPlace, name: str, partitions: int) -> bytes:
+    with ShadowTopics(place, SHADOW_TIMEOUT_S) as shadows:
+        return shadows.create(name, partitions)
 
 
 def _record(topic: str, timestamp_ms: int) -> Record:

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
-from confluent_kafka.admin import AdminClient
 
-from cli.kafka.cluster import KafkaPlace, kafka_errors
+from cli.kafka.cluster import kafka_errors
+from cli.kafka.questions import KafkaQuestions
 from cli.outcome import Exit, Failed
 
 GROUPS_AT_ONCE = 100
@@ -27,14 +27,8 @@ class GroupOffset:
     host: str = ""
 
 
-class ReaderGroups:
-    """Asks Kafka, and waits for its answers. All methods raise `Failed`."""
-
-    def __init__(self, place: KafkaPlace, timeout_s: float) -> None:
-        place.check()
-        self._timeout_s = timeout_s
-        with kafka_errors():
-            self._admin = AdminClient({"bootstrap.servers": place.bootstrap_servers, "client.id": "diskless-cli", **place.properties})
+class ReaderGroups(KafkaQuestions):
+    """All methods raise `Failed`."""
 
     def offsets(self, groups: Sequence[str], topics: Collection[str]) -> list[GroupOffset]:
         """Return the offsets that groups (none named: all) have committed or read now of some topics, by group, topic and partition."""

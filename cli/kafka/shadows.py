@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, OffsetSpec, ResourceType
+from confluent_kafka.admin import ConfigResource, NewPartitions, NewTopic, OffsetSpec, ResourceType
 
-from cli.kafka.cluster import KafkaPlace, kafka_errors
+from cli.kafka.cluster import kafka_errors
+from cli.kafka.questions import KafkaQuestions
 from cli.outcome import Exit, Failed
 from coordinator.adapters.kafka.cluster import topic_id_bytes
 from coordinator.kafka.topic_configs import MAX_MESSAGE_BYTES, SHADOW_SETTINGS
@@ -37,14 +38,8 @@ class KafkaTopic:
         return self.bytes_max == SHADOW_SETTINGS[MAX_MESSAGE_BYTES]
 
 
-class ShadowTopics:
-    """Asks Kafka, and waits for its answers. All methods raise `Failed`."""
-
-    def __init__(self, place: KafkaPlace, timeout_s: float) -> None:
-        place.check()
-        self._timeout_s = timeout_s
-        with kafka_errors():
-            self._admin = AdminClient({"bootstrap.servers": place.bootstrap_servers, "client.id": "diskless-cli", **place.properties})
+class ShadowTopics(KafkaQuestions):
+    """All methods raise `Failed`."""
 
     def all(self) -> list[KafkaTopic]:
         """Return all topics of Kafka."""

@@ -84,8 +84,8 @@ def topic_watch(place: KafkaPlace) -> Iterator[TopicWatch]:
     """Questions about the metadata topic; what Kafka says becomes `Failed`."""
     from spark_jobs.monitor.topic import TopicWatch
 
-    with topic_errors():
-        yield TopicWatch(place.bootstrap_servers, place.topic, place.properties)
+    with topic_errors(), TopicWatch(place.bootstrap_servers, place.topic, place.properties) as watch:
+        yield watch
 
 
 def while_pruned(watch: TopicWatch, partitions: int, work: Callable[[Mapping[int, int], bool], T]) -> T:

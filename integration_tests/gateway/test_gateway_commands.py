@@ -77,17 +77,18 @@ def test_live_gateways_are_listed_as_they_tell_of_themselves(world: World) -> No
 def test_the_monitor_knows_the_racks_of_gateways(world: World, tmp_path: Path) -> None:
     kafka = KafkaPlace(bootstrap_servers=world.kafka.bootstrap, topic="", properties={}, settings=None)
     sink.Store.open(tmp_path).close()
-    watcher = Watcher(
-        TopicWatch(world.kafka.bootstrap, world.service.topic, {}),
-        TopicWatch(world.kafka.bootstrap, world.service.topic, {}).facts(),
-        heads=dict,
-        gateways=GatewayRacks(kafka, "diskless-gateways"),
-        on_brokers=lambda found: record_brokers(tmp_path, found),
-        on_grown=lambda partitions: pytest.fail(f"it had {partitions} partitions before"),
-        on_error=lambda: pytest.fail("Kafka answers"),
-    )
-    watcher.start()
-    watcher.stop()
+    with TopicWatch(world.kafka.bootstrap, world.service.topic, {}) as topic:
+        watcher = Watcher(
+            topic,
+            topic.facts(),
+            heads=dict,
+            gateways=GatewayRacks(kafka, "diskless-gateways"),
+            on_brokers=lambda found: record_brokers(tmp_path, found),
+            on_grown=lambda partitions: pytest.fail(f"it had {partitions} partitions before"),
+            on_error=lambda: pytest.fail("Kafka answers"),
+        )
+        watcher.start()
+        watcher.stop()
     with open_report(tmp_path) as report:
         known = report.connection.execute("SELECT broker_id, rack FROM broker ORDER BY 1").fetchall()
     assert [tuple(row) for row in known] == [(1, ""), (1001, ""), (1002, "zone-b")]

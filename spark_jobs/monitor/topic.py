@@ -8,7 +8,8 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from types import TracebackType
+from typing import Any, NamedTuple, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -69,6 +70,9 @@ class TopicBroker(NamedTuple):
 class TopicWatch:
     """Questions about one topic. One thread at a time. An answer may take `timeout_s`.
 
+    A context manager, for those who need it for a part of the process's life: left to the garbage collector, which may run in a thread
+    of the client itself, it could end the process by an assertion of librdkafka.
+
     Questions raise `KafkaUnavailableError`, and of that `KafkaRefusedError` where it is known.
     """
 
@@ -76,13 +80,18 @@ class TopicWatch:
         """`properties` are librdkafka's. Raises `KafkaException` when they cannot be used."""
         self.topic = topic
         self.timeout_s = REQUEST_TIMEOUT_S
-        # The client must live as long as its questions, so it is kept.
         named: dict[str, Any] = {"bootstrap.servers": bootstrap_servers, "client.id": "diskless-monitor", "error_cb": self._on_error}
         self._refusal: KafkaError | None = None
         self._properties = {**properties, **named}
         self._admin = AdminClient({"log_level": 0, **self._properties})
         self._places: dict[int, str] = {}
         self._brokers: list[TopicBroker] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._admin.__exit__(kind, error, trace)
 
     def facts(self) -> WatchedTopic:
         """Which topic has the name now. Raises `TopicMissingError`."""

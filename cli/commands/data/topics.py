@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -88,25 +89,25 @@ def create(
     from coordinator.kafka.names import parse_topic_id
 
     own = _parsed(settings)
-    shadows = _shadows(kafka_server, command_config, command_properties, timeout_s)
-    if shadows is not None and (topic_id is not None or classic_pending):
+    if kafka_server is not None and (topic_id is not None or classic_pending):
         raise Failed("--kafka-bootstrap-server: Kafka gives the id of a new topic; leave out --topic-id and --classic-pending", Exit.USAGE)
     try:
         wanted = new_topic_id() if topic_id is None else parse_topic_id(topic_id)
     except ValueError as error:
         raise Failed(f"--topic-id: {error}", Exit.USAGE) from error
-    if shadows is not None:
-        wanted = _made_shadow(shadows, name, partitions, own, bootstrap_server, timeout_s, if_not_exists=if_not_exists)
+    with _shadows(kafka_server, command_config, command_properties, timeout_s) as shadows:
+        if shadows is not None:
+            wanted = _made_shadow(shadows, name, partitions, own, bootstrap_server, timeout_s, if_not_exists=if_not_exists)
     created = run(_create(name, wanted, partitions, own, classic_pending, if_not_exists, bootstrap_server, timeout_s))
     print_fields({**_summary(created), "partitions": len(created.partitions)}, output)
 
 
 def _shadows(
     kafka_server: str | None, command_config: Path | None, command_properties: Sequence[str], timeout_s: float
-) -> ShadowTopics | None:
+) -> AbstractContextManager[ShadowTopics | None]:
     """The shadows of the Kafka that was given; None without one."""
     if kafka_server is None:
-        return None
+        return nullcontext()
     from cli.kafka.cluster import find_kafka_place
     from cli.kafka.shadows import ShadowTopics
 
@@ -239,8 +240,8 @@ def alter(
     changes |= dict.fromkeys(deleted)
     if partitions is None and not changes:
         raise Failed("nothing to change; give --partitions, --config or --delete-config", Exit.USAGE)
-    shadows = _shadows(kafka_server, command_config, command_properties, timeout_s)
-    altered = run(_alter(topic, partitions, changes, bootstrap_server, shadows, timeout_s))
+    with _shadows(kafka_server, command_config, command_properties, timeout_s) as shadows:
+        altered = run(_alter(topic, partitions, changes, bootstrap_server, shadows, timeout_s))
     say(f"topic {altered.name} has {len(altered.partitions)} partitions and settings of its own: {_settings(altered) or 'none'}")
 
 
@@ -295,8 +296,8 @@ def delete(
     """
     from cli.service import run
 
-    shadows = _shadows(kafka_server, command_config, command_properties, timeout_s)
-    run(_delete(topic, dry_run, yes, bootstrap_server, shadows, timeout_s))
+    with _shadows(kafka_server, command_config, command_properties, timeout_s) as shadows:
+        run(_delete(topic, dry_run, yes, bootstrap_server, shadows, timeout_s))
 
 
 async def _delete(
