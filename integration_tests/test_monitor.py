@@ -40,6 +40,8 @@ PARTITIONS = 12
 WRITERS = 6
 FILES_PER_WRITER = 25
 REPLACED_MAX_S = 60
+SPARK_KEEPS_S = 60
+"""How long Spark keeps Python workers that do nothing; it looks every ten seconds."""
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
@@ -307,6 +309,27 @@ def _check_commands(monitor: MonitorProcess, hostile: Hostile) -> None:
     assert quarantined.returncode == 0
     assert len(json.loads(quarantined.stdout)) == len(hostile.quarantined)
     assert run("monitor", "status", "--dir", str(monitor.folder.parent / "nothing")).returncode == 3
+
+
+# ---- a log that nobody writes
+
+
+@pytest.mark.long
+def test_workers_are_kept_while_there_is_nothing_to_read(bootstrap: str, unique_name: Callable[[str], str], data_folder: Path) -> None:
+    producer = LogProducer(bootstrap, unique_name("metadata"))
+    producer.create_topic(1)
+    log = MadeLog.of(1, 10)
+    with MonitorProcess(bootstrap, producer.topic, data_folder) as monitor:
+        monitor.start_ready(*FAST)
+        producer.write(log.beginning())
+        producer.flush()
+        monitor.wait_total("entries", producer.written)
+        workers, read_s = monitor.workers(), time.monotonic()
+        wait_until(lambda: time.monotonic() > read_s + SPARK_KEEPS_S + 15, "Spark to end workers that are not used", SPARK_KEEPS_S * 2)
+        producer.write(log.files(1))
+        producer.flush()
+        monitor.wait_total("entries", producer.written)
+        assert monitor.workers()[: len(workers)] == workers
 
 
 # ---- a log that is not there any more

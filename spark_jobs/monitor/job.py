@@ -27,6 +27,7 @@ from spark_jobs.monitor.life import Beats, signs_of_life
 from spark_jobs.monitor.lock import MonitorInUseError, hold_folder
 from spark_jobs.monitor.report import open_report
 from spark_jobs.monitor.topic import TopicBroker, TopicWatch, WatchedTopic
+from spark_jobs.monitor.warm_workers import WarmWorkers, use_workers
 from spark_jobs.monitor.watcher import LogReplacedError, Watcher, check_identity
 from spark_jobs.session import Engine, RunningSpark, open_spark
 from spark_jobs.settings import MAX_ENTRIES_PER_BATCH
@@ -163,6 +164,8 @@ class _Job:
 
     def run(self, stopping: StopSignal, on_ready: Callable[[str], None]) -> None:
         """See `run_monitor`."""
+        from spark_jobs.monitor.listener import ProgressListener
+
         options = self._options
         self._watcher.start()
         self._beats.watch(self._watcher)
@@ -177,7 +180,11 @@ class _Job:
             )
             with open_report(options.place) as report:
                 self._checks.start(report.job())
-            with open_spark("diskless-monitor", options.engine) as spark:
+            with (
+                open_spark("diskless-monitor", options.engine) as spark,
+                WarmWorkers(lambda: use_workers(spark.session)) as workers,
+            ):
+                spark.session.streams.addListener(ProgressListener(self._metrics, workers.used))
                 self._run_queries(spark, stopping, lambda: on_ready(self._ready_line(address)))
         finally:
             self._metrics.on_up(False)
@@ -190,9 +197,6 @@ class _Job:
 
     def _run_queries(self, spark: RunningSpark, stopping: StopSignal, on_ready: Callable[[], None]) -> None:
         """Run a query, and another one from the database's heads on when the database was lost and is there again."""
-        from spark_jobs.monitor.listener import ProgressListener
-
-        spark.session.streams.addListener(ProgressListener(self._metrics))
         is_first = True
 
         def on_started() -> None:

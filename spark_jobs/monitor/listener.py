@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 class ProgressListener(StreamingQueryListener):
     """Passes on what the query did."""
 
-    def __init__(self, metrics: JobMetrics) -> None:
+    def __init__(self, metrics: JobMetrics, on_workers_used: Callable[[], None]) -> None:
         self._metrics = metrics
+        self._on_workers_used = on_workers_used
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Do nothing: the job sets `up`."""
@@ -31,6 +33,7 @@ class ProgressListener(StreamingQueryListener):
         progress = event.progress
         self._metrics.on_progress()
         if progress.numInputRows:
+            self._on_workers_used()
             self._metrics.on_batch(progress.numInputRows, progress.durationMs.get("triggerExecution", 0) / 1000)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
