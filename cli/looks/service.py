@@ -345,11 +345,12 @@ def replica_rows(views: Sequence[NodeView], coordinator_ids: Sequence[int]) -> l
 
 
 def node_rows(views: Sequence[NodeView]) -> list[Row]:
-    """One row for each node: where it is and what it leads and follows."""
+    """One row for each node: where it is and what it leads and follows. One that has not heard of a newer leader leads no more."""
+    leaders = [leader_of(group) for group in by_coordinator(views).values()]
     rows: list[Row] = []
     for view in views:
         own = replicas([view])
-        leads = [one.coordinator_id for one in own if one.is_leader]
+        leads = [one.coordinator_id for one in leaders if one is not None and one.node.node_id == view.node.node_id]
         rows.append(
             {
                 "node": view.node.node_id,
@@ -358,7 +359,7 @@ def node_rows(views: Sequence[NodeView]) -> list[Row]:
                 "reachable": not view.error,
                 "leads": leads,
                 "follows": len(own) - len(leads),
-                "live_partitions": sum(one.live_partitions for one in own if one.is_leader),
+                "live_partitions": sum(one.live_partitions for one in own if one.coordinator_id in leads),
                 "state_bytes": sum(max(0, one.state_bytes) for one in own),
                 "drains": drain_text(view.node.drain),
                 "error": view.error,

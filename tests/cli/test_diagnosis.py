@@ -249,6 +249,8 @@ def test_the_screens_show_leaders_standbys_and_silent_nodes() -> None:
     assert replica_rows(views, [7]) == []
     assert [(row["node"], row["leads"], row["reachable"]) for row in node_rows(views)] == [(1, [0], True), (2, [], True), (3, [], False)]
     assert status_rows([view(1, replica(0))])[0]["state"] == "no leader"
+    deposed = [view(1, replica(0, leads=True)), view(2, replica(0, leads=True, epoch=2))]
+    assert [(row["leads"], row["follows"]) for row in node_rows(deposed)] == [([], 1), ([0], 0)]
 
 
 def test_a_replica_that_failed_is_told_with_its_reason_and_the_file_it_left() -> None:
