@@ -111,6 +111,15 @@ def test_a_node_that_drains_gives_up_everything_once_others_are_warm_and_gets_it
     assert Counter(plan.leaders.values())[drained] == 3
 
 
+def test_a_node_that_drains_stands_by_where_others_are_too_few() -> None:
+    world, before = settled(nodes=2, partitions=4)
+    drained = before.leaders[0]
+    world.change(drained, drains=True)
+    plan, _ = world.settle()
+    assert drained not in plan.leaders.values()
+    assert plan.standbys == dict.fromkeys(range(4), (drained,))
+
+
 def test_the_last_node_leads_though_it_drains() -> None:
     plan = make_plan([GroupMember(node_id=1, drains=True)], range(3), AssignorRules())
     assert set(plan.leaders.values()) == {1}
