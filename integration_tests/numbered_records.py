@@ -42,6 +42,7 @@ class NumberedRecords:
         self._is_over = threading.Event()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="numbered-records")
         self._work: Future[None] | None = None
+        self._has_ended = False
         self.written = [0] * partitions
         self.starts = [0] * partitions
         """From where on records are still to be read: those before were, and may have been deleted."""
@@ -99,10 +100,20 @@ class NumberedRecords:
     async def _run(self) -> None:
         """Raises what a write raises, unless that is decided by a repetition, or nothing was written."""
         async with self._client() as client:
-            await asyncio.gather(*(self._write(client, partition) for partition in range(len(self.written))))
+            ended = await asyncio.gather(*(self._write(client, one) for one in range(len(self.written))), return_exceptions=True)
+        for failure in ended:
+            if failure is not None:
+                raise failure
 
     async def _write(self, client: DisklessClient, partition: int) -> None:
-        while not self._is_over.is_set():
+        """After the failure of another one this ends as well, but not in the middle of a write."""
+        try:
+            await self._write_on(client, partition)
+        finally:
+            self._has_ended = True
+
+    async def _write_on(self, client: DisklessClient, partition: int) -> None:
+        while not (self._is_over.is_set() or self._has_ended):
             began_s = time.monotonic()
             try:
                 await client.write({(self._topic, partition): [Record(value=b"%d" % self.written[partition])]}, timeout_ms=TIMEOUT_MS)
