@@ -71,6 +71,13 @@ class Steps:
         self._consumer.close()
 
 
+def _is_ready(node: CoordinatorProcess) -> bool:
+    try:
+        return node.readiness()[0]
+    except OSError:
+        return False
+
+
 def _leader(service: Service, coordinator: int) -> CoordinatorProcess:
     """The node that leads a coordinator."""
 
@@ -122,6 +129,8 @@ def test_each_record_is_there_once_whatever_is_killed_while_partitions_move(serv
                 moving = pool.submit(_move, service, f"{MOVED}:{partition}", to)
                 if number:
                     killed = service.nodes[rng.randint(1, 3)]
+                    others = [node for node in service.nodes.values() if node is not killed]
+                    wait_until(lambda: any(map(_is_ready, others)), "another node, for the command")  # noqa: B023 - awaited
                     killed.kill()
                     killed.start()
                 moving.result(120)
