@@ -38,6 +38,7 @@ STYLES = {
     "error": "bold red",
     "failed": "bold red",
     "no leader": "bold red",
+    "no answer": "bold red",
 }
 
 Row = Mapping[str, object]

@@ -104,7 +104,7 @@ def status(watch: bool, interval_s: float, bootstrap_server: str, timeout_s: flo
     """Show every coordinator: its leader, the end of its log, how far its standbys are, and how full it is.
 
     Says as well which replicas are being loaded and how far that is, and which data directories are offline; with --watch how many
-    commits each leader makes in a second. Status 4 when a coordinator has no leader.
+    commits each leader makes in a second. Status 4 when a coordinator has no leader that answers here.
 
     Examples: `diskless coordinator status --bootstrap-server localhost:9192`,
     `diskless coordinator status --watch --interval 1 --bootstrap-server localhost:9192`
@@ -124,7 +124,7 @@ def status(watch: bool, interval_s: float, bootstrap_server: str, timeout_s: flo
         say(note)
     missing = [str(row["coordinator"]) for row in rows if row["leader"] is None]
     if missing or not rows:
-        raise Failed(f"without a leader: {', '.join(missing) or 'everything'}; `diskless doctor` says more", Exit.UNAVAILABLE)
+        raise Failed(f"without a leader that answers: {', '.join(missing) or 'everything'}; `diskless doctor` says more", Exit.UNAVAILABLE)
 
 
 def _print_status(rows: Sequence[Row], output: str, columns: Sequence[str] = STATUS_COLUMNS) -> None:

@@ -81,11 +81,11 @@ async def _check_same_topic(client: DisklessClient, topic_id: bytes, topic: str)
 
 async def _wait_until_led(client: DisklessClient, count: int, end_s: float) -> None:
     """Wait until every node that answers knows all coordinators, and each of them has a leader. Raises `Failed`."""
-    from cli.looks.service import by_coordinator, leader_of, look, replicas
+    from cli.looks.service import by_coordinator, leader_of, look
 
     while True:
         views = await look(client, max(0.1, end_s - time.monotonic()))
-        led = {one for one, group in by_coordinator(replicas(views)).items() if leader_of(group) is not None}
+        led = {one for one, group in by_coordinator(views).items() if leader_of(group) is not None}
         missing = sorted(set(range(count)) - led)
         if not missing:
             return

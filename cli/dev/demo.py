@@ -2,7 +2,8 @@
 
 Runs in a thread with a loop of its own. Topics that exist are used as they are. Orders are written by idempotent producers
 with sequences without a hole, the other topics without. A file whose commit failed is committed again under its key, so
-nothing is there twice; the producers are new with every start.
+nothing is there twice; the producers are new with every start. A file is given up when a partition of it has moved to another
+coordinator, as any that is refused.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from coordinator.client.records.ulid import RANDOM_BYTES, new_key
 from coordinator.client.records.wal_commit import commit_batch
 from coordinator.client.records.wal_file import WalFileBuilder, wal_batches
 from coordinator.client.records.wal_manifest import TopicPartition
+from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.topic_configs import message_rules
 from coordinator.object_store import ObjectStore, StoreError
 from coordinator.protocol.messages import CommitBatch
@@ -147,15 +149,21 @@ class DemoLoad:
                 await client.check_store(store)
                 await store.put(file.key, file.data)
                 outcome = await client.commit_file(
-                    file.key, len(file.data), file.batches, created_ms=file.created_ms, timeout_ms=COMMIT_TIMEOUT_MS, wait_for_creation=True
+                    file.key,
+                    len(file.data),
+                    file.batches,
+                    created_ms=file.created_ms,
+                    timeout_ms=COMMIT_TIMEOUT_MS,
+                    # Later that would be a wait for a partition to come back that has moved.
+                    wait_for_creation=not self.files,
                 )
                 outcome.raise_for_errors()
                 return
-            except (InvalidRequest, SequenceRejected) as error:
-                self.say(f"demo load: file {file.key} is refused, new producers from now on: {error}")
-                self._producers.clear()
-                return
             except (ServiceError, StoreError) as error:
+                if _is_refusal(error):
+                    self.say(f"demo load: file {file.key} is refused, new producers from now on: {error}")
+                    self._producers.clear()
+                    return
                 await self._fail(error)
 
     async def _fail(self, error: Exception) -> None:
@@ -190,6 +198,12 @@ class DemoLoad:
             place = KafkaPlace(bootstrap_servers=self.kafka, topic=name, properties={}, settings=None)
             topic_id = await asyncio.to_thread(_create_shadow, place, name, partitions)
             return (await client.admin.create_topic(name, partitions, topic_id=topic_id)).topic_id
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether a file is not committed however often it comes."""
+    has_moved = isinstance(error, ServiceError) and error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return has_moved or isinstance(error, InvalidRequest | SequenceRejected)
 
 
 def _create_shadow(place: KafkaPlace, name: str, partitions: int) -> bytes:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from cli.looks.service import NodeView, ReplicaFacts, by_coordinator, lag, leader_of, replicas
+from cli.looks.service import NodeView, ReplicaFacts, by_coordinator, lag, leader_of, replicas, silent_nodes, taken_for_leader
 from coordinator.core.topic_rules import ReplicaSets, Severity, TopicExpectations, check_topic
 
 if TYPE_CHECKING:
@@ -153,14 +153,14 @@ def diagnose_versions(served: Mapping[int, Mapping[int, tuple[int, int]]], neede
 
 def diagnose_coordinators(views: Sequence[NodeView], metadata_partitions: int | None, lag_max: int) -> list[Diagnosis]:
     """Leaders, standbys and digests of every coordinator."""
-    groups = by_coordinator(replicas(views))
-    expected = range(metadata_partitions) if metadata_partitions is not None else sorted(groups)
+    groups = by_coordinator(views)
+    expected = sorted(groups.keys() | set(range(metadata_partitions or 0)))
     leaders, standbys, digests = [], [], []
     nodes = sum(1 for view in views if not view.error)
     damage = [_damage(one) for one in replicas(views) if one.failures]
     for coordinator_id in expected:
         group = groups.get(coordinator_id, [])
-        leaders += _leader_findings(coordinator_id, group)
+        leaders += _leader_findings(views, coordinator_id, group)
         standbys += _standby_findings(coordinator_id, group, nodes, lag_max)
         digests += _digest_findings(coordinator_id, group)
     return [
@@ -204,14 +204,20 @@ def _damage(one: ReplicaFacts) -> Diagnosis:
     )
 
 
-def _leader_findings(coordinator_id: int, group: Sequence[ReplicaFacts]) -> list[Diagnosis]:
+def _leader_findings(views: Sequence[NodeView], coordinator_id: int, group: Sequence[ReplicaFacts]) -> list[Diagnosis]:
     found = []
     if leader_of(group) is None:
-        states = ", ".join(f"node {one.node.node_id} {one.state}" for one in group) or "no node has a replica"
+        silent = silent_nodes(views)
+        states = ", ".join(f"node {one.node.node_id} {one.state}" for one in group)
+        states = states or f"no node {'that answers ' if silent else ''}has a replica"
+        last = taken_for_leader(views, coordinator_id, group)
+        is_silent = last in silent
+        what = f"was led by node {last}, which does not answer" if is_silent else "has no leader"
+        so = "its topics cannot be written by whoever does not reach that node" if is_silent else "its topics cannot be written"
         found.append(
             _error(
                 "leaders",
-                f"coordinator {coordinator_id} has no leader ({states}): its topics cannot be written",
+                f"coordinator {coordinator_id} {what} ({states}): {so}",
                 "wait one session timeout if a node just died; else see the logs of the nodes and /ready of each",
             )
         )
@@ -296,7 +302,7 @@ def diagnose_clocks(entries: Sequence[LastEntry], skew_max_ms: int) -> list[Diag
 
 def diagnose_progress(views: Sequence[NodeView], entries: Sequence[LastEntry], lag_max: int) -> list[Diagnosis]:
     """Coordinators whose every replica is behind the log in Kafka."""
-    groups = by_coordinator(replicas(views))
+    groups = by_coordinator(views)
     found = []
     for entry in entries:
         group = groups.get(entry.partition, [])

@@ -34,7 +34,8 @@ def diagnose_drains(views: Sequence[NodeView]) -> list[Diagnosis]:
         Diagnosis(
             health=Health.WARNING,
             check="nodes",
-            finding=f"node {view.node.node_id} drains {drain_text(view.node.drain)}: it gives up what it leads, and stands by for nothing",
+            finding=f"node {view.node.node_id} drains {drain_text(view.node.drain)}: it gives up what it leads, and stands by only where"
+            " other nodes are too few",
             remedy=f"`diskless coordinator undrain {view.node.node_id}` when its work is done",
         )
         for view in views

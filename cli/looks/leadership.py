@@ -92,11 +92,16 @@ def move_rows(members: Sequence[SeenMember]) -> list[Row]:
 
 
 def led_by(views: Sequence[NodeView], node_id: int) -> list[int]:
-    """Return the coordinators that a node leads: its claim is the newest that any node knows, or it has not heard of a newer one."""
-    from cli.looks.service import by_coordinator, replicas
+    """Return the coordinators that a node leads: its claim is the newest that any node knows, or it has not heard of a newer one.
+
+    Of one that no node follows which answers, the assignment counts, and one of which nothing is known may be led by any node.
+    """
+    from cli.looks.service import by_coordinator, taken_for_leader
 
     return [
         coordinator_id
-        for coordinator_id, group in sorted(by_coordinator(replicas(views)).items())
-        if max(group, key=lambda one: one.epoch).leader_id == node_id or any(one.is_leader and one.node.node_id == node_id for one in group)
+        for coordinator_id, group in by_coordinator(views).items()
+        if (leader := taken_for_leader(views, coordinator_id, group)) == node_id
+        or any(one.is_leader and one.node.node_id == node_id for one in group)
+        or (leader < 0 and not group)
     ]

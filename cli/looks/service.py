@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from cli.node_security import node_security
@@ -50,6 +50,8 @@ class NodeView:
     error: str
     coordinator_count: int = 0
     """How many there are, as far as the node knows."""
+    assigned: Mapping[int, int] = field(default_factory=dict)
+    """Of those that it does not follow, the node that is assigned to lead; -1 where it does not know."""
     incarnation_id: bytes = b""
     registered_id: bytes = b""
     """The process that the directory has under this node's id, as far as the node knows."""
@@ -119,6 +121,7 @@ async def _ask(client: DisklessClient, node: ServiceNode, timeout_s: float) -> N
         cluster_id=response.cluster_id,
         coordinators=tuple(one for one in response.coordinators if one.error_code == ErrorCode.NONE),
         coordinator_count=len(response.coordinators),
+        assigned={one.coordinator_id: one.leader_id for one in response.coordinators if one.error_code != ErrorCode.NONE},
         error="",
         incarnation_id=response.incarnation_id,
         registered_id=b"" if registered is None else registered.incarnation_id,
@@ -171,12 +174,24 @@ def leader_of(found: Sequence[ReplicaFacts]) -> ReplicaFacts | None:
     return max((one for one in found if one.is_leader), key=lambda one: one.epoch, default=None)
 
 
-def by_coordinator(found: Sequence[ReplicaFacts]) -> dict[int, list[ReplicaFacts]]:
-    """Replicas by coordinator id."""
-    groups: dict[int, list[ReplicaFacts]] = {}
-    for one in found:
+def by_coordinator(views: Sequence[NodeView]) -> dict[int, list[ReplicaFacts]]:
+    """The replicas of every coordinator that a node knows, by its id; none of one that no node follows which answers."""
+    groups: dict[int, list[ReplicaFacts]] = {one: [] for one in range(max((view.coordinator_count for view in views), default=0))}
+    for one in replicas(views):
         groups.setdefault(one.coordinator_id, []).append(one)
-    return groups
+    return dict(sorted(groups.items()))
+
+
+def taken_for_leader(views: Sequence[NodeView], coordinator_id: int, group: Sequence[ReplicaFacts]) -> int:
+    """The node that the newest claim of which a replica knows makes the leader, else the one that is assigned; -1 if unknown."""
+    if group:
+        return max(group, key=lambda one: one.epoch).leader_id
+    return max((view.assigned.get(coordinator_id, -1) for view in views), default=-1)
+
+
+def silent_nodes(views: Sequence[NodeView]) -> frozenset[int]:
+    """Those that do not answer."""
+    return frozenset(view.node.node_id for view in views if view.error)
 
 
 def lag(replica: ReplicaFacts, group: Sequence[ReplicaFacts]) -> int:
@@ -199,32 +214,33 @@ async def answering(client: DisklessClient, node_ids: Collection[int], timeout_s
 def status_rows(views: Sequence[NodeView]) -> list[Row]:
     """One row for each coordinator: who leads it and how far the others are.
 
-    Without a leader `last_leader` is the node that the others take for it, -1 for none.
+    Without a leader `last_leader` is the node that the others take for it, -1 for none. It may lead all the same where it does not answer.
     """
-    silent = {view.node.node_id for view in views if view.error}
+    silent = silent_nodes(views)
     rows: list[Row] = []
-    for coordinator_id, group in sorted(by_coordinator(replicas(views)).items()):
+    for coordinator_id, group in by_coordinator(views).items():
         leader = leader_of(group)
         standbys = [one for one in group if one is not leader]
         lags = [lag(one, group) for one in standbys if one.state in STANDBY_STATES]
-        last_leader = max(group, key=lambda one: one.epoch).leader_id if leader is None else leader.node.node_id
+        last_leader = taken_for_leader(views, coordinator_id, group) if leader is None else leader.node.node_id
+        is_untold = last_leader in silent or (last_leader < 0 and not group and bool(silent))
         rows.append(
             {
                 "coordinator": coordinator_id,
-                "state": "no leader" if leader is None else leader.state,
+                "state": leader.state if leader is not None else "no answer" if is_untold else "no leader",
                 "leader": None if leader is None else leader.node.node_id,
                 "last_leader": last_leader,
                 "last_leader_answers": last_leader not in silent,
                 "address": None if leader is None else f"{leader.node.host}:{leader.node.port}",
-                "epoch": max(one.epoch for one in group),
-                "log_end": max(one.next_offset for one in group),
+                "epoch": max((one.epoch for one in group), default=None),
+                "log_end": max((one.next_offset for one in group), default=None),
                 "standbys": len(lags),
                 "lag_max": max(lags, default=None),
-                "live_partitions": max(one.live_partitions for one in group),
+                "live_partitions": max((one.live_partitions for one in group), default=None),
                 "commits": None if leader is None else leader.commits,
-                "live_files": max(one.live_files for one in group),
-                "producers": max(one.producers for one in group),
-                "state_bytes": max(one.state_bytes for one in group),
+                "live_files": max((one.live_files for one in group), default=None),
+                "producers": max((one.producers for one in group), default=None),
+                "state_bytes": max((one.state_bytes for one in group), default=None),
                 "loading": {
                     str(view.node.node_id): load_status(one).text
                     for view in views
@@ -281,7 +297,7 @@ def is_recorded_only(recorded: RecordedDirectory, view: NodeView) -> bool:
 
 def replica_rows(views: Sequence[NodeView], coordinator_ids: Sequence[int]) -> list[Row]:
     """One row for each replica of the coordinators, or of all; of a node that does not answer, what coordinator 0 has recorded."""
-    groups = by_coordinator(replicas(views))
+    groups = by_coordinator(views)
     homes = {(view.node.node_id, one.coordinator_id): one.directory_id for view in views for one in view.coordinators}
     recorded = {
         (view.node.node_id, coordinator_id): (one.directory_id, recorded_state(one, view))
@@ -329,11 +345,12 @@ def replica_rows(views: Sequence[NodeView], coordinator_ids: Sequence[int]) -> l
 
 
 def node_rows(views: Sequence[NodeView]) -> list[Row]:
-    """One row for each node: where it is and what it leads and follows."""
+    """One row for each node: where it is and what it leads and follows. One that has not heard of a newer leader leads no more."""
+    leaders = [leader_of(group) for group in by_coordinator(views).values()]
     rows: list[Row] = []
     for view in views:
         own = replicas([view])
-        leads = [one.coordinator_id for one in own if one.is_leader]
+        leads = [one.coordinator_id for one in leaders if one is not None and one.node.node_id == view.node.node_id]
         rows.append(
             {
                 "node": view.node.node_id,
@@ -342,7 +359,7 @@ def node_rows(views: Sequence[NodeView]) -> list[Row]:
                 "reachable": not view.error,
                 "leads": leads,
                 "follows": len(own) - len(leads),
-                "live_partitions": sum(one.live_partitions for one in own if one.is_leader),
+                "live_partitions": sum(one.live_partitions for one in own if one.coordinator_id in leads),
                 "state_bytes": sum(max(0, one.state_bytes) for one in own),
                 "drains": drain_text(view.node.drain),
                 "error": view.error,

@@ -17,6 +17,9 @@ NODE_MECHANISM: Final = "SCRAM-SHA-256"
 WRONG_LOGIN: Final = "the user name or the password is wrong"
 """The text for a client. It does not say which of them: names of users are not told to strangers."""
 
+NO_NODE_SECRET: Final = "this node does not know the nodes' secret: it may not have reached Kafka since it started"
+"""The text for a node whose login nobody could pass here, which says nothing against its secret."""
+
 
 class LoginFailed(Exception):
     """A login ends. The text is for the client; `detail` is for the log of the node and may say more."""

@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
 
-from coordinator.security.login import NODE_USER, WRONG_LOGIN, LoginFailed, Step
+from coordinator.security.login import NO_NODE_SECRET, NODE_USER, WRONG_LOGIN, LoginFailed, Step
 from coordinator.security.principal import Principal
 
 SCRAM_HASHES: Final[Mapping[str, str]] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -127,6 +127,8 @@ class ScramServer:
             raise self._malformed("its proof has another length")
         client_key = bytes(ours ^ theirs for ours, theirs in zip(signature, proof, strict=True))
         is_right = hmac.compare_digest(hashlib.new(self._hash, client_key).digest(), shown.stored_key)
+        if self._known is None and self._user == NODE_USER:
+            raise LoginFailed(NO_NODE_SECRET, f"user {self._user!r} by {self._mechanism}: the nodes' secret is not known here")
         if self._known is None or not is_right:
             why = "wrong password" if self._known is not None else "unknown user"
             raise LoginFailed(WRONG_LOGIN, f"user {self._user!r} by {self._mechanism}: {why}")

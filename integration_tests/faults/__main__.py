@@ -45,7 +45,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     length.add_argument("--minutes", type=float, default=5.0, help="how long faults go on (default: 5)")
     length.add_argument("--once", action="store_true", help="every action once, as briskly as it goes, instead of --minutes")
     parser.add_argument("--seed", type=int, default=1, help="what happens to whom, and what the clients send")
-    parser.add_argument("--actions", default="all", help="names separated by commas, or `all`; `list` prints them")
+    parser.add_argument(
+        "--actions",
+        default="all",
+        help="names separated by commas, one that is named twice comes twice as often, or `all`; `list` prints them",
+    )
     parser.add_argument("--report", type=Path, help="folder for report.md, report.json, history and logs; its content is replaced")
     parser.add_argument(
         "--quick-brokers", action="store_true", help="brokers that miss each other after 3 to 6 s instead of Kafka's 9 to 30 s"

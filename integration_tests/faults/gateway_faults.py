@@ -138,18 +138,6 @@ def _failing(topology: Topology, faults: Sequence[Fault], say: Say) -> Iterator[
         say(", ".join(f"{number} {fault.name.lower()}" for fault, number in (store.seen - before).items()))
 
 
-# ---- moves
-
-
-@action("move", "a partition moves to another coordinator", needs=Needs.GATEWAYS, hits=Hits.PARTITION, lasts_s=(0.1, 3))
-def move(topology: Topology, target: str, rng: Random, say: Say) -> Iterator[None]:
-    """What the round breaks besides, it may break in the middle of the move; the round is over when the move is."""
-    moves = _world(topology).moves
-    assert moves is not None
-    moves.begin(int(target), rng, say)
-    yield
-
-
 # ---- clients
 
 

@@ -16,8 +16,8 @@ from typing import Final, Protocol
 
 from integration_tests.faults.actions import ACTIONS, Action, Hits
 from integration_tests.faults.client_load import MEMBERS
-from integration_tests.faults.gateway_topology import GATEWAY_ZONES, TOPIC_PARTITIONS
-from integration_tests.faults.topology import BROKERS, NODES, Topology
+from integration_tests.faults.gateway_topology import GATEWAY_ZONES
+from integration_tests.faults.topology import BROKERS, MOVED_PARTITIONS, NODES, Topology
 from integration_tests.faults.waits import Waits
 from integration_tests.waiting import wait_until
 
@@ -36,7 +36,7 @@ TARGETS: Final = {
     Hits.ZONE: tuple(sorted(set(GATEWAY_ZONES.values()))),
     Hits.STORE: ("s3",),
     Hits.MEMBER: MEMBERS,
-    Hits.PARTITION: tuple(str(one) for one in range(TOPIC_PARTITIONS)),
+    Hits.PARTITION: tuple(str(one) for one in range(MOVED_PARTITIONS)),
 }
 KINDS: Final = {
     Hits.BROKER: "broker",

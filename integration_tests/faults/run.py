@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -122,7 +122,7 @@ def _make_load(topology: Topology, result: Result, waits: Waits) -> Load | Clien
     if isinstance(topology, GatewayTopology):
         logs = settings.folder / "work" / "clients"
         clients = ClientLoad(topology.bootstrap, TOPIC, TOPIC_PARTITIONS, logs, waits, seed=settings.seed)
-        result.clients, topology.members = clients.history, clients.members
+        result.clients, topology.history, topology.members = clients.history, clients.history, clients.members
         return clients
     load = Load(topology.addresses, topology.owners, seed=settings.seed, consumers=True)
     result.history = load.history
@@ -135,7 +135,7 @@ def _disturb(topology: Topology, result: Result, tell: Callable[[str], None], wa
     load = _make_load(topology, result, waits)
     nemesis = Nemesis(topology, load, tell, waits, seed=settings.seed)
     result.faults = nemesis.done
-    with load:
+    with load, topology.moved or nullcontext():
         with waits.on("the first records"):
             load.wait_flowing()
             result.load_from_s = time.monotonic()
@@ -156,6 +156,8 @@ def _disturb(topology: Topology, result: Result, tell: Callable[[str], None], wa
             topology.wait_back(SETTLE_TIMEOUT_S)
         with waits.on("records to flow"):
             load.wait_flowing(10)
+            if topology.moved is not None:
+                topology.moved.wait_flowing()
         nemesis.check_processes()
         result.load_until_s = time.monotonic()
     tell("the clients have all their answers")
@@ -173,6 +175,9 @@ def _judge(topology: Topology, result: Result, tell: Callable[[str], None], wait
         with is_read:
             result.final = read_final_state(topology.addresses, topology.owners, bootstrap=service.bootstrap, metadata_topic=service.topic)
         result.violations += check(result.history, result.final)
+        if topology.moved is not None:
+            with waits.on("records of partitions that moved"), failures_are_violations(result, tell):
+                topology.moved.check()
     tell(f"judged: {len(result.violations)} contradictions")
 
 

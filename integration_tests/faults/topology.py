@@ -19,10 +19,12 @@ from cli.dev.service_process import ServiceProcess
 from integration_tests.faults import disks
 from integration_tests.faults.clock import ShiftedClock
 from integration_tests.faults.network import Network
+from integration_tests.faults.partition_moves import QUICK_RETENTION, PartitionMoves, Room
 from integration_tests.faults.preload import joined
 from integration_tests.faults.refusing_disk import RefusingDisk
 from integration_tests.final_state import create_topic
 from integration_tests.history import Forgery, UserPartition
+from integration_tests.numbered_records import NumberedRecords
 from integration_tests.routes import Address
 from integration_tests.service import Service
 
@@ -41,7 +43,14 @@ QUICK_REPLICATION: Final = {"replica.socket.timeout.ms": "3000", "replica.lag.ti
 PROPERTIES: Final = {
     "diskless.metadata.topic.replication.factor": "3",
     "diskless.metadata.topic.min.insync.replicas": "2",
+    **QUICK_RETENTION,
 }
+MOVED: Final = "moved"
+"""The topic whose partitions move."""
+MOVED_PARTITIONS: Final = 6
+MOVED_PAUSE_S: Final = 0.1
+MOVED_KEPT: Final = 20
+"""So many records of a partition are left when room is made for a move."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +92,10 @@ class Topology:
         """What faults wrote to the log in the name of leaders."""
         self.owners: Mapping[UserPartition, int] = {}
         self.addresses: dict[int, Address] = {}
+        self.moved: NumberedRecords | None = None
+        """Of the topic whose partitions move beside the clients that work on another one."""
+        self.moves: PartitionMoves | None = None
+        """Once there is a topic whose partitions move."""
 
     def _place(self, name: str) -> Place:
         return HERE if self.network is None else self.network.hosts[name].place
@@ -125,6 +138,15 @@ class Topology:
 
     def _make_topics(self) -> None:
         self.owners = create_topic(self.addresses, "orders", USER_PARTITIONS)
+        create_topic(self.addresses, MOVED, MOVED_PARTITIONS)
+        url = self.service.properties["object.store.url"]
+        records = NumberedRecords(self.service.addresses, url, MOVED, MOVED_PARTITIONS, pause_s=MOVED_PAUSE_S)
+
+        def room_of(partition: int) -> Room:
+            return lambda client: records.delete_older(client, partition, MOVED_KEPT)
+
+        self.moved = records
+        self.moves = self._store.enter_context(PartitionMoves(self.service.addresses, MOVED, COORDINATORS, room_of))
 
     def _end_services(self) -> None:
         self.service.stop()
@@ -135,9 +157,13 @@ class Topology:
         return {f"c{number}": node for number, node in self.service.nodes.items()}
 
     def wait_back(self, timeout_s: float) -> None:
-        """Wait until all of them serve."""
+        """Wait until all of them serve, moves have ended, and the partitions that moved take records."""
         for node in self.service.nodes.values():
             node.wait_serving(timeout_s)
+        if self.moves is not None:
+            self.moves.wait()
+        if self.moved is not None and self.moved.is_running:
+            self.moved.wait_flowing(timeout_s=timeout_s)
 
     def node(self, name: str) -> CoordinatorProcess:
         """The node of this name."""

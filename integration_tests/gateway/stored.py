@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from coordinator.adapters.objectstore import open_store
 from coordinator.client import DisklessClient
@@ -13,12 +14,14 @@ from records.record_batch import StoredRecord
 OPTION = "object.store.option."
 
 
-def stored_records(service: Service, topic: str, store: ObjectStore | None = None) -> list[StoredRecord]:
-    """Read them from the service's object store; `store` is a shorter way to it."""
+def stored_records(
+    service: Service, topic: str, store: ObjectStore | None = None, starts: Mapping[int, int] | None = None
+) -> list[StoredRecord]:
+    """Read them from the service's object store; `store` is a shorter way to it. Partitions in `starts` are read from there on."""
 
     async def read() -> list[StoredRecord]:
         async with DisklessClient(service.addresses, object_store=store or _store_of(service)) as client:
-            return [record async for record in client.read(topic)]
+            return [record async for record in client.read(topic, offset=starts)]
 
     return asyncio.run(read())
 

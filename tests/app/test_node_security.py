@@ -102,7 +102,7 @@ async def test_a_refused_login_is_told_when_it_lasts(
         async with serving(Nods(), ServerLimits(login_failure_delay_ms=0), security=security) as (_, port):
             peers = PooledPeers(client_id="node-1", security=security_to_nodes(settings, known), tells_after_s=tells_after_s)
             for _ in range(2):
-                with pytest.raises(PeerUnavailable, match="the user name or the password is wrong"):
+                with pytest.raises(PeerUnavailable, match="does not know the nodes' secret"):
                     await peers.call("127.0.0.1", port, REGISTER, 60_000)
             late.learn(SECRET)
             await peers.call("127.0.0.1", port, REGISTER, 60_000)

@@ -68,6 +68,11 @@ def view(node_id: int, *coordinators: DescribeCoordinatorsCoordinator, error: st
     return NodeView(node=ServiceNode(node_id, "h", 9192 + node_id, None), cluster_id=cluster, coordinators=coordinators, error=error)
 
 
+def elsewhere(seen: NodeView, assigned: dict[int, int]) -> NodeView:
+    """What a node tells that does not follow some coordinators, but knows to whom they are assigned."""
+    return replace(seen, coordinator_count=len(seen.coordinators) + len(assigned), assigned=assigned)
+
+
 HEALTHY = [view(1, replica(0, leads=True), replica(1)), view(2, replica(0), replica(1, leads=True))]
 
 
@@ -202,6 +207,40 @@ def test_led_by_is_what_a_node_claimed_last_or_takes_itself_for_the_leader_of() 
     assert led_by(gone, 1) == [1]
 
 
+# What is told of coordinator 1, which node 1 leads or led, when these are seen: its state in `status`, whether the node it names answers,
+# whether node 1 leads it for `drain`, and the words of doctor.
+FOLLOWS, SILENT = view(2, replica(0, leads=True, state="leading"), replica(1)), "refused"
+UNSEEN = [
+    ([view(1, replica(1, leads=True)), FOLLOWS], ("leading", True, True, "")),
+    ([view(1, error=SILENT), FOLLOWS], ("no answer", False, True, "was led by node 1, which does not answer (node 2 following)")),
+    ([view(1, replica(1)), FOLLOWS], ("no leader", True, True, "has no leader (node 1 following, node 2 following)")),
+    (
+        [view(1, error=SILENT), elsewhere(view(2, replica(0, leads=True)), {1: 1})],
+        ("no answer", False, True, "was led by node 1, which does not answer (no node that answers has a replica)"),
+    ),
+    (
+        [view(1), view(2, error=SILENT), elsewhere(view(3, replica(0, leads=True)), {1: -1})],
+        ("no answer", True, True, "has no leader (no node that answers has a replica)"),
+    ),
+    (
+        [view(1, error=SILENT), elsewhere(view(2, replica(0, leads=True)), {1: 3}), view(3)],
+        ("no leader", True, False, "has no leader (no node that answers has a replica)"),
+    ),
+    ([view(1), elsewhere(view(2, replica(0, leads=True)), {1: -1})], ("no leader", True, True, "has no leader (no node has a replica)")),
+]
+
+
+@pytest.mark.parametrize(("views", "told"), UNSEEN)
+def test_of_a_coordinator_whose_nodes_do_not_answer_nothing_is_told_that_is_not_known(
+    views: list[NodeView], told: tuple[str, bool, bool, str]
+) -> None:
+    state, does_answer, is_led_by_one, words = told
+    row = next(row for row in status_rows(views) if row["coordinator"] == 1)
+    assert (row["state"], row["last_leader_answers"], 1 in led_by(views, 1)) == (state, does_answer, is_led_by_one)
+    found = [one.finding for one in diagnose_coordinators(views, None, 100) if one.check == "leaders" and one.health is Health.ERROR]
+    assert any(f"coordinator 1 {words}" in one for one in found) if words else not any("coordinator 1 " in one for one in found), found
+
+
 def test_the_screens_show_leaders_standbys_and_silent_nodes() -> None:
     views = [view(1, replica(0, leads=True, end=12)), view(2, replica(0, end=10)), view(3, error="refused")]
     [status] = status_rows(views)
@@ -210,6 +249,8 @@ def test_the_screens_show_leaders_standbys_and_silent_nodes() -> None:
     assert replica_rows(views, [7]) == []
     assert [(row["node"], row["leads"], row["reachable"]) for row in node_rows(views)] == [(1, [0], True), (2, [], True), (3, [], False)]
     assert status_rows([view(1, replica(0))])[0]["state"] == "no leader"
+    deposed = [view(1, replica(0, leads=True)), view(2, replica(0, leads=True, epoch=2))]
+    assert [(row["leads"], row["follows"]) for row in node_rows(deposed)] == [([], 1), ([0], 0)]
 
 
 def test_a_replica_that_failed_is_told_with_its_reason_and_the_file_it_left() -> None:

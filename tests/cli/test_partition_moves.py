@@ -153,6 +153,26 @@ async def test_what_became_of_an_order_is_told(
 
 
 @pytest.mark.parametrize(
+    ("refusal", "status", "states"),
+    [
+        ((ErrorCode.UNKNOWN_TOPIC_ID, "topic orders was deleted"), Exit.OK, ["deleted", "moved"]),
+        ((ErrorCode.INVALID_REQUEST, "it was there before"), Exit.FAILURE, ["refused"]),
+    ],
+    ids=str,
+)
+async def test_a_balance_goes_on_when_a_topic_is_deleted_meanwhile(refusal: tuple[ErrorCode, str], status: Exit, states: list[str]) -> None:
+    async with scripted() as cluster:
+        cluster.add_topic(TOPIC, "orders", 4)
+        cluster.topics[TOPIC] = ("orders", [1, 1, 1, 1])
+        given = iter([DONE, refusal, *[DONE] * 9])  # the first one only checks the plan
+        for node in cluster.nodes.values():
+            node.trouble.append(moves(given))
+        found = await run(cluster, "move", "--balance", "-o", "json")
+        told = [row["state"] for row in json.loads(found.stdout)]
+        assert (found.exit_code, told[: len(states)], len(told) > len(states)) == (status, states, status is Exit.OK), found.stderr
+
+
+@pytest.mark.parametrize(
     ("answer", "status", "state"),
     [(MOVING, Exit.OK, "planned"), (DONE, Exit.OK, "planned"), ((ErrorCode.INVALID_REQUEST, "it was there"), Exit.FAILURE, "refused")],
     ids=str,

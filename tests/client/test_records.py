@@ -16,6 +16,7 @@ from coordinator.adapters.objectstore import open_store
 from coordinator.adapters.server.contract import IncomingRequest, Respond
 from coordinator.client.client import DisklessClient
 from coordinator.client.errors import ClientClosed, InvalidRequest, NotFound, OffsetOutOfRange, Unavailable
+from coordinator.client.records import writing
 from coordinator.client.records.wal_file import WalFileError
 from coordinator.client.records.wal_manifest import TopicPartition
 from coordinator.client.records.wal_objects import WrongObject
@@ -703,12 +704,24 @@ async def test_nodes_that_have_not_heard_of_a_move_are_asked_again_before_the_se
     assert len({file.object_key for _, file in cluster.commits}) == 2
 
 
-async def test_a_write_whose_partition_moves_twice_is_refused_and_leaves_nothing(cluster: ScriptedCluster, store: ObjectStore) -> None:
+async def test_a_write_whose_partition_moves_on_and_on_comes_after_it(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    async with client_of(cluster, _PartitionMoves(store, cluster, 2, 3, 1)) as client:
+        written = await client.write({("orders", 0): records("a")})
+        assert written.offsets == {("orders", 0): [0]}
+        assert await read(client, "orders", 0) == [(0, "a")]
+    assert len({file.object_key for _, file in cluster.commits}) == 4
+    assert await keys_in(store) == [written.object_key]
+
+
+async def test_a_write_whose_partition_moves_for_too_long_is_refused_and_leaves_nothing(
+    cluster: ScriptedCluster, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "_WRITES_AGAIN_S", 0.0)
     async with client_of(cluster, _PartitionMoves(store, cluster, 2, 3)) as client:
         with pytest.raises(WriteRefused, match="was removed") as caught:
             await client.write({("orders", 0): records("a")})
         assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert len({file.object_key for _, file in cluster.commits}) == 2
+    assert len({file.object_key for _, file in cluster.commits}) == 1
     assert await keys_in(store) == []
 
 

@@ -111,6 +111,15 @@ def test_a_node_that_drains_gives_up_everything_once_others_are_warm_and_gets_it
     assert Counter(plan.leaders.values())[drained] == 3
 
 
+def test_a_node_that_drains_stands_by_where_others_are_too_few() -> None:
+    world, before = settled(nodes=2, partitions=4)
+    drained = before.leaders[0]
+    world.change(drained, drains=True)
+    plan, _ = world.settle()
+    assert drained not in plan.leaders.values()
+    assert plan.standbys == dict.fromkeys(range(4), (drained,))
+
+
 def test_the_last_node_leads_though_it_drains() -> None:
     plan = make_plan([GroupMember(node_id=1, drains=True)], range(3), AssignorRules())
     assert set(plan.leaders.values()) == {1}
@@ -138,6 +147,77 @@ def test_leaders_are_in_the_racks_named_while_a_node_is_there() -> None:
     for node_id in [one for one, member in world.nodes.items() if member.rack == "b"]:
         del world.nodes[node_id]
     assert set(world.round().leaders.values()) <= set(world.nodes)
+
+
+# What nodes tell, by node: rack, the partitions it is reserved for, whether it drains; and who may lead each of the partitions 0 to 5 then,
+# with leaders in racks a and b.
+RESERVED: dict[str, tuple[dict[int, tuple[str, set[int] | None, bool]], dict[int, set[int]]]] = {
+    "two nodes are reserved for the same": (
+        {1: ("a", {4, 5}, False), 2: ("b", None, False), 3: ("c", None, False), 4: ("a", {4, 5}, False)},
+        {0: {2}, 1: {2}, 2: {2}, 3: {2}, 4: {1, 4}, 5: {1, 4}},
+    ),
+    "the node of the racks that takes any drains": (
+        {1: ("a", {99}, False), 2: ("b", None, True), 3: ("c", None, False), 4: ("a", {4, 5}, False)},
+        {0: {3}, 1: {3}, 2: {3}, 3: {3}, 4: {4}, 5: {4}},
+    ),
+    "the reserved node is elsewhere": (
+        {1: ("a", None, False), 2: ("b", None, False), 3: ("c", {5}, False)},
+        {0: {1, 2}, 1: {1, 2}, 2: {1, 2}, 3: {1, 2}, 4: {1, 2}, 5: {3}},
+    ),
+    "the reserved node drains": (
+        {1: ("a", None, False), 2: ("b", None, False), 3: ("a", {5}, True)},
+        {one: {1, 2} for one in range(6)},
+    ),
+    "reservations overlap": (
+        {1: ("a", {0, 1, 2}, False), 2: ("b", {2, 3}, False), 3: ("b", None, False)},
+        {0: {1}, 1: {1}, 2: {1, 2}, 3: {2}, 4: {3}, 5: {3}},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", RESERVED)
+@pytest.mark.parametrize("first_leader", [1, 2, 3])
+def test_each_partition_ends_where_reservations_racks_and_drains_want_it(case: str, first_leader: int) -> None:
+    told, wanted = RESERVED[case]
+    world = GroupWorld(1, nodes=0, partitions=6, standbys=1)
+    world.rules = replace(world.rules, leader_racks=("a", "b"))
+    for node_id, (rack, only, drains) in told.items():
+        leads = dict.fromkeys(range(6), 1) if node_id == first_leader else {}
+        world.nodes[node_id] = GroupMember(
+            node_id=node_id, rack=rack, only=None if only is None else frozenset(only), drains=drains, leads=leads
+        )
+    plan, _ = world.settle()
+    assert all(plan.leaders[partition] in wanted[partition] for partition in range(6)), plan.leaders
+    shared = Counter(plan.leaders.values())
+    for nodes in wanted.values():
+        assert max(shared[one] for one in nodes) - min(shared[one] for one in nodes) <= 1, plan.leaders
+
+
+def wanted_leaders(world: GroupWorld, partition: int) -> set[int]:
+    """Who is to lead a partition: those for whom it is reserved, else those that take any; in the racks named if one of these is there."""
+    staying = {one: member for one, member in world.nodes.items() if not member.drains} or world.nodes
+    reserved = {one for one, member in staying.items() if partition in (member.only or ())}
+    able = reserved or {one for one, member in staying.items() if member.only is None} or set(staying)
+    able -= {one for one in able if partition in world.nodes[one].refuses}
+    return {one for one in able if world.nodes[one].rack in world.rules.leader_racks} or able
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_group_ends_where_reservations_racks_and_drains_want_it(seed: int) -> None:
+    world = GroupWorld(seed, nodes=seed % 7 + 1)
+    draw = world.random
+    world.rules = replace(world.rules, leader_racks=tuple(draw.sample("abc", draw.randint(0, 2))))
+    for node_id in list(world.nodes):
+        only = frozenset(draw.sample(range(-1, len(world.partitions)), draw.randint(1, 2))) if draw.random() < 0.4 else None
+        refuses = frozenset(draw.sample(world.partitions, 1)) if draw.random() < 0.2 else frozenset[int]()
+        world.change(node_id, rack=draw.choice("abc"), only=only, refuses=refuses, drains=draw.random() < 0.2)
+    for _ in range(3):
+        plan, _ = world.settle()
+        for partition in world.partitions:
+            wanted = wanted_leaders(world, partition)
+            assert not wanted or plan.leaders[partition] in wanted, (partition, plan.leaders[partition], wanted)
+        node_id = draw.choice(list(world.nodes))
+        world.change(node_id, drains=not world.nodes[node_id].drains)
 
 
 def test_a_warm_up_has_its_reason() -> None:

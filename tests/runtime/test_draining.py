@@ -50,6 +50,29 @@ async def test_a_node_that_drains_gives_up_its_assignment_to_warm_nodes_and_take
         assert not readiness(node)[1]["draining"]
 
 
+async def test_a_node_that_the_directory_does_not_know_is_given_nothing_while_others_lead() -> None:
+    """Nobody could find it, and it may be cut off from the node with which it has to register."""
+    kafka = in_memory()
+    async with running(kafka, MemoryStateStores()) as started:
+        await join_second_node(kafka, started)
+    async with running(kafka, MemoryStateStores(), name="3", node_id=3) as joined:
+        standing = joined.node.standing
+        await joined.until(lambda: standing.is_told, "an assignment")
+        assert (standing.tell().drains, standing.is_draining, standing.assignment) == (True, False, frozenset())
+        kafka.group.remove("2")
+        await joined.leads()
+        await joined.until(lambda: not standing.tell().drains, "the registration")
+
+
+async def test_a_node_that_the_directory_knows_is_given_its_share_at_once() -> None:
+    kafka = in_memory()
+    async with running(kafka, MemoryStateStores()) as started:
+        await join_second_node(kafka, started)
+    async with running(kafka, MemoryStateStores(), name="1") as again:
+        await again.until(lambda: again.node.standing.is_joined, "the group")
+        assert not again.node.standing.tell().drains
+
+
 async def test_the_only_member_is_not_drained_and_nobody_else_decides_it() -> None:
     kafka = in_memory()
     async with running(kafka, MemoryStateStores()) as started:

@@ -106,6 +106,15 @@ def test_a_wrong_password_and_an_unknown_user_look_alike_to_the_client(user: str
     assert caught.value.detail == f"user {user!r} by SCRAM-SHA-512: {why}"
 
 
+def test_a_node_is_told_that_its_secret_is_not_known_here_rather_than_wrong() -> None:
+    """Other nodes ask one that has not reached Kafka since it started, and would look for the fault in their settings."""
+    client, server = ScramClient("SCRAM-SHA-256", NODE_USER, "x"), serve(alice="right")
+    final = client.final(step(server, client.first()).reply)
+    with pytest.raises(LoginFailed, match=r"^this node does not know the nodes' secret: it may not have reached Kafka") as caught:
+        step(server, final)
+    assert caught.value.detail == "user 'diskless-node' by SCRAM-SHA-256: the nodes' secret is not known here"
+
+
 def test_an_unknown_user_gets_the_same_salt_every_time() -> None:
     def salt(user: str) -> bytes:
         return step(serve(alice="x"), f"n,,n={user},r=abc".encode()).reply.split(b",")[1]

@@ -101,7 +101,10 @@ def _row(names: dict[bytes, str], one: MoveUnderWay) -> Row:
 async def _move(
     named: Sequence[str], to_coordinator: int | None, bootstrap_server: str, timeout_s: float, *, is_dry_run: bool
 ) -> tuple[list[Row], Failed | None]:
-    """The moves with what became of each, and why the first that failed did, after which none is ordered."""
+    """The moves with what became of each, and why the first that failed did, after which none is ordered.
+
+    A balance goes on when a topic is deleted meanwhile: nobody has asked for that move in particular.
+    """
     from cli.outcome import Exit, Failed
     from cli.service import open_client
     from coordinator.client.calls.moves import PartitionMove
@@ -138,6 +141,10 @@ async def _move(
                 # A topic that is deleted meanwhile ends its moves.
                 ordered = await client.admin.move_partitions([PartitionMove(partition, to)], only_check=True)
                 [refusal] = ordered.refusals
+            if to_coordinator is None and refusal.code is ErrorCode.UNKNOWN_TOPIC_ID:
+                row["state"] = "deleted"
+                say(f"{placed.topic}:{placed.partition} does not move: its topic was deleted")
+                continue
             if refusal.code is not ErrorCode.NONE:
                 row["state"] = "refused"
                 return rows, Failed(refusal.message or refusal.code.name, Exit.FAILURE)

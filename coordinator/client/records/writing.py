@@ -38,6 +38,9 @@ UNDECIDED = HEALING | {ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 _NODE_IS_BEHIND_S: Final = 1.0
 """How long nodes may tell where a partition was: each reads that from the log by itself. It may be there still, and need another file."""
+_WRITES_AGAIN_S: Final = 12.0
+"""For how long what was refused because partitions have moved is written in another file, and again in another one: nodes may be behind
+for as long as Kafka freezes when a broker dies, and a partition may move on."""
 _RETRY_PAUSE_S: Final = 0.02
 
 if TYPE_CHECKING:
@@ -161,12 +164,18 @@ async def upload_file(
 
 
 async def commit_uploaded(
-    client: Writer, store: ObjectStore, uploaded: UploadedRecords, *, second_prefix: str | None, timeout_ms: int | None
+    client: Writer,
+    store: ObjectStore,
+    uploaded: UploadedRecords,
+    *,
+    second_prefix: str | None,
+    timeout_ms: int | None,
+    again_until_s: float | None = None,
 ) -> WrittenRecords:
     """Commit uploaded records; repeating it writes nothing twice. Raises WriteUndecided, WriteRefused.
 
-    With a prefix, what is refused because partitions have moved is written once more below it. A repetition has none: it could not tell
-    whether an attempt before it has done that.
+    With a prefix, what is refused because partitions have moved is written again below it, until a time of the event loop, at
+    first None. A repetition has none: it could not tell whether an attempt before it has done that.
     """
     # Of a topic that is deleted meanwhile nobody tells where it was, but its coordinators tell what became of an earlier attempt.
     outcome = await client.commit_file(
@@ -178,14 +187,19 @@ async def commit_uploaded(
     refusals, final = _refusals(uploaded, outcome)
     place, refusal = next(iter(final.items()))
     text = f"{_name(uploaded, place)}: {refusal.message}; {len(refusals)} partitions were refused"
-    if second_prefix is not None and {one.code for one in final.values()} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}:
+    now_s = asyncio.get_running_loop().time()
+    again_until_s = now_s + _WRITES_AGAIN_S if again_until_s is None else again_until_s
+    have_moved = {one.code for one in final.values()} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    if second_prefix is not None and have_moved and now_s < again_until_s:
         try:
             await _when_served(client, uploaded, final, timeout_ms)
             second = await _upload_refused(client, store, uploaded, refusals, written, prefix=second_prefix, timeout_ms=timeout_ms)
         except DisklessError as error:
             text = f"{text} and not written again ({error})"
         else:
-            return await commit_uploaded(client, store, second, second_prefix=None, timeout_ms=timeout_ms)
+            return await commit_uploaded(
+                client, store, second, second_prefix=second_prefix, timeout_ms=timeout_ms, again_until_s=again_until_s
+            )
     if any(not one.error for one in outcome.batches):
         fate = "holds the others"
     else:

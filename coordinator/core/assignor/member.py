@@ -43,7 +43,7 @@ class GroupMember:
     `leads` has the epoch of each term it leads in, `led_ms` for how long, `follows` how many entries each replica is behind the end of its
     log. `claims` it was told to lead and does not lead yet: it loads, catches up or waits for its claim. `refuses` it cannot lead: a failed
     directory, a digest that differs, a state that cannot be loaded. `only`: the partitions it is reserved for, None for a node that takes
-    any. A node that `drains` gives up what it leads and stands by for nothing. `rules` are those it was configured with
+    any. A node that `drains` gives up what it leads and stands by only where others are too few. `rules` are those it was configured with
     (`rules_in_force`). Of two members with one `node_id` the one that `started_ms` later counts.
     """
 

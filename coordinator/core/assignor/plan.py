@@ -9,8 +9,8 @@ cannot be satisfied is left out, availability last. Rules, each before the next:
 1. A partition stays with the warm node that was told to claim it, else with the node that leads it. Without one it goes to a warm
    standby, else to the node that is loading it already, else to the replica that is least behind, else to the node that leads least.
 2. Leaders are balanced within one, on the nodes that may lead: not draining, in the racks that were named, reserved ones only for their
-   partitions. Only the surplus moves, and a live leader gives a partition up only to a warm node: a cold one follows first, and asks for
-   the next round when it is warm.
+   partitions. A partition that no node of these racks may have is led in another one. Only the surplus moves, and a live leader gives a
+   partition up only to a warm node: a cold one follows first, and asks for the next round when it is warm.
 3. Each partition has its standbys on other nodes than its leader, in other racks first, spread evenly.
 4. A warm replica is let go only when as many others are warm as there shall be standbys.
 """
@@ -18,9 +18,10 @@ cannot be satisfied is left out, availability last. Rules, each before the next:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from heapq import heapify, heapreplace
 from math import inf
 from typing import NamedTuple
 
@@ -111,16 +112,17 @@ class _Known:
             for partition, lag in (*member.follows.items(), *((partition, 0) for partition in member.leads)):
                 if partition in self.holders:
                     self.holders[partition][node_id] = lag
-        staying = [node_id for node_id, member in nodes.items() if not member.drains]
+        staying = [node_id for node_id, member in nodes.items() if not member.drains] or list(nodes)
         preferred = [node_id for node_id in staying if nodes[node_id].rack in rules.leader_racks]
-        self.staying = frozenset(staying or nodes)
-        self.leader_pool = frozenset(preferred or staying or nodes)
+        self.staying = frozenset(staying)
+        self.leader_pool = frozenset(preferred or staying)
         self._named: dict[int, set[int]] = {}
         for node_id in self.staying:
             for partition in nodes[node_id].only or ():
                 self._named.setdefault(partition, set()).add(node_id)
         self._refused = frozenset().union(*(member.refuses for member in nodes.values()))
         self._able: dict[int, frozenset[int]] = {}
+        self._leaders: dict[frozenset[int], frozenset[int]] = {}
         self._takes_any = frozenset(node_id for node_id in self.staying if nodes[node_id].only is None)
 
     def led_ms(self, partition: int, node_id: int) -> float:
@@ -138,35 +140,38 @@ class _Known:
             self._able[partition] = found
         return found
 
+    def leaders(self, partition: int) -> frozenset[int]:
+        """Return the nodes that are to lead the partition, if any does: those that may have it, in racks for leaders if one is there."""
+        able = self.able(partition)
+        found = self._leaders.get(able)
+        if found is None:
+            found = self._leaders[able] = able & self.leader_pool or able
+        return found
+
     def may_lead(self, node_id: int, partition: int) -> bool:
-        """Whether the partition is to be led by the node, if by any: it may have it, and is in a rack for leaders."""
-        return node_id in self.leader_pool and node_id in self.able(partition)
+        """Whether the partition is to be led by the node, if by any."""
+        return node_id in self.leaders(partition)
 
     def is_warm(self, node_id: int, partition: int) -> bool:
         """Whether the node could lead the partition at once."""
         return self.holders[partition].get(node_id, inf) <= self.rules.warm_lag and partition not in self.nodes[node_id].refuses
 
     def room(self, led: Mapping[int, int]) -> dict[int, int]:
-        """Return how many more partitions each node shall lead, below zero for its surplus."""
-        named = sum(partition in self._named for partition in self.partitions)
-        most = {}
-        for node_id in self.nodes:
-            only, refused = self.nodes[node_id].only, len(self.nodes[node_id].refuses & self.holders.keys())
-            able = len(self.partitions) - named if only is None else len(only & self.holders.keys())
-            most[node_id] = max(0, able - refused) if node_id in self.leader_pool else 0
-        room = {node_id: -led[node_id] for node_id in self.nodes}
-        rest = len(self.partitions)
-        # Those that may lead few take what they may; the most loaded of the others get what is left over of equal shares.
-        by_most = sorted(self.leader_pool, key=lambda node_id: (most[node_id], -led[node_id], node_id))
-        while by_most and most[by_most[0]] <= rest // len(by_most):
-            node_id = by_most.pop(0)
-            room[node_id] += most[node_id]
-            rest -= most[node_id]
-        if by_most:
-            share, extra = divmod(rest, len(by_most))
-            for rank, node_id in enumerate(sorted(by_most, key=lambda node_id: (-led[node_id], node_id))):
-                room[node_id] += share + (rank < extra)
-        return room
+        """Return how many more partitions each node shall lead, below zero for its surplus.
+
+        The partitions that the fewest nodes may lead are shared out first. Of nodes with equally many the one that leads most gets the
+        next, so that the least moves.
+        """
+        alike = Counter(map(self.leaders, self.partitions))
+        share = dict.fromkeys(self.nodes, 0)
+        for nodes, count in sorted(alike.items(), key=lambda item: (len(item[0]), sorted(item[0]))):
+            least = [(share[node_id], -led[node_id], node_id) for node_id in nodes]
+            heapify(least)
+            for _ in range(count if nodes else 0):
+                number, minus_led, node_id = least[0]
+                heapreplace(least, (number + 1, minus_led, node_id))
+                share[node_id] += 1
+        return {node_id: number - led[node_id] for node_id, number in share.items()}
 
 
 class _Leading:
@@ -269,12 +274,7 @@ class _Leading:
         known = self.known
         room = known.room(self.led.of)
         started: Counter[int] = Counter()
-        misplaced = [partition for partition, node_id in self.leaders.items() if node_id not in known.able(partition)]
-        for partition in sorted(misplaced, key=lambda partition: weight(partition, -1)):
-            able = [node_id for node_id in known.leader_pool if known.may_lead(node_id, partition)]
-            if able:
-                best = min(able, key=lambda node_id: (not known.is_warm(node_id, partition), -room[node_id], weight(partition, node_id)))
-                self._move(partition, best, room, started)
+        self._move_misplaced(known.able, room, started)
         for partition, node_id in self._surplus_followed(room):
             if room[node_id] > 0 and room[self.leaders[partition]] < 0 and self.targets[partition] == self.leaders[partition]:
                 self._move(partition, node_id, room, started)
@@ -284,6 +284,17 @@ class _Leading:
                 able = [node_id for node_id, free in room.items() if free > 0 and known.may_lead(node_id, partition)]
                 if able:
                     self._move(partition, max(able, key=lambda node_id: (room[node_id], weight(partition, node_id))), room, started)
+        # In another rack than those of leaders though it leads no more than its share: it shall get other partitions instead.
+        self._move_misplaced(known.leaders, room, started)
+
+    def _move_misplaced(self, fit: Callable[[int], frozenset[int]], room: dict[int, int], started: Counter[int]) -> None:
+        """Move the partitions whose leader is not among those that fit."""
+        known = self.known
+        misplaced = [partition for partition, node_id in self.targets.items() if node_id not in fit(partition)]
+        for partition in sorted(misplaced, key=lambda partition: weight(partition, -1)):
+            if nodes := known.leaders(partition):
+                best = min(nodes, key=lambda node_id: (not known.is_warm(node_id, partition), -room[node_id], weight(partition, node_id)))
+                self._move(partition, best, room, started)
 
     def _surplus_followed(self, room: Mapping[int, int]) -> Iterator[tuple[int, int]]:
         """Yield what nodes below their share follow of nodes above theirs, the least behind first, then what moved last.

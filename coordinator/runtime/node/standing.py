@@ -2,6 +2,9 @@
 
 The group hears of it with each round. One is asked for when that may change the plan: a refusal or a drain came or went, or a replica
 became warm that was not when the last assignment was made.
+
+A node that joins and that the directory does not know, though it knows others, tells that it drains until it is registered: what it led
+nobody could find, and it may be cut off from the node with which it has to register, for long.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import logging
 from coordinator.core.assignor.group import GroupAssignment
 from coordinator.core.assignor.member import WARM_LAG, GroupMember
 from coordinator.core.commands import OK, Outcome
+from coordinator.core.directory.decisions import registration_record
 from coordinator.core.directory.draining import is_draining
 from coordinator.core.leadership.states import State
 from coordinator.kafka.errors import ErrorCode
@@ -47,9 +51,14 @@ class GroupStanding:
         self._warm: frozenset[int] = frozenset()
         self._led_since_ms: dict[int, int] = {}
         self._was_draining = False
+        self._is_unknown = False
+        """Whether it joined before the directory knew where it is, and that lasts."""
 
     def join(self, listener: MembershipListener) -> None:
         """Become a member of the group; `listener` hears the assignments."""
+        self._is_unknown = self._is_to_register()
+        if self._is_unknown:
+            LOG.info("this node is not to lead until the directory knows where it is")
         self.tick()
         self.is_joined = True
         self._membership.join(listener)
@@ -61,16 +70,20 @@ class GroupStanding:
 
     def tick(self) -> None:
         """Tell what is true now, and ask for a round when it may change the plan."""
+        if self._is_unknown and not self._is_to_register():
+            self._is_unknown = False
+            self.tell()
+            self._membership.refresh("the directory knows where this node is")
         member = self.tell()
         warm = frozenset(partition for partition, lag in member.follows.items() if lag <= WARM_LAG)
         if warm - self._warm - self.assignment:
             self._membership.refresh("replicas are warm")
         # One that was let go of and follows anew is to be told of once more.
         self._warm = (self._warm | warm | member.leads.keys()) & (member.follows.keys() | member.leads.keys())
-        if member.drains != self._was_draining:
-            self._was_draining = member.drains
-            LOG.info("this node %s", "drains: it gives up what it leads" if member.drains else "drains no longer: it may lead again")
-            self._membership.refresh("drains" if member.drains else "drains no longer")
+        if (is_draining := self.is_draining) != self._was_draining:
+            self._was_draining = is_draining
+            LOG.info("this node %s", "drains: it gives up what it leads" if is_draining else "drains no longer: it may lead again")
+            self._membership.refresh("drains" if is_draining else "drains no longer")
 
     def grown(self) -> None:
         """The topic has more partitions: they are to be assigned."""
@@ -84,6 +97,14 @@ class GroupStanding:
         if directory is None:
             return self._was_draining
         return is_draining(directory, self._context.node_id, self._config.incarnation_id)
+
+    def _is_to_register(self) -> bool:
+        """Whether the directory knows other nodes, and this one not at all, or at other addresses."""
+        directory, node_id = self._context.view.directory, self._context.node_id
+        if directory is None or not directory.nodes.keys() - {node_id}:
+            return False
+        known = directory.nodes.get(node_id)
+        return known is None or known.endpoints != registration_record(self._config.registration()).endpoints
 
     def ask_for_round(self, why: str) -> Outcome:
         """Ask for a round, in which the plan is made anew."""
@@ -136,7 +157,7 @@ class GroupStanding:
             claims=frozenset(self.assignment - leads.keys()),
             refuses=self.refusals.of(self._replicas.ids()),
             only=self._config.only,
-            drains=self.is_draining,
+            drains=self.is_draining or self._is_unknown,
             rules=self._config.rules,
         )
 
