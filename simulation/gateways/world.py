@@ -59,7 +59,6 @@ class GatewayWorld:
         self._life = life
         self._world = world
         self._objects = objects
-        self._rng_of = rng_of
         self._judged = clients.judge.objects
         self._store_rng = rng_of("gateways store")
         numbers: Iterator[int] = count(1)
