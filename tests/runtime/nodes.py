@@ -64,8 +64,9 @@ def context_of(**parts: Any) -> NodeContext:
     return NodeContext(**nothing | {"node_id": 1, "peers": NO_PEERS, "rng": random.Random(1), "pauses": Pauses()} | parts)
 
 
-def _config(kafka: FakeKafka) -> NodeConfig:
-    return NodeConfig(
+def node_config(kafka: FakeKafka, **changes: Any) -> NodeConfig:
+    """The settings of a node, with some changed."""
+    config = NodeConfig(
         node_id=1,
         rack="",
         endpoints=[Endpoint(listener="PLAINTEXT", host="one", port=9192)],
@@ -82,6 +83,7 @@ def _config(kafka: FakeKafka) -> NodeConfig:
         shutdown_timeout_ms=0,
         incarnation_id=uuid.uuid4().bytes,
     )
+    return replace(config, **changes)
 
 
 class Running:
@@ -173,7 +175,7 @@ async def running(
             on_writing=on_writing,
             on_written=on_written,
         )
-        started = Running(kafka, config=replace(_config(kafka), **config), ports=ports, clock_ms=clock_ms, wall_ms=wall_clock_ms)
+        started = Running(kafka, config=node_config(kafka, **config), ports=ports, clock_ms=clock_ms, wall_ms=wall_clock_ms)
         try:
             yield started
         finally:
