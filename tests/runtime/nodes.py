@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from coordinator.core.assignor.group import GroupAssignment
 from coordinator.core.commands import Answer, CommitFile, FoundOffset, ListOffsets, OffsetQuery, PlacePartitions
 from coordinator.core.limits import Limits
 from coordinator.core.topic_rules import TopicExpectations
@@ -84,6 +85,17 @@ def node_config(kafka: FakeKafka, **changes: Any) -> NodeConfig:
         incarnation_id=uuid.uuid4().bytes,
     )
     return replace(config, **changes)
+
+
+class Heard:
+    """Another member, which only hears what it is assigned."""
+
+    def __init__(self) -> None:
+        self.assignments: list[frozenset[int]] = []
+
+    def on_assignment(self, assignment: GroupAssignment) -> None:
+        """What the group assigns to it now."""
+        self.assignments.append(assignment.leads)
 
 
 class Running:
