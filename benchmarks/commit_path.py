@@ -9,14 +9,13 @@ batch, median of the runs. `--profile` prints where the time goes.
 from __future__ import annotations
 
 import argparse
-import cProfile
 import os
-import pstats
 import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from benchmarks.profiling import profiled
 from cli.bench.workload import Shape, Workload
 from coordinator.core.commands import CommitAnswer, PlacePartitions, TopicShare
 from coordinator.core.events import Append, Assigned, Delivered, Delivery, Effect, EntriesRead, MayClaim, OpenTerm, Submitted
@@ -156,16 +155,11 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true", help="print the functions that take the time")
     options = parser.parse_args()
     print(f"{'batches/file':>12} {'files/group':>11} {'decode':>8} {'decide':>8} {'apply':>8} {'answer':>8} {'sum us/batch':>13}")
-    profile = cProfile.Profile()
-    for batches_per_file, files_per_group in SHAPES:
-        if options.profile:
-            profile.enable()
-        runs = [measure(batches_per_file, files_per_group).per_batch_us() for _ in range(options.runs)]
-        profile.disable()
-        medians = [statistics.median(column) for column in zip(*runs, strict=True)]
-        print(f"{batches_per_file:>12} {files_per_group:>11} " + " ".join(f"{value:8.3f}" for value in medians))
-    if options.profile:
-        pstats.Stats(profile).sort_stats("tottime").print_stats(40)
+    with profiled(options.profile):
+        for batches_per_file, files_per_group in SHAPES:
+            runs = [measure(batches_per_file, files_per_group).per_batch_us() for _ in range(options.runs)]
+            medians = [statistics.median(column) for column in zip(*runs, strict=True)]
+            print(f"{batches_per_file:>12} {files_per_group:>11} " + " ".join(f"{value:8.3f}" for value in medians))
 
 
 if __name__ == "__main__":

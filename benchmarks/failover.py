@@ -39,8 +39,8 @@ from cli.dev.kafka import KafkaCluster
 from coordinator.client.client import DisklessClient
 from coordinator.client.model import PartitionId
 from coordinator.client.records.ulid import new_ulid
-from coordinator.protocol.messages import CommitBatch
 from integration_tests.service import Service
+from tests.commit_batches import commit_batch
 
 NODES = 3
 METADATA_PARTITIONS = 6
@@ -82,22 +82,7 @@ async def _commit_all(servers: str, request_timeout_ms: int, acks: Acks, stopped
 async def _commit(client: DisklessClient, owner: int, partition: PartitionId, acks: Acks, stopped: Event) -> None:
     while not stopped.is_set():
         now_ms = time.time_ns() // 1_000_000
-        batch = CommitBatch(
-            magic=2,
-            request_id=0,
-            topic_id=partition.topic_id,
-            partition_index=partition.partition,
-            byte_offset=0,
-            size=BATCH_BYTES,
-            base_offset=0,
-            last_offset=9,
-            batch_max_timestamp=now_ms,
-            timestamp_type=0,
-            producer_id=-1,
-            producer_epoch=-1,
-            base_sequence=-1,
-            last_sequence=-1,
-        )
+        batch = commit_batch(partition.topic_id, partition.partition, records=10, size=BATCH_BYTES, timestamp_ms=now_ms)
         outcome = await client.commit_file(f"wal/{new_ulid(now_ms, os.urandom(10))}", BATCH_BYTES, [batch])
         outcome.raise_for_errors()
         acks.put((owner, time.monotonic()))

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import cProfile
-import pstats
 import random
 import statistics
 import tempfile
@@ -24,6 +22,7 @@ from typing import cast
 
 import uvloop
 
+from benchmarks.profiling import profiled
 from benchmarks.reads import FIND_ONE, LIST, READS, Filled, Kind, made_files
 from benchmarks.request_path import TOPIC_ID, Bench, Wire
 from coordinator.adapters.server.connection import Connection
@@ -103,13 +102,8 @@ async def measure(shapes: Sequence[tuple[int, int]], reads: Sequence[str], batch
             for partitions, in_flight in shapes:
                 kind = Kind(what=what, partitions=partitions, in_flight=in_flight)
                 await bench.read(kind, filled, SECONDS / 5)
-                profiler = cProfile.Profile() if profile else None
-                if profiler is not None:
-                    profiler.enable()
-                cost_us = statistics.median([await bench.read(kind, filled, SECONDS) for _ in range(1 if profile else runs)])
-                if profiler is not None:
-                    profiler.disable()
-                    pstats.Stats(profiler).sort_stats("tottime").print_stats(40)
+                with profiled(profile):
+                    cost_us = statistics.median([await bench.read(kind, filled, SECONDS) for _ in range(1 if profile else runs)])
                 print(f"{what:>14}{partitions:>12}{in_flight:>11}{cost_us / partitions:>14.1f}{cost_us:>12.1f}", flush=True)
         await bench.node.stop()
         for connection in bench.connections:

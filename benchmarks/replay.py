@@ -11,8 +11,6 @@ deleted, their batches counted out, and the files removed: CPU per batch and per
 from __future__ import annotations
 
 import argparse
-import cProfile
-import pstats
 import random
 import tempfile
 import time
@@ -25,6 +23,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 from unittest import mock
 
+from benchmarks.profiling import profiled
 from coordinator.adapters.sqlite import StateDatabase
 from coordinator.core.events import EntriesRead
 from coordinator.core.limits import Limits
@@ -273,15 +272,11 @@ def main() -> None:
     for batches_per_file in (1000, 100, 10):
         log = Log(batches_per_file)
         entries = log.entries(options.batches)
-        profile = cProfile.Profile()
-        if options.profile:
-            profile.enable()
-        seconds, steps = apply_all(entries)
-        profile.disable()
+        with profiled(options.profile):
+            seconds, steps = apply_all(entries)
         parts = ", ".join(f"{name} {part / options.batches * 1e6:.3f}" for name, part in steps.items())
         print(f"files of {batches_per_file}: {options.batches / seconds:,.0f} batches/s; us per batch: {parts}")
         if options.profile:
-            pstats.Stats(profile).sort_stats("tottime").print_stats(30)
             continue
         with tempfile.TemporaryDirectory() as name:
             applied, written, steps = apply_and_write_all(log, entries, Path(name) / "state")

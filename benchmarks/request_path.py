@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import cProfile
-import pstats
 import random
 import statistics
 import tempfile
@@ -26,6 +24,7 @@ from typing import cast
 
 import uvloop
 
+from benchmarks.profiling import profiled
 from cli.bench.workload import Shape, Workload
 from coordinator.adapters.metrics.registry import Metrics
 from coordinator.adapters.server.connection import Connection
@@ -35,40 +34,29 @@ from coordinator.adapters.sqlite.stores import StateDatabases
 from coordinator.app.process.garbage import settle_garbage_collector
 from coordinator.app.requests.dispatch import Dispatcher
 from coordinator.app.telemetry import MetricsTelemetry
-from coordinator.core.limits import Limits
 from coordinator.core.log_entry import size_of
-from coordinator.core.topic_rules import TopicExpectations
 from coordinator.kafka.batches import partition_key
 from coordinator.operations.table import ApiTable
 from coordinator.operations.topics import wanted_topics
-from coordinator.protocol.codec import Message
 from coordinator.protocol.commit_file import decode_commit_response
 from coordinator.protocol.framing import FrameReader
 from coordinator.protocol.messages import CreatablePartitions, CreatePartitionsRequest
 from coordinator.runtime.directories.port import OpenDirectories
 from coordinator.runtime.failures import FatalError
 from coordinator.runtime.node.clock import wall_ms
-from coordinator.runtime.node.config import NodeConfig, NodePorts
+from coordinator.runtime.node.config import NodePorts
 from coordinator.runtime.node.node import Node
-from coordinator.runtime.ports import LogEntry, LogListener, LogReader, PeerUnavailable, Report
+from coordinator.runtime.ports import LogEntry, LogListener, LogReader, Report
 from coordinator.security.acls import Everything
-from records.model import Endpoint
 from simulation.fakes.directories import FakeDirectory
 from simulation.fakes.kafka import FakeKafka
+from tests.runtime.nodes import NO_PEERS, node_config
 
 PARTITIONS = 100
 CONNECTIONS = 16
 TOPIC_ID = bytes(range(16))
 SHAPES = ((10, 1), (10, 10), (10, 64), (100, 1), (100, 10), (100, 40), (1000, 1), (1000, 5))
 """(batches per file, files that arrive together)."""
-
-
-class NoPeers:
-    """Peers of a node that is alone."""
-
-    async def call(self, host: str, port: int, request: Message, timeout_ms: int) -> Message:
-        """Fail: there is no other node."""
-        raise PeerUnavailable(f"nobody listens at {host}:{port}")
 
 
 class Log:
@@ -202,22 +190,14 @@ class Bench:
         fake, self.log = kafka.node("1"), Log(self.loop, is_read)
         metrics = Metrics()
         self.node = Node(
-            config=NodeConfig(
-                node_id=1,
-                rack="",
-                endpoints=[Endpoint(listener="PLAINTEXT", host="one", port=9192)],
-                topic=kafka.topic,
+            config=node_config(
+                kafka,
                 topic_partitions=1,
                 topic_auto_create=False,
-                expectations=TopicExpectations(),
-                limits=Limits(),
                 flush_interval_ms=500,
                 flush_batches_max=50_000,
                 flush_backlog_max=5_000_000,
                 topic_check_interval_ms=60_000,
-                load_timeout_ms=60_000,
-                shutdown_timeout_ms=0,
-                incarnation_id=bytes(16),
             ),
             ports=NodePorts(
                 cluster=fake.cluster,
@@ -225,7 +205,7 @@ class Bench:
                 open_reader=self.log.open_reader,
                 open_producers=lambda _size: self.log,
                 open_directories=lambda _cluster_id: OpenDirectories([FakeDirectory(StateDatabases(folder), folder / "snapshots")]),
-                peers=NoPeers(),
+                peers=NO_PEERS,
                 writer=writer,
                 background=writer,
                 telemetry=MetricsTelemetry(metrics),
@@ -297,13 +277,8 @@ async def measure(shapes: Sequence[tuple[int, int]], runs: int, is_read: bool, p
             workloads = [Workload(Shape(batches_per_file=batches, partitions=PARTITIONS), keys, [0], seed=n) for n in range(CONNECTIONS)]
             rounds = max(3, 100_000 // (batches * files)) if batches * files > 200 else 200
             await bench.run(workloads, files, max(2, rounds // 10))
-            profiler = cProfile.Profile() if profile else None
-            if profiler is not None:
-                profiler.enable()
-            costs = [await bench.run(workloads, files, rounds) for _ in range(1 if profile else runs)]
-            if profiler is not None:
-                profiler.disable()
-                pstats.Stats(profiler).sort_stats("tottime").print_stats(40)
+            with profiled(profile):
+                costs = [await bench.run(workloads, files, rounds) for _ in range(1 if profile else runs)]
             loop_us = statistics.median(cost.loop_us for cost in costs)
             others_us = statistics.median(cost.others_us for cost in costs)
             print(f"{batches:>8}{files:>6}{loop_us:>15.2f}{others_us:>8.2f}{loop_us * batches:>14.1f}", flush=True)

@@ -16,6 +16,7 @@ import click
 from cli.node_security import remember_file, remember_properties
 from cli.output import FORMATS, WIDE
 from cli.progress import hushed
+from cli.service import ServicePlace
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -177,6 +178,11 @@ def kafka_place(*flags: str, has_topic: bool = True) -> Callable[[F], F]:
     return bundle("kafka", find, kafka_server_option(*flags, name="kafka_server"), config_option, kafka_options, *topics)
 
 
+def service_options(function: F) -> F:
+    """Add the options of commands that ask nodes, which get them as `service`."""
+    return server_option(timeout_option(function))
+
+
 def kafka_server_option(*flags: str, name: str) -> Callable[[F], F]:
     """Return the option, under these flags, of commands that also find Kafka in --config; they get it as argument `name`."""
     return click.option(
@@ -200,16 +206,21 @@ def node_options(function: F) -> F:
 
 
 def server_option(function: F) -> F:
-    """Add the options of commands that talk to nodes."""
+    """Add the options of commands that talk to nodes; the command gets them, with its --timeout, as `service`."""
     return _server_option(function, is_required=True, text="Addresses of coordinator nodes; one that answers is enough.")
 
 
 def optional_server_option(text: str) -> Callable[[F], F]:
-    """Return the options of commands that can do without nodes; `text` is the help of --bootstrap-server."""
+    """Return the options of commands that can do without nodes, and get None then; `text` is the help of --bootstrap-server."""
     return lambda function: _server_option(function, is_required=False, text=text)
 
 
 def _server_option(function: F, *, is_required: bool, text: str) -> F:
+    def place(given: Mapping[str, Any]) -> ServicePlace | None:
+        return None if given["bootstrap_server"] is None else ServicePlace(given["bootstrap_server"], given["timeout_s"])
+
+    bundled: Callable[[F], F] = bundle("service", place)
+    function = bundled(function)
     add = click.option(
         "--bootstrap-server",
         "bootstrap_server",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from cli.outcome import Exit, Failed
 from cli.progress import doing
@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from coordinator.object_store import ObjectStore
 
 T = TypeVar("T")
+
+
+class ServicePlace(NamedTuple):
+    """Nodes of the service, as the text of --bootstrap-server, and how long a command waits for them."""
+
+    servers: str
+    timeout_s: float
 
 
 def run(work: Coroutine[object, object, T], what: str = "asking the service") -> T:
@@ -32,7 +39,7 @@ def run(work: Coroutine[object, object, T], what: str = "asking the service") ->
 
 
 @asynccontextmanager
-async def open_client(bootstrap_server: str, timeout_s: float, *, object_store: ObjectStore | None = None) -> AsyncIterator[DisklessClient]:
+async def open_client(service: ServicePlace, *, object_store: ObjectStore | None = None) -> AsyncIterator[DisklessClient]:
     """Open a client of the service, which reads records of the object store. Raises `Failed` within 3 s when no node can be there."""
     from cli.addresses import check_nodes
     from cli.node_security import node_security
@@ -41,23 +48,23 @@ async def open_client(bootstrap_server: str, timeout_s: float, *, object_store: 
 
     security = node_security()
     try:
-        servers = parse_servers(bootstrap_server)
+        servers = parse_servers(service.servers)
     except ValueError as error:
         raise Failed(f"--bootstrap-server: {error}", Exit.USAGE) from error
-    servers = await check_nodes(servers, timeout_s, security)
+    servers = await check_nodes(servers, service.timeout_s, security)
     async with DisklessClient(
         [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in servers],
         client_id="diskless-cli",
-        api_timeout_ms=milliseconds(timeout_s),
+        api_timeout_ms=milliseconds(service.timeout_s),
         object_store=object_store,
         security=security,
     ) as client:
         yield client
 
 
-async def ask(bootstrap_server: str, timeout_s: float, question: Callable[[DisklessClient], Awaitable[T]]) -> T:
+async def ask(service: ServicePlace, question: Callable[[DisklessClient], Awaitable[T]]) -> T:
     """Return the answer to one question to the service. Raises what `open_client` and the question raise."""
-    async with open_client(bootstrap_server, timeout_s) as client:
+    async with open_client(service) as client:
         return await question(client)
 
 

@@ -15,7 +15,6 @@ import click
 
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 TIME_FORMS = "2026-11-28T02:00 (UTC unless it names its zone), 90m (so long ago), or milliseconds since the epoch"
-TIME_METAVAR = "TIME"
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([smhd]?)", re.ASCII)
 _NUMBER = re.compile(r"-?\d+", re.ASCII)
 _EPOCH = datetime.fromtimestamp(0, UTC)

@@ -21,6 +21,7 @@ from coordinator.client.routing.connection import ClientConnection
 from coordinator.protocol import messages as m
 from coordinator.protocol.codec import Message
 from coordinator.security.client_security import ClientSecurity
+from tests.commit_batches import commit_batch
 
 TIMEOUT_MS = 10_000
 PACE_S = 0.005  # between rounds, to leave the machine to the attack
@@ -38,25 +39,7 @@ class Topic:
 
 def commit_request(topic: Topic, *, batches: int) -> m.CommitFileRequest:
     """A file of some batches of partition 0."""
-    rows = tuple(
-        m.CommitBatch(
-            magic=2,
-            request_id=0,
-            topic_id=topic.topic_id,
-            partition_index=0,
-            byte_offset=index * SIZE_BYTES,
-            size=SIZE_BYTES,
-            base_offset=0,
-            last_offset=RECORDS - 1,
-            batch_max_timestamp=1,
-            timestamp_type=0,
-            producer_id=-1,
-            producer_epoch=-1,
-            base_sequence=-1,
-            last_sequence=-1,
-        )
-        for index in range(batches)
-    )
+    rows = tuple(commit_batch(topic.topic_id, 0, records=RECORDS, at=index * SIZE_BYTES, size=SIZE_BYTES) for index in range(batches))
     key = new_key(time.time_ns() // 1_000_000, os.urandom(10))
     return m.CommitFileRequest(
         object_key=key, object_format=1, file_size=batches * SIZE_BYTES, owner_ids=(topic.owner_id,), batches=rows, timeout_ms=TIMEOUT_MS

@@ -32,7 +32,7 @@ from coordinator.client.routing.connection import ConnectionLost, RequestTimedOu
 from coordinator.client.routing.pool import ConnectionPool
 from coordinator.protocol.api_keys import ApiKey
 from coordinator.protocol.commit_file import CommitFileBody, batch_rows, decode_commit_response, encode_commit_file
-from coordinator.protocol.messages import CommitBatch, ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
+from coordinator.protocol.messages import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
 from integration_tests.consumers import Consumer, Deleter, Describer
 from integration_tests.history import (
     NO_PRODUCER,
@@ -53,6 +53,7 @@ from integration_tests.history import (
 from integration_tests.routes import Address, Leader, Routes, expect
 from integration_tests.unusual_keys import unusual_key
 from integration_tests.waiting import WAIT_S, wait_until
+from tests.commit_batches import commit_batch
 
 PATIENCE_S: Final = 0.5
 """After this long without a reply a client sends its request to whoever leads then."""
@@ -377,23 +378,18 @@ def encode_request(file: SentFile, places: Sequence[int]) -> bytes:
     rows = []
     for place in places:
         batch = file.batches[place]
-        is_idempotent = batch.producer_id >= 0
         rows.append(
-            CommitBatch(
-                magic=2,
-                request_id=place,
-                topic_id=batch.where.topic_id,
-                partition_index=batch.where.partition,
-                byte_offset=batch.byte_offset,
+            commit_batch(
+                batch.where.topic_id,
+                batch.where.partition,
+                records=batch.record_count,
+                at=batch.byte_offset,
                 size=batch.size_bytes,
-                base_offset=0,
-                last_offset=batch.record_count - 1,
-                batch_max_timestamp=batch.timestamp_ms + place,
+                request_id=place,
+                timestamp_ms=batch.timestamp_ms + place,
                 timestamp_type=batch.timestamp_type,
                 producer_id=batch.producer_id,
-                producer_epoch=0 if is_idempotent else -1,
-                base_sequence=batch.base_sequence,
-                last_sequence=batch.base_sequence + batch.record_count - 1 if is_idempotent else -1,
+                sequence=batch.base_sequence,
             )
         )
     last = file.batches[-1]

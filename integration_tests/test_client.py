@@ -21,6 +21,7 @@ from coordinator.kafka.timestamps import EARLIEST, LATEST
 from coordinator.protocol.messages import CommitBatch
 from integration_tests.service import UNDISTURBED, Service
 from integration_tests.waiting import wait_until
+from tests.commit_batches import commit_batch
 
 NameFactory = Callable[[str], str]
 PARTITIONS = 4
@@ -52,22 +53,7 @@ def _key() -> str:
 def _batches(partitions: list[PartitionId], records: int = 1) -> list[CommitBatch]:
     """One batch for each partition, side by side in the file."""
     return [
-        CommitBatch(
-            magic=2,
-            request_id=place,
-            topic_id=partition.topic_id,
-            partition_index=partition.partition,
-            byte_offset=100 * place,
-            size=100,
-            base_offset=0,
-            last_offset=records - 1,
-            batch_max_timestamp=1_000,
-            timestamp_type=0,
-            producer_id=-1,
-            producer_epoch=-1,
-            base_sequence=-1,
-            last_sequence=-1,
-        )
+        commit_batch(partition.topic_id, partition.partition, records=records, at=100 * place, request_id=place)
         for place, partition in enumerate(partitions)
     ]
 

@@ -44,7 +44,6 @@ from coordinator.client.records.ulid import new_ulid
 from coordinator.config.values import StoreUrl
 from coordinator.kafka.errors import ErrorCode
 from coordinator.kafka.timestamps import EARLIEST, LATEST, MAX_TIMESTAMP
-from coordinator.protocol.messages import CommitBatch
 from coordinator.security.client_security import ClientSecurity
 from integration_tests.commands import run
 from integration_tests.conftest import KafkaFactory
@@ -62,6 +61,7 @@ from migration.kafka.size_limit import SizeLimit, limit_at_each_broker
 from migration.kafka.topic import KafkaClassicTopic
 from records.record_batch import SEQUENCES, BatchHeader, ProducerSequence, Record, encode_batch
 from simulation.contracts.diskless_logs import CHECKS
+from tests.commit_batches import commit_batch
 from tests.migration.steps import Killed, Steps
 
 STILL = ("--still", "0.3")
@@ -227,21 +227,16 @@ async def commit(client: DisklessClient, place: Place, topic_id: bytes, batches:
         values = [b"diskless-%d-%d" % (one.producer_id, (one.sequence + place_) % SEQUENCES) for place_ in range(one.records)]
         encoded = encode_batch([Record(timestamp_ms=now_ms, value=value) for value in values], producer=producer)
         rows.append(
-            CommitBatch(
-                magic=2,
-                request_id=0,
-                topic_id=topic_id,
-                partition_index=one.partition,
-                byte_offset=len(data),
+            commit_batch(
+                topic_id,
+                one.partition,
+                records=one.records,
+                at=len(data),
                 size=len(encoded),
-                base_offset=0,
-                last_offset=one.records - 1,
-                batch_max_timestamp=now_ms,
-                timestamp_type=0,
+                timestamp_ms=now_ms,
                 producer_id=one.producer_id,
                 producer_epoch=one.producer_epoch,
-                base_sequence=one.sequence,
-                last_sequence=(one.sequence + one.records - 1) % SEQUENCES,
+                sequence=one.sequence,
             )
         )
         data += encoded

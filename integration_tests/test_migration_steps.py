@@ -18,6 +18,7 @@ from integration_tests.commands import run
 from integration_tests.service import Service
 from integration_tests.waiting import wait_until
 from records.levels import LEVEL_LATEST
+from tests.commit_batches import commit_batch
 
 B0 = 100
 PRODUCER = SeededProducer(7, 2, tuple(SeededBatch(10 * n, 10 * n + 9, 70 + 10 * n, 79 + 10 * n, -1) for n in range(3)))
@@ -34,21 +35,16 @@ def service(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 def sent(partition: PartitionId, request_id: int, first: int, count: int) -> CommitBatch:
     """A batch of the producer, from a sequence on."""
-    return CommitBatch(
-        topic_id=partition.topic_id,
-        partition_index=partition.partition,
-        request_id=request_id,
-        magic=2,
-        byte_offset=10 * request_id,
+    return commit_batch(
+        partition.topic_id,
+        partition.partition,
+        records=count,
+        at=10 * request_id,
         size=10,
-        base_offset=0,
-        last_offset=count - 1,
-        batch_max_timestamp=1000,
-        timestamp_type=0,
+        request_id=request_id,
         producer_id=PRODUCER.producer_id,
         producer_epoch=PRODUCER.producer_epoch,
-        base_sequence=first,
-        last_sequence=first + count - 1,
+        sequence=first,
     )
 
 

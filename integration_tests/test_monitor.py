@@ -32,6 +32,7 @@ from records.committed_files.codec import FileCommitted
 from records.entry_key import EntryKey, encode_key
 from spark_jobs.monitor.metrics import METRICS
 from spark_jobs.monitor.report import open_report
+from tests.commit_batches import commit_batch
 
 pytestmark = pytest.mark.timeout(600)  # Spark starts several times
 
@@ -84,21 +85,14 @@ class Writer:
             sequence = self._sequences[partition]
             self._sequences[partition] += records
             batches.append(
-                CommitBatch(
-                    magic=2,
-                    request_id=0,
-                    topic_id=self._topic.topic_id,
-                    partition_index=partition,
-                    byte_offset=position,
+                commit_batch(
+                    self._topic.topic_id,
+                    partition,
+                    records=records,
+                    at=position,
                     size=size,
-                    base_offset=0,
-                    last_offset=records - 1,
-                    batch_max_timestamp=1,
-                    timestamp_type=0,
                     producer_id=self._producer_id,
-                    producer_epoch=0,
-                    base_sequence=sequence,
-                    last_sequence=sequence + records - 1,
+                    sequence=sequence,
                 )
             )
             position += size

@@ -16,10 +16,10 @@ from coordinator.client.client import DisklessClient
 from coordinator.client.model import PartitionId, TopicDescription
 from coordinator.client.records.ulid import new_ulid
 from coordinator.kafka.timestamps import EARLIEST, LATEST
-from coordinator.protocol.messages import CommitBatch
 from integration_tests.commands import run
 from integration_tests.service import Service
 from integration_tests.waiting import wait_until
+from tests.commit_batches import commit_batch
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -47,22 +47,7 @@ async def _commit(client: DisklessClient, topic: TopicDescription, ages_ms: list
     now_ms = time.time_ns() // 1_000_000
     places = [(one.partition, age_ms) for one in topic.partitions for age_ms in ages_ms]
     batches = [
-        CommitBatch(
-            magic=2,
-            request_id=0,
-            topic_id=topic.topic_id,
-            partition_index=partition,
-            byte_offset=SIZE * place,
-            size=SIZE,
-            base_offset=0,
-            last_offset=0,
-            batch_max_timestamp=now_ms - age_ms,
-            timestamp_type=0,
-            producer_id=-1,
-            producer_epoch=-1,
-            base_sequence=-1,
-            last_sequence=-1,
-        )
+        commit_batch(topic.topic_id, partition, at=SIZE * place, size=SIZE, timestamp_ms=now_ms - age_ms)
         for place, (partition, age_ms) in enumerate(places)
     ]
     key = f"wal/{new_ulid(now_ms, os.urandom(10))}"

@@ -35,6 +35,7 @@ from integration_tests.waiting import WAIT_S, wait_until
 from records.codec import decode_entry
 from records.levels import LEVEL_LATEST
 from records.model import RecordsDeleted, TransactionBegan, TransactionEnded
+from tests.commit_batches import commit_batch
 
 REPOSITORY = Path(__file__).parents[1]
 MESSAGE_BYTES_MAX = 8192
@@ -72,22 +73,7 @@ def leader_of(service: Service) -> CoordinatorProcess | None:
 
 
 def batch(topic_id: bytes, partition: int, place: int) -> CommitBatch:
-    return CommitBatch(
-        magic=2,
-        request_id=place,
-        topic_id=topic_id,
-        partition_index=partition,
-        byte_offset=100 * place,
-        size=100,
-        base_offset=0,
-        last_offset=RECORDS - 1,
-        batch_max_timestamp=1_000,
-        timestamp_type=0,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        last_sequence=-1,
-    )
+    return commit_batch(topic_id, partition, records=RECORDS, at=100 * place, request_id=place)
 
 
 class Deleter:

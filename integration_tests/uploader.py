@@ -15,6 +15,7 @@ from coordinator.client.errors import ServiceError
 from coordinator.client.records.ulid import new_key
 from coordinator.protocol.messages import CommitBatch
 from integration_tests.service import Service
+from tests.commit_batches import commit_batch
 
 TOPIC = "orders"
 PARTITIONS = 12
@@ -89,20 +90,13 @@ class Uploader:
 
 def batch_of(topic_id: bytes, partition: int, position: int, size: int, sequence: int) -> CommitBatch:
     """A batch at a place of its file; one with a `sequence` that is not -1 is of the idempotent producer."""
-    is_idempotent = sequence >= 0
-    return CommitBatch(
-        magic=2,
-        request_id=0,
-        topic_id=topic_id,
-        partition_index=partition,
-        byte_offset=position,
+    return commit_batch(
+        topic_id,
+        partition,
+        records=RECORDS,
+        at=position,
         size=size,
-        base_offset=0,
-        last_offset=RECORDS - 1,
-        batch_max_timestamp=time.time_ns() // 1_000_000,
-        timestamp_type=0,
-        producer_id=PRODUCER_ID if is_idempotent else -1,
-        producer_epoch=0 if is_idempotent else -1,
-        base_sequence=sequence,
-        last_sequence=sequence + RECORDS - 1 if is_idempotent else -1,
+        timestamp_ms=time.time_ns() // 1_000_000,
+        producer_id=PRODUCER_ID if sequence >= 0 else -1,
+        sequence=sequence,
     )

@@ -30,7 +30,6 @@ from records.model import (
     FilesHandedOver,
     FilesRemoved,
     LeadershipClaimed,
-    NoOp,
     PartitionAdopted,
     PartitionCreated,
     PartitionMoved,
@@ -136,7 +135,6 @@ class LogFold:
         self.inside: set[int] = set()
         """Offsets of transactions before their end."""
         self._opened: list[tuple[int, list[Record]]] | None = None
-        self.last_change = -1
         self.has_deleted = False
         self.is_forged = False
         """Whether the next entry is made to contradict the log."""
@@ -265,8 +263,6 @@ class LogFold:
             self._apply(record, offset)
 
     def _apply(self, record: Record, offset: int) -> None:
-        if not isinstance(record, NoOp):
-            self.last_change = offset
         match record:
             case FileCommitted():
                 self._file(record, offset)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -21,3 +25,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if not self._ready and timers:  # type: ignore[attr-defined]
             self._now_s = max(self._now_s, min(one.when() for one in timers))
         super()._run_once()  # type: ignore[misc]
+
+
+def lived(work: Coroutine[Any, Any, T], loop: type[VirtualLoop] = VirtualLoop) -> T:
+    """Run work on virtual time."""
+    with asyncio.Runner(loop_factory=loop) as runner:
+        return runner.run(work)

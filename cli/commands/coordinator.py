@@ -23,8 +23,7 @@ from cli.options import (
     log_level_option,
     output_option,
     property_option,
-    server_option,
-    timeout_option,
+    service_options,
     yes_option,
 )
 from cli.output import print_rows, say
@@ -32,6 +31,7 @@ from cli.output import print_rows, say
 if TYPE_CHECKING:
     from cli.looks.service import NodeView
     from cli.output import Row
+    from cli.service import ServicePlace
     from coordinator.client.calls.directory import LevelDescription
 
 STATUS_COLUMNS = (
@@ -97,10 +97,9 @@ def run(config_file: Path | None, properties: Sequence[str], log_level: str) -> 
 @coordinator.command()
 @click.option("--watch", is_flag=True, help="Show it again and again until Ctrl-C.")
 @click.option("--interval", "interval_s", type=FiniteRange(0.1, 3600), default=2.0, show_default=True, help="Seconds between two looks.")
-@server_option
-@timeout_option
+@service_options
 @output_option
-def status(watch: bool, interval_s: float, bootstrap_server: str, timeout_s: float, output: str) -> None:
+def status(watch: bool, interval_s: float, service: ServicePlace, output: str) -> None:
     """Show every coordinator: its leader, the end of its log, how far its standbys are, and how full it is.
 
     Says as well which replicas are being loaded and how far that is, and which data directories are offline; with --watch how many
@@ -115,9 +114,9 @@ def status(watch: bool, interval_s: float, bootstrap_server: str, timeout_s: flo
 
     if watch:
         with suppress(KeyboardInterrupt):
-            _watch(interval_s, bootstrap_server, timeout_s, output)
+            _watch(interval_s, service, output)
         return
-    views = run(_look(bootstrap_server, timeout_s))
+    views = run(_look(service))
     rows = status_rows(views)
     _print_status(rows, output)
     for note in notes(views):
@@ -141,7 +140,7 @@ def _print_status(rows: Sequence[Row], output: str, columns: Sequence[str] = STA
     print_rows(rows, output, columns, empty="no node knows a coordinator")
 
 
-def _watch(interval_s: float, bootstrap_server: str, timeout_s: float, output: str) -> None:
+def _watch(interval_s: float, service: ServicePlace, output: str) -> None:
     """Show the state again and again; a service that does not answer is no reason to stop."""
     from cli.looks.service import notes, status_rows, with_rates
     from cli.outcome import Failed
@@ -151,7 +150,7 @@ def _watch(interval_s: float, bootstrap_server: str, timeout_s: float, output: s
     before_s = time.monotonic()
     while True:
         try:
-            views = run(_look(bootstrap_server, timeout_s))
+            views = run(_look(service))
         except Failed as failed:
             say(str(failed))
         else:
@@ -167,10 +166,9 @@ def _watch(interval_s: float, bootstrap_server: str, timeout_s: float, output: s
 
 @coordinator.command()
 @click.argument("coordinator_id", type=INDEX, nargs=-1)
-@server_option
-@timeout_option
+@service_options
 @output_option
-def describe(coordinator_id: Sequence[int], bootstrap_server: str, timeout_s: float, output: str) -> None:
+def describe(coordinator_id: Sequence[int], service: ServicePlace, output: str) -> None:
     """Show every replica of coordinators, each as the node that has it answers.
 
     COORDINATOR_ID is the number of a metadata partition; none means all. Digests are equal where the written offsets are. The state of
@@ -182,7 +180,7 @@ def describe(coordinator_id: Sequence[int], bootstrap_server: str, timeout_s: fl
     from cli.outcome import Exit, Failed
     from cli.service import run
 
-    views = run(_look(bootstrap_server, timeout_s))
+    views = run(_look(service))
     rows = replica_rows(views, coordinator_id)
     unknown = sorted(set(coordinator_id) - {row["coordinator"] for row in rows if isinstance(row["coordinator"], int)})
     print_rows(rows, output, REPLICA_COLUMNS)
@@ -194,10 +192,9 @@ def describe(coordinator_id: Sequence[int], bootstrap_server: str, timeout_s: fl
 
 
 @coordinator.command("list")
-@server_option
-@timeout_option
+@service_options
 @output_option
-def list_(bootstrap_server: str, timeout_s: float, output: str) -> None:
+def list_(service: ServicePlace, output: str) -> None:
     """List the nodes of the service, which coordinators each leads, and which nodes drain.
 
     Example: `diskless coordinator list --bootstrap-server localhost:9192`
@@ -205,15 +202,14 @@ def list_(bootstrap_server: str, timeout_s: float, output: str) -> None:
     from cli.looks.service import node_rows
     from cli.service import run
 
-    rows = node_rows(run(_look(bootstrap_server, timeout_s)))
+    rows = node_rows(run(_look(service)))
     print_rows(rows, output, NODE_COLUMNS if any(row["error"] for row in rows) else NODE_COLUMNS[:-1])
 
 
 @coordinator.command()
-@server_option
-@timeout_option
+@service_options
 @output_option
-def level(bootstrap_server: str, timeout_s: float, output: str) -> None:
+def level(service: ServicePlace, output: str) -> None:
     """Show the schema level the log is written at, and the highest one each node agrees to.
 
     The level rises by itself once all nodes agree to a higher one (`schema.level.max` of a node holds it). A node that is
@@ -223,7 +219,7 @@ def level(bootstrap_server: str, timeout_s: float, output: str) -> None:
     """
     from cli.service import ask, run
 
-    found = run(ask(bootstrap_server, timeout_s, lambda client: client.admin.schema_level()))
+    found = run(ask(service, lambda client: client.admin.schema_level()))
     print_rows(_level_rows(found), output, LEVEL_COLUMNS, empty=f"level {found.level} is in force; no node is registered")
 
 
@@ -239,9 +235,8 @@ def level(bootstrap_server: str, timeout_s: float, output: str) -> None:
 )
 @dry_run_option
 @yes_option
-@server_option
-@timeout_option
-def raise_level(level: int, gone_nodes: Sequence[int], dry_run: bool, yes: bool, bootstrap_server: str, timeout_s: float) -> None:
+@service_options
+def raise_level(level: int, gone_nodes: Sequence[int], dry_run: bool, yes: bool, service: ServicePlace) -> None:
     """Write the log at a higher schema LEVEL from now on.
 
     Needed only where the level does not rise by itself. It never goes back: versions that do not know the level cannot be run
@@ -252,16 +247,16 @@ def raise_level(level: int, gone_nodes: Sequence[int], dry_run: bool, yes: bool,
     """
     from cli.service import run
 
-    run(_raise_level(level, gone_nodes, dry_run, yes, bootstrap_server, timeout_s))
+    run(_raise_level(level, gone_nodes, dry_run, yes, service))
 
 
-async def _raise_level(level: int, gone_nodes: Sequence[int], dry_run: bool, yes: bool, bootstrap_server: str, timeout_s: float) -> None:
+async def _raise_level(level: int, gone_nodes: Sequence[int], dry_run: bool, yes: bool, service: ServicePlace) -> None:
     from cli.looks.service import look
     from cli.outcome import Exit, Failed
     from cli.service import open_client
     from records.levels import LEVEL_LATEST
 
-    async with open_client(bootstrap_server, timeout_s) as client:
+    async with open_client(service) as client:
         before = await client.admin.schema_level()
         if before.level >= level:
             say(f"schema level {before.level} is in force already")
@@ -269,7 +264,7 @@ async def _raise_level(level: int, gone_nodes: Sequence[int], dry_run: bool, yes
         known_max = max([LEVEL_LATEST, *(node.schema_level_max for node in before.nodes)])
         if level > known_max:
             raise Failed(f"schema level {level} is not known to this version, nor to any node; the highest is {known_max}", Exit.USAGE)
-        answering = {view.node.node_id for view in await look(client, timeout_s) if not view.error}
+        answering = {view.node.node_id for view in await look(client, service.timeout_s) if not view.error}
         if living := sorted(answering & set(gone_nodes)):
             raise Failed(f"node {living[0]} answers, so it is not gone: upgrade it instead of naming it with --gone-node", Exit.USAGE)
         for node in before.nodes:
@@ -305,9 +300,9 @@ def _level_rows(found: LevelDescription) -> Sequence[dict[str, object]]:
     ]
 
 
-async def _look(bootstrap_server: str, timeout_s: float) -> Sequence[NodeView]:
+async def _look(service: ServicePlace) -> Sequence[NodeView]:
     from cli.looks.service import look
     from cli.service import open_client
 
-    async with open_client(bootstrap_server, timeout_s) as client:
-        return await look(client, timeout_s)
+    async with open_client(service) as client:
+        return await look(client, service.timeout_s)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.options import INDEX, output_option, server_option, timeout_option
+from cli.options import INDEX, output_option, service_options
 from cli.output import print_rows, say
 
 if TYPE_CHECKING:
     from cli.looks.dirs import DirsView
+    from cli.service import ServicePlace
     from coordinator.client.client import DisklessClient
     from coordinator.client.model import ServiceNode
     from coordinator.kafka.errors import ErrorCode
@@ -33,10 +34,9 @@ def dirs() -> None:
 @click.option(
     "--coordinator", "coordinator_ids", type=INDEX, multiple=True, metavar="ID", help="Only replicas of this coordinator. Repeatable."
 )
-@server_option
-@timeout_option
+@service_options
 @output_option
-def list_(by_replica: bool, coordinator_ids: Sequence[int], bootstrap_server: str, timeout_s: float, output: str) -> None:
+def list_(by_replica: bool, coordinator_ids: Sequence[int], service: ServicePlace, output: str) -> None:
     """List the data directories of every node, with what is in them, and what moves.
 
     A directory that failed is offline until its node starts again. Of a node that does not answer the rows show what coordinator 0 has
@@ -49,7 +49,7 @@ def list_(by_replica: bool, coordinator_ids: Sequence[int], bootstrap_server: st
     from cli.looks.dirs import directory_rows, replica_rows
     from cli.service import run
 
-    views = run(_look(bootstrap_server, coordinator_ids, timeout_s))
+    views = run(_look(service, coordinator_ids))
     if by_replica or coordinator_ids:
         print_rows(replica_rows(views, coordinator_ids), output, REPLICA_COLUMNS, empty="no node has a replica")
     else:
@@ -61,14 +61,14 @@ def list_(by_replica: bool, coordinator_ids: Sequence[int], bootstrap_server: st
             say(f"node {one.view.node.node_id} does not answer: {one.view.error}")
 
 
-async def _look(bootstrap_server: str, coordinator_ids: Sequence[int], timeout_s: float) -> list[DirsView]:
+async def _look(service: ServicePlace, coordinator_ids: Sequence[int]) -> list[DirsView]:
     from cli.looks.dirs import look_at_dirs
     from cli.looks.service import check_coordinators
     from cli.service import open_client
 
-    async with open_client(bootstrap_server, timeout_s) as client:
-        await check_coordinators(client, coordinator_ids, timeout_s)
-        return await look_at_dirs(client, timeout_s)
+    async with open_client(service) as client:
+        await check_coordinators(client, coordinator_ids, service.timeout_s)
+        return await look_at_dirs(client, service.timeout_s)
 
 
 @dirs.command()
@@ -76,9 +76,8 @@ async def _look(bootstrap_server: str, coordinator_ids: Sequence[int], timeout_s
 @click.option("--node", "node_id", type=INDEX, required=True, help="The node whose replicas move.")
 @click.option("--to", "path", required=True, help="The data directory, as data.dirs of the node names it.")
 @click.option("--no-wait", is_flag=True, help="Return when the moves have begun.")
-@server_option
-@timeout_option
-def move(coordinator_ids: Sequence[int], node_id: int, path: str, no_wait: bool, bootstrap_server: str, timeout_s: float) -> None:
+@service_options
+def move(coordinator_ids: Sequence[int], node_id: int, path: str, no_wait: bool, service: ServicePlace) -> None:
     """Move the replicas of coordinators on one node into another of its data directories; commits go on.
 
     Waits until the replicas are there, and says how far they are; a move goes on without the command. A replica that is there already,
@@ -89,12 +88,10 @@ def move(coordinator_ids: Sequence[int], node_id: int, path: str, no_wait: bool,
     """
     from cli.service import run
 
-    run(_move(list(dict.fromkeys(coordinator_ids)), node_id, path, bootstrap_server, timeout_s, is_waiting=not no_wait))
+    run(_move(list(dict.fromkeys(coordinator_ids)), node_id, path, service, is_waiting=not no_wait))
 
 
-async def _move(
-    coordinator_ids: Sequence[int], node_id: int, path: str, bootstrap_server: str, timeout_s: float, *, is_waiting: bool
-) -> None:
+async def _move(coordinator_ids: Sequence[int], node_id: int, path: str, service: ServicePlace, *, is_waiting: bool) -> None:
     from cli.looks.dirs import ask_dirs, begin_moves
     from cli.outcome import Exit, Failed
     from cli.service import open_client
@@ -102,17 +99,17 @@ async def _move(
     from coordinator.operations.log_dirs import WantedPlace
     from coordinator.protocol.wire import MalformedMessage
 
-    end_s = time.monotonic() + timeout_s
-    async with open_client(bootstrap_server, timeout_s) as client:
+    end_s = time.monotonic() + service.timeout_s
+    async with open_client(service) as client:
         nodes = await client.admin.nodes()
         node = next((one for one in nodes if one.node_id == node_id), None)
         if node is None:
             known = ", ".join(str(one.node_id) for one in nodes)
             raise Failed(f"there is no node {node_id}; the service has {known or 'none that is registered'}", Exit.NOT_FOUND)
         try:
-            directories = await ask_dirs(client, node, timeout_s)
+            directories = await ask_dirs(client, node, service.timeout_s)
             topic = _topic_of(directories, coordinator_ids, node_id)
-            errors = await begin_moves(client, node, [WantedPlace(path, topic, one) for one in coordinator_ids], timeout_s)
+            errors = await begin_moves(client, node, [WantedPlace(path, topic, one) for one in coordinator_ids], service.timeout_s)
             _check(errors, directories, node_id, path)
             if is_waiting:
                 await _wait(client, node, coordinator_ids, path, end_s)

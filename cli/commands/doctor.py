@@ -214,13 +214,13 @@ async def _look_at_nodes(patient: Patient, facts: TopicFacts | None, entries: Se
     from cli.looks.service import look
     from cli.looks.snapshots import look_at_snapshots
     from cli.outcome import Failed
-    from cli.service import open_client
+    from cli.service import ServicePlace, open_client
     from coordinator.client.errors import ServiceError
 
     if patient.nodes is None:
         return [skipped("nodes", "no node was given: --bootstrap-server")]
     try:
-        async with open_client(patient.nodes, min(patient.timeout_s, 10.0)) as client:
+        async with open_client(ServicePlace(patient.nodes, min(patient.timeout_s, 10.0))) as client:
             views = await look(client, min(patient.timeout_s, 10.0))
             served, needed = await _served(client, views)
             strangers = await _strangers(client, patient.nodes, views)
@@ -354,7 +354,7 @@ async def _look_at_shadows(patient: Patient) -> tuple[list[Diagnosis], int]:
     from cli.doctor.shadows import CHECK, diagnose_shadows
     from cli.kafka.shadows import ShadowTopics
     from cli.outcome import Failed
-    from cli.service import milliseconds, open_client
+    from cli.service import ServicePlace, milliseconds, open_client
     from coordinator.client.errors import ServiceError
     from coordinator.client.model import PartitionId
 
@@ -362,7 +362,7 @@ async def _look_at_shadows(patient: Patient) -> tuple[list[Diagnosis], int]:
         return [skipped(CHECK, "nodes and Kafka are needed for it: --bootstrap-server, --kafka-bootstrap-server or --config")], 0
     timeout_s = min(patient.timeout_s, 10.0)
     try:
-        async with open_client(patient.nodes, timeout_s) as client:
+        async with open_client(ServicePlace(patient.nodes, timeout_s)) as client:
             listed = await client.admin.list_topics(timeout_ms=milliseconds(timeout_s))
             classic = [PartitionId(one.topic_id, partition) for one in listed for partition in one.classic]
             logs = await client.admin.describe_diskless_logs(classic, timeout_ms=milliseconds(timeout_s)) if classic else []
@@ -488,14 +488,14 @@ async def _compare_store(patient: Patient, store: ObjectStore) -> None:
     from contextlib import suppress
 
     from cli.outcome import Failed
-    from cli.service import milliseconds, open_client
+    from cli.service import ServicePlace, milliseconds, open_client
     from coordinator.client.errors import ServiceError
 
     if patient.nodes is None:
         return
     timeout_s = min(patient.timeout_s, 10.0)
     with suppress(ServiceError, Failed):
-        async with open_client(patient.nodes, timeout_s) as client:
+        async with open_client(ServicePlace(patient.nodes, timeout_s)) as client:
             await client.check_store(store, timeout_ms=milliseconds(timeout_s))
 
 

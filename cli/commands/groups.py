@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cli.kafka.cluster import KafkaPlace
     from cli.kafka.reader_groups import GroupOffset, ReaderGroups
     from cli.output import Row
+    from cli.service import ServicePlace
 
 COLUMNS = ("group", "topic", "partition", "current_offset", "log_end_offset", "lag", "consumer_id", "host", "state")
 
@@ -29,7 +30,7 @@ def groups() -> None:
 @kafka_place("--kafka-bootstrap-server", has_topic=False)
 @timeout_option
 @output_option
-def lag(group: Sequence[str], kafka: KafkaPlace, bootstrap_server: str, timeout_s: float, output: str) -> None:
+def lag(group: Sequence[str], kafka: KafkaPlace, service: ServicePlace, output: str) -> None:
     """Show how far groups are behind the ends of diskless topics, by partition, as `kafka-consumer-groups.sh` does.
 
     GROUP is the id of a group; none means all that have read a diskless topic. Offsets of groups are asked of Kafka's brokers, ends of
@@ -41,21 +42,21 @@ def lag(group: Sequence[str], kafka: KafkaPlace, bootstrap_server: str, timeout_
     from cli.outcome import Exit, Failed
     from cli.service import run
 
-    with ReaderGroups(kafka, timeout_s) as readers:
-        rows = run(_rows(readers, group, bootstrap_server, timeout_s))
+    with ReaderGroups(kafka, service.timeout_s) as readers:
+        rows = run(_rows(readers, group, service))
     print_rows(rows, output, COLUMNS, empty="no group has read a diskless topic")
     if group and not rows:
         raise Failed(f"group {', '.join(group)} has read no diskless topic", Exit.NOT_FOUND)
 
 
-async def _rows(readers: ReaderGroups, groups: Sequence[str], bootstrap_server: str, timeout_s: float) -> list[Row]:
+async def _rows(readers: ReaderGroups, groups: Sequence[str], service: ServicePlace) -> list[Row]:
     import asyncio
 
     from cli.service import open_client
     from coordinator.client.model import PartitionId
     from coordinator.kafka.timestamps import LATEST
 
-    async with open_client(bootstrap_server, timeout_s) as client:
+    async with open_client(service) as client:
         ids = {one.name: one.topic_id for one in await client.admin.list_topics()}
         found = await asyncio.to_thread(readers.offsets, groups, ids)
         places = list(dict.fromkeys(PartitionId(ids[one.topic], one.partition) for one in found))

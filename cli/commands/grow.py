@@ -14,6 +14,7 @@ from cli.output import say
 
 if TYPE_CHECKING:
     from cli.kafka.cluster import KafkaPlace
+    from cli.service import ServicePlace
     from coordinator.client.client import DisklessClient
 
 REQUEST_TIMEOUT_MAX_S = 10.0
@@ -27,7 +28,7 @@ LOOK_EVERY_S = 0.2
 @dry_run_option
 @yes_option
 @timeout_option
-def grow(count: int, kafka: KafkaPlace, dry_run: bool, yes: bool, bootstrap_server: str, timeout_s: float) -> None:
+def grow(count: int, kafka: KafkaPlace, dry_run: bool, yes: bool, service: ServicePlace) -> None:
     """Have COUNT coordinators: give the metadata topic so many partitions, and wait until each has a leader.
 
     Partitions of topics stay where they are until `diskless partitions move` moves them; topics that are created or grow afterwards use
@@ -38,19 +39,19 @@ def grow(count: int, kafka: KafkaPlace, dry_run: bool, yes: bool, bootstrap_serv
     """
     from cli.service import run
 
-    run(_grow(kafka, count, bootstrap_server, timeout_s, is_dry=dry_run, yes=yes), f"waiting for {count} coordinators")
+    run(_grow(kafka, count, service, is_dry=dry_run, yes=yes), f"waiting for {count} coordinators")
 
 
-async def _grow(kafka: KafkaPlace, count: int, bootstrap_server: str, timeout_s: float, *, is_dry: bool, yes: bool) -> None:
+async def _grow(kafka: KafkaPlace, count: int, service: ServicePlace, *, is_dry: bool, yes: bool) -> None:
     from cli.kafka.cluster import kafka_errors
     from cli.service import open_client
     from coordinator.kafka.coordinators import COORDINATORS_MAX
 
     if count > COORDINATORS_MAX:
         raise Failed(f"{count} coordinators: a service has at most {COORDINATORS_MAX}", Exit.USAGE)
-    end_s = time.monotonic() + timeout_s
-    async with open_client(bootstrap_server, timeout_s) as client:
-        cluster = await asyncio.to_thread(kafka.open, min(timeout_s, REQUEST_TIMEOUT_MAX_S))
+    end_s = time.monotonic() + service.timeout_s
+    async with open_client(service) as client:
+        cluster = await asyncio.to_thread(kafka.open, min(service.timeout_s, REQUEST_TIMEOUT_MAX_S))
         try:
             with kafka_errors():
                 facts = await cluster.describe_topic()

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.options import INDEX, dry_run_option, kafka_place, output_option, server_option, timeout_option
+from cli.options import INDEX, dry_run_option, kafka_place, output_option, server_option, service_options, timeout_option
 from cli.output import print_rows, say
 
 if TYPE_CHECKING:
     from cli.kafka.cluster import KafkaPlace
+    from cli.service import ServicePlace
     from coordinator.client.client import DisklessClient
 
 WHY_COLUMNS = ("coordinator", "assigned", "why", "former", "warming", "follows", "refuses")
@@ -61,9 +62,8 @@ def why(coordinator_id: Sequence[int], kafka: KafkaPlace, group_id: str | None, 
 @click.argument("node_id", metavar="NODE", type=INDEX)
 @click.option("--lasting", is_flag=True, help="Drain it until `undrain`, also when it is restarted.")
 @click.option("--no-wait", is_flag=True, help="Return when the node has been told.")
-@server_option
-@timeout_option
-def drain(node_id: int, lasting: bool, no_wait: bool, bootstrap_server: str, timeout_s: float) -> None:
+@service_options
+def drain(node_id: int, lasting: bool, no_wait: bool, service: ServicePlace) -> None:
     """Have a NODE give up the coordinators that it leads, each to a node that is warm; commits and reads go on.
 
     Waits until it leads nothing, and says what is left. A drain goes on without the command, and ends when the process of the node ends.
@@ -74,15 +74,15 @@ def drain(node_id: int, lasting: bool, no_wait: bool, bootstrap_server: str, tim
     """
     from cli.service import run
 
-    run(_drain(node_id, bootstrap_server, timeout_s, is_lasting=lasting, is_waiting=not no_wait), f"draining node {node_id}")
+    run(_drain(node_id, service, is_lasting=lasting, is_waiting=not no_wait), f"draining node {node_id}")
 
 
-async def _drain(node_id: int, bootstrap_server: str, timeout_s: float, *, is_lasting: bool, is_waiting: bool) -> None:
+async def _drain(node_id: int, service: ServicePlace, *, is_lasting: bool, is_waiting: bool) -> None:
     from cli.service import open_client
     from coordinator.core.drains import Drain
 
-    end_s = time.monotonic() + timeout_s
-    async with open_client(bootstrap_server, timeout_s) as client:
+    end_s = time.monotonic() + service.timeout_s
+    async with open_client(service) as client:
         await client.admin.drain_node(node_id, Drain.LASTING if is_lasting else Drain.PROCESS)
         if is_waiting:
             await _wait_until_drained(client, node_id, end_s)
@@ -115,9 +115,8 @@ async def _wait_until_drained(client: DisklessClient, node_id: int, end_s: float
 
 @click.command()
 @click.argument("node_id", metavar="NODE", type=INDEX)
-@server_option
-@timeout_option
-def undrain(node_id: int, bootstrap_server: str, timeout_s: float) -> None:
+@service_options
+def undrain(node_id: int, service: ServicePlace) -> None:
     """Let a NODE that drains lead again.
 
     It gets its share back once it is warm for it. Undraining a node that does not drain changes nothing.
@@ -127,7 +126,7 @@ def undrain(node_id: int, bootstrap_server: str, timeout_s: float) -> None:
     from cli.service import ask, run
     from coordinator.core.drains import Drain
 
-    run(ask(bootstrap_server, timeout_s, lambda client: client.admin.drain_node(node_id, Drain.NONE)))
+    run(ask(service, lambda client: client.admin.drain_node(node_id, Drain.NONE)))
     say(f"node {node_id} may lead")
 
 
@@ -138,7 +137,7 @@ def undrain(node_id: int, bootstrap_server: str, timeout_s: float) -> None:
 @dry_run_option
 @timeout_option
 @output_option
-def rebalance(kafka: KafkaPlace, group_id: str | None, dry_run: bool, bootstrap_server: str, timeout_s: float, output: str) -> None:
+def rebalance(kafka: KafkaPlace, group_id: str | None, dry_run: bool, service: ServicePlace, output: str) -> None:
     """Show which coordinators other nodes are to lead, and why; have the group make that plan anew.
 
     Nodes do so by themselves whenever one comes, goes or becomes warm: this is for a look before or after a change of settings, and for
@@ -150,14 +149,14 @@ def rebalance(kafka: KafkaPlace, group_id: str | None, dry_run: bool, bootstrap_
     from cli.looks.leadership import find_members, move_rows
     from cli.service import run
 
-    rows = move_rows(run(find_members(kafka, _group_of(kafka, group_id), timeout_s)))
+    rows = move_rows(run(find_members(kafka, _group_of(kafka, group_id), service.timeout_s)))
     print_rows(rows, output, MOVE_COLUMNS, empty="every coordinator is led by the node that is to lead it")
     if not dry_run:
-        asked = run(_ask_for_round(bootstrap_server, timeout_s))
+        asked = run(_ask_for_round(service))
         say(f"{asked} nodes asked the group for a round; `diskless coordinator why` shows its plan")
 
 
-async def _ask_for_round(bootstrap_server: str, timeout_s: float) -> int:
+async def _ask_for_round(service: ServicePlace) -> int:
     """Have every node that answers ask: the group listens to its leader alone, where nothing else has changed. Raises `Failed`."""
     from cli.outcome import Exit, Failed
     from cli.service import milliseconds, open_client
@@ -167,11 +166,11 @@ async def _ask_for_round(bootstrap_server: str, timeout_s: float) -> int:
     from coordinator.protocol.wire import MalformedMessage
 
     asked, why = 0, "no node answers"
-    async with open_client(bootstrap_server, timeout_s) as client:
+    async with open_client(service) as client:
         for node in await client.admin.nodes():
-            request = BalanceLeadersRequest(timeout_ms=milliseconds(timeout_s))
+            request = BalanceLeadersRequest(timeout_ms=milliseconds(service.timeout_s))
             try:
-                answer = await client.admin.node(node.host, node.port).call(request, milliseconds(timeout_s))
+                answer = await client.admin.node(node.host, node.port).call(request, milliseconds(service.timeout_s))
                 assert isinstance(answer, BalanceLeadersResponse)
                 refusal_of(answer.error_code, answer.error_message).raise_for_error()
                 asked += 1

@@ -15,7 +15,7 @@ from cli.options import (
     dry_run_option,
     kafka_place,
     output_option,
-    server_option,
+    service_options,
     timeout_option,
 )
 from cli.output import RowStream, print_rows, time_text
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cli.kafka.cluster import KafkaPlace
     from cli.log.entries import EntryJudge, JudgedEntry
     from cli.log.kafka import LogConsumer
+    from cli.service import ServicePlace
 
 COLUMNS = (("part", 4), ("offset", 8), ("time", 24), ("epoch", 5), ("term", 16), ("seq", 8), ("verdict", 7), ("records", 0))
 
@@ -169,10 +170,9 @@ def explain(
 @log.command()
 @click.option("--partition", "partitions", type=INDEX, multiple=True, help="Only this metadata partition. Repeatable.")
 @dry_run_option
-@server_option
-@timeout_option
+@service_options
 @output_option
-def prune(partitions: Sequence[int], dry_run: bool, bootstrap_server: str, timeout_s: float, output: str) -> None:
+def prune(partitions: Sequence[int], dry_run: bool, service: ServicePlace, output: str) -> None:
     """Show how far the leaders would prune the log of each metadata partition now, and why not further.
 
     Leaders prune by themselves, within seconds, as soon as a proven snapshot and every replica that lives are past the entries: this
@@ -192,7 +192,7 @@ def prune(partitions: Sequence[int], dry_run: bool, bootstrap_server: str, timeo
             " `diskless snapshots take` brings the next snapshot forward",
             Exit.USAGE,
         )
-    views = run(look(bootstrap_server, timeout_s, partitions))
+    views = run(look(service, partitions))
     rows = prune_rows(views, partitions)
     # Only a leader can say it, and there is one again soon: no row is not the answer that nothing is waited for, nor is an empty table.
     if rows:

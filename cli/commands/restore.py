@@ -19,6 +19,7 @@ from cli.options import (
     kafka_place,
     output_option,
     server_option,
+    service_options,
     timeout_option,
 )
 from cli.output import print_rows, say, time_text
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from cli.output import Row
     from cli.restore.plan import OldLog, RestorePlan
     from cli.restore.report import ReportRow
+    from cli.service import ServicePlace
     from coordinator.adapters.kafka.cluster import KafkaAdmin
     from coordinator.client.calls.directory import RestoreDescription
     from coordinator.core.topic_rules import TopicExpectations
@@ -213,13 +215,7 @@ class Missing:
 @store_place(outcome_folder_option("which live files have no object"), is_needed=False)
 @timeout_option
 @output_option
-def report(
-    bootstrap_server: str,
-    store: NamedStore,
-    place: StorePlace | None,
-    timeout_s: float,
-    output: str,
-) -> None:
+def report(service: ServicePlace, store: NamedStore, place: StorePlace | None, output: str) -> None:
     """Compare what the service knows, restored or not, with the objects in the store.
 
     `unknown`: an object of a WAL file that no coordinator knows; it was committed after the snapshots, or never. `missing`: a file
@@ -233,7 +229,7 @@ def report(
     from cli.service import run
 
     began_ms = time.time_ns() // 1_000_000
-    report = _report(bootstrap_server, store.open(), store.wal_prefix, store.snapshots_prefix, timeout_s, output)
+    report = _report(service, store.open(), store.wal_prefix, store.snapshots_prefix, output)
     missing = run(report, "comparing the service with the object store")
     if place is not None:
         from cli.spark.batch import note_result
@@ -243,7 +239,7 @@ def report(
         raise Failed(f"{missing.count} files with live batches have no object: their records cannot be read", Exit.AUDIT)
 
 
-async def _report(bootstrap_server: str, store: ObjectStore, wal: str, snapshots: str, timeout_s: float, output: str) -> Missing:
+async def _report(service: ServicePlace, store: ObjectStore, wal: str, snapshots: str, output: str) -> Missing:
     """Print what differs; returns the files whose objects are missing."""
     from cli.objects import UnusualKeys, store_errors
     from cli.outcome import Failed
@@ -269,7 +265,7 @@ async def _report(bootstrap_server: str, store: ObjectStore, wal: str, snapshots
 
     missing = Missing()
     with store_errors(), RowStream(output, REPORT_COLUMNS) as rows:
-        async with open_client(bootstrap_server, timeout_s) as client:
+        async with open_client(service) as client:
 
             async def is_lost(key: str) -> bool:
                 if await store.head(key) is not None:
@@ -313,10 +309,9 @@ def _say_restore(restored: RestoreDescription) -> None:
 
 
 @restore.command()
-@server_option
-@timeout_option
+@service_options
 @output_option
-def finish(bootstrap_server: str, timeout_s: float, output: str) -> None:
+def finish(service: ServicePlace, output: str) -> None:
     """Call the restore finished: partition 0 logs it. Running the command again changes nothing.
 
     Until then the log of partition 0 is not pruned, and an alert says that a restore is open. Look at `diskless restore report`
@@ -329,7 +324,7 @@ def finish(bootstrap_server: str, timeout_s: float, output: str) -> None:
     from cli.service import run
     from coordinator.kafka.names import topic_id_text
 
-    restored = run(_finish(bootstrap_server, timeout_s))
+    restored = run(_finish(service))
     if not restored.is_restored:
         raise Failed("this service was not restored: there is nothing to finish", Exit.NOT_FOUND)
     print_fields(
@@ -352,10 +347,10 @@ def finish(bootstrap_server: str, timeout_s: float, output: str) -> None:
     )
 
 
-async def _finish(bootstrap_server: str, timeout_s: float) -> RestoreDescription:
+async def _finish(service: ServicePlace) -> RestoreDescription:
     from cli.service import open_client
 
-    async with open_client(bootstrap_server, timeout_s) as client:
+    async with open_client(service) as client:
         restored = await client.admin.restore()
         if not restored.is_restored or restored.is_finished:
             return restored

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from cli.objects import NamedStore, named_store
-from cli.options import INDEX, OFFSET, SERVER_VARIABLE, RegularFile, optional_server_option, output_option, server_option, timeout_option
+from cli.options import INDEX, OFFSET, SERVER_VARIABLE, RegularFile, optional_server_option, output_option, service_options, timeout_option
 from cli.output import print_fields, print_rows, say
 
 if TYPE_CHECKING:
     from cli.looks.snapshot_file import ProvenSnapshot
     from cli.looks.snapshots import SnapshotFacts, SnapshotView
     from cli.output import Row
+    from cli.service import ServicePlace
     from coordinator.client.calls.snapshots import TakenSnapshot
     from coordinator.object_store import ObjectStore
 
@@ -49,10 +50,9 @@ def snapshots() -> None:
 
 @snapshots.command()
 @coordinators_option
-@server_option
-@timeout_option
+@service_options
 @output_option
-def take(coordinator_ids: Sequence[int], bootstrap_server: str, timeout_s: float, output: str) -> None:
+def take(coordinator_ids: Sequence[int], service: ServicePlace, output: str) -> None:
     """Have the leaders take a snapshot of each coordinator now; done when all are committed.
 
     Leaders take snapshots by themselves (`metadata.log.max.record.bytes.between.snapshots` and so on); this is for the moment
@@ -63,17 +63,17 @@ def take(coordinator_ids: Sequence[int], bootstrap_server: str, timeout_s: float
     """
     from cli.service import fail_for, run
 
-    taken = run(_take(coordinator_ids, bootstrap_server, timeout_s))
+    taken = run(_take(coordinator_ids, service))
     print_rows([_taken_row(one) for one in taken], output, TAKE_COLUMNS)
     fail_for("not every snapshot was taken", [one.refusal for one in taken])
 
 
-async def _take(coordinator_ids: Sequence[int], bootstrap_server: str, timeout_s: float) -> list[TakenSnapshot]:
+async def _take(coordinator_ids: Sequence[int], service: ServicePlace) -> list[TakenSnapshot]:
     from cli.looks.service import check_coordinators
     from cli.service import open_client
 
-    async with open_client(bootstrap_server, timeout_s) as client:
-        await check_coordinators(client, coordinator_ids, timeout_s)
+    async with open_client(service) as client:
+        await check_coordinators(client, coordinator_ids, service.timeout_s)
         return await client.admin.take_snapshots(coordinator_ids)
 
 
@@ -92,10 +92,9 @@ def _taken_row(one: TakenSnapshot) -> Row:
 
 @snapshots.command("list")
 @coordinators_option
-@server_option
-@timeout_option
+@service_options
 @output_option
-def list_(coordinator_ids: Sequence[int], bootstrap_server: str, timeout_s: float, output: str) -> None:
+def list_(coordinator_ids: Sequence[int], service: ServicePlace, output: str) -> None:
     """List the committed snapshots, the newest first, and the nodes that have proven each or keep a copy.
 
     A snapshot has the state of the log before its end offset. `verified_by` are nodes whose process has loaded it.
@@ -105,17 +104,16 @@ def list_(coordinator_ids: Sequence[int], bootstrap_server: str, timeout_s: floa
     from cli.looks.snapshots import known_snapshots, snapshot_rows
     from cli.service import run
 
-    views = run(look(bootstrap_server, timeout_s, coordinator_ids))
+    views = run(look(service, coordinator_ids))
     print_rows(snapshot_rows(known_snapshots(views, coordinator_ids)), output, LIST_COLUMNS, empty="no snapshot is committed yet")
     say_absent(views)
 
 
 @snapshots.command()
 @click.argument("coordinator_ids", metavar="[COORDINATOR]...", type=INDEX, nargs=-1)
-@server_option
-@timeout_option
+@service_options
 @output_option
-def describe(coordinator_ids: Sequence[int], bootstrap_server: str, timeout_s: float, output: str) -> None:
+def describe(coordinator_ids: Sequence[int], service: ServicePlace, output: str) -> None:
     """Show for every node how far the snapshots of a coordinator are, and what keeps its log from being pruned.
 
     COORDINATOR is the number of a metadata partition; none means all. The leader's word counts for pruning.
@@ -126,7 +124,7 @@ def describe(coordinator_ids: Sequence[int], bootstrap_server: str, timeout_s: f
     from cli.outcome import Exit, Failed
     from cli.service import run
 
-    views = run(look(bootstrap_server, timeout_s))
+    views = run(look(service))
     rows = standing_rows(views, coordinator_ids)
     print_rows(rows, output, DESCRIBE_COLUMNS)
     say_absent(views)
@@ -142,14 +140,7 @@ def describe(coordinator_ids: Sequence[int], bootstrap_server: str, timeout_s: f
 @named_store
 @timeout_option
 @output_option
-def verify(
-    file: Path | None,
-    coordinator_id: int | None,
-    bootstrap_server: str | None,
-    store: NamedStore,
-    timeout_s: float,
-    output: str,
-) -> None:
+def verify(file: Path | None, coordinator_id: int | None, service: ServicePlace | None, store: NamedStore, output: str) -> None:
     """Prove a snapshot: a FILE, or the newest committed one of a coordinator, fetched from the object store.
 
     Reads every checksum and the footer, and builds a state database of the rows in a temporary folder, which proves each row and
@@ -168,10 +159,10 @@ def verify(
         print_fields(_proven_fields(str(file), prove_file(file, None)), output)
         return
     assert coordinator_id is not None
-    if bootstrap_server is None:
+    if service is None:
         raise Failed(f"--coordinator needs a node to ask: pass --bootstrap-server, or set {SERVER_VARIABLE}", Exit.USAGE)
     opened = store.open()
-    one = _choose(run(look(bootstrap_server, timeout_s, [coordinator_id])), coordinator_id, None)
+    one = _choose(run(look(service, [coordinator_id])), coordinator_id, None)
     with TemporaryDirectory(prefix="diskless-snapshot-") as folder:
         fetched = Path(folder) / "fetched.checkpoint"
         run(fetch_copy(opened, one, fetched), f"fetching {one.snapshot.size_bytes:,} bytes")
@@ -183,16 +174,8 @@ def verify(
 @click.option("--end-offset", type=OFFSET, help="The snapshot that ends here. [default: the newest committed one]")
 @click.option("--to", "target", type=RegularFile(), required=True, help="The file to write; it must not exist.")
 @named_store
-@server_option
-@timeout_option
-def download(
-    coordinator_id: int,
-    end_offset: int | None,
-    target: Path,
-    store: NamedStore,
-    bootstrap_server: str,
-    timeout_s: float,
-) -> None:
+@service_options
+def download(coordinator_id: int, end_offset: int | None, target: Path, store: NamedStore, service: ServicePlace) -> None:
     """Fetch a committed snapshot from the object store into a file; its size and SHA-256 are those in the log.
 
     Kafka's own tool reads it as well: `kafka-dump-log.sh --files FILE`, once it is named as in the object store.
@@ -206,20 +189,20 @@ def download(
     if target.exists():
         raise Failed(f"{target} exists; choose another name", Exit.USAGE)
     opened = store.open()
-    one = _choose(run(look(bootstrap_server, timeout_s, [coordinator_id])), coordinator_id, end_offset)
+    one = _choose(run(look(service, [coordinator_id])), coordinator_id, end_offset)
     run(fetch_copy(opened, one, target), f"fetching {one.snapshot.size_bytes:,} bytes")
     say(f"{target}: coordinator {coordinator_id} up to offset {one.snapshot.end_offset}, {one.snapshot.size_bytes} bytes")
 
 
-async def look(bootstrap_server: str, timeout_s: float, coordinator_ids: Sequence[int] = ()) -> list[SnapshotView]:
+async def look(service: ServicePlace, coordinator_ids: Sequence[int] = ()) -> list[SnapshotView]:
     """Ask every node of its snapshots. Raises `Failed`, also when one of these coordinators does not exist, and `Unavailable`."""
     from cli.looks.service import check_coordinators
     from cli.looks.snapshots import look_at_snapshots
     from cli.service import open_client
 
-    async with open_client(bootstrap_server, timeout_s) as client:
-        await check_coordinators(client, coordinator_ids, timeout_s)
-        return await look_at_snapshots(client, timeout_s)
+    async with open_client(service) as client:
+        await check_coordinators(client, coordinator_ids, service.timeout_s)
+        return await look_at_snapshots(client, service.timeout_s)
 
 
 def say_absent(views: Sequence[SnapshotView]) -> None:

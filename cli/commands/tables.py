@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import click
 
 from cli.objects import NamedStore, named_store, store_errors
-from cli.options import log_level_option, output_option, server_option, timeout_option
+from cli.options import log_level_option, output_option, service_options
 from cli.outcome import Exit, Failed
 from cli.output import print_rows
 from cli.times import Duration
@@ -19,6 +19,7 @@ from cli.times import Duration
 if TYPE_CHECKING:
     from cli.options import F
     from cli.output import Row
+    from cli.service import ServicePlace
     from coordinator.client.client import DisklessClient
     from coordinator.config.values import HttpAddress
     from coordinator.object_store import ObjectStore
@@ -106,8 +107,7 @@ def target_options(function: F) -> F:
 @click.option("--metrics-port", type=click.IntRange(0, 65_535), help="Serve /metrics and /ready here; 0 takes a free port.")
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address to serve them on.")
 @named_store
-@server_option
-@timeout_option
+@service_options
 @log_level_option
 def export(
     topic: str,
@@ -123,8 +123,7 @@ def export(
     metrics_port: int | None,
     metrics_host: str,
     store: NamedStore,
-    bootstrap_server: str,
-    timeout_s: float,
+    service: ServicePlace,
     log_level: str,
 ) -> None:
     """Copy a diskless topic into a table, each record once, and go on as records come.
@@ -167,7 +166,7 @@ def export(
             on_damage=Damage(on_damage),
         )
         set_up_logging(log_level)
-        export_work = _export(wanted, opened, options, reading, address, bootstrap_server, timeout_s)
+        export_work = _export(wanted, opened, options, reading, address, service)
         is_done = run(export_work, f"copying records of {topic}")
     if once and not is_done:
         raise Failed("the export was stopped before the table had all records; start it again")
@@ -176,18 +175,9 @@ def export(
 @tables.command()
 @click.argument("topic")
 @target_options
-@server_option
-@timeout_option
+@service_options
 @output_option
-def status(
-    topic: str,
-    to: str,
-    table_options: Sequence[str],
-    value_type: str,
-    bootstrap_server: str,
-    timeout_s: float,
-    output: str,
-) -> None:
+def status(topic: str, to: str, table_options: Sequence[str], value_type: str, service: ServicePlace, output: str) -> None:
     """Show how far the export of a topic is: its lag, and the hours until retention overtakes it.
 
     TOPIC is a name or an id. `lag` are records that can still be exported, `lost` those that were deleted before; `hours_left` is when
@@ -200,7 +190,7 @@ def status(
 
     wanted = _Wanted(topic, to, table_options, value_type)
     with _failures(wanted.kind):
-        name, found = run(_status(wanted, bootstrap_server, timeout_s))
+        name, found = run(_status(wanted, service))
     print_rows([_row(name, one) for one in found], output, COLUMNS, empty="the topic has no partitions")
     lost = sum(one.lost for one in found)
     if lost:
@@ -249,13 +239,7 @@ class _Wanted:
 
 
 async def _export(
-    wanted: _Wanted,
-    store: ObjectStore,
-    options: ExportOptions,
-    reading: ReadOptions,
-    address: HttpAddress | None,
-    bootstrap_server: str,
-    timeout_s: float,
+    wanted: _Wanted, store: ObjectStore, options: ExportOptions, reading: ReadOptions, address: HttpAddress | None, service: ServicePlace
 ) -> bool:
     import asyncio
 
@@ -265,7 +249,7 @@ async def _export(
     from tables.export.metrics import ExportState
     from tables.export.process import run_export
 
-    async with open_client(bootstrap_server, timeout_s, object_store=store) as client:
+    async with open_client(service, object_store=store) as client:
         with suppress(NotAuthorized):  # who may only read topics learns of another store by the objects that it does not have
             await client.check_store()
         source, topic = await _source(wanted, client, store, reading)
@@ -290,7 +274,7 @@ async def _source(wanted: _Wanted, client: DisklessClient, store: ObjectStore, o
     return source, await exported_topic(client, found, ValueType(wanted.value_type))
 
 
-async def _status(wanted: _Wanted, bootstrap_server: str, timeout_s: float) -> tuple[str, list[ExportStanding]]:
+async def _status(wanted: _Wanted, service: ServicePlace) -> tuple[str, list[ExportStanding]]:
     import asyncio
 
     from cli.service import find_topic, open_client
@@ -299,7 +283,7 @@ async def _status(wanted: _Wanted, bootstrap_server: str, timeout_s: float) -> t
     from tables.export.standing import standings
     from tables.export.target import next_offsets
 
-    async with open_client(bootstrap_server, timeout_s) as client:
+    async with open_client(service) as client:
         found = await find_topic(client, wanted.topic)
         topic = await exported_topic(client, found, ValueType(wanted.value_type))
         target = await asyncio.to_thread(wanted.find, topic)

@@ -11,8 +11,6 @@ from cli.kafka.cluster import kafka_errors
 from cli.kafka.questions import KafkaQuestions
 from cli.outcome import Exit, Failed
 
-GROUPS_AT_ONCE = 100
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOffset:

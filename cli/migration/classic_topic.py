@@ -11,6 +11,7 @@ from cli.outcome import Exit, Failed
 
 if TYPE_CHECKING:
     from cli.kafka.cluster import KafkaPlace
+    from cli.service import ServicePlace
     from coordinator.client.client import DisklessClient
     from coordinator.object_store import ObjectStore
     from migration.kafka.topic import KafkaClassicTopic
@@ -25,14 +26,7 @@ def places(function: F) -> F:
 
 @asynccontextmanager
 async def open_both(
-    name: str,
-    place: KafkaPlace,
-    bootstrap_server: str,
-    timeout_s: float,
-    *,
-    is_confirmed: bool,
-    keep_readers: bool = False,
-    store: ObjectStore | None = None,
+    name: str, place: KafkaPlace, service: ServicePlace, *, is_confirmed: bool, keep_readers: bool = False, store: ObjectStore | None = None
 ) -> AsyncIterator[tuple[DisklessClient, KafkaClassicTopic]]:
     """Open the service and the classic topic. Raises `Failed` when one of them is not there, and for `MigrationRefused` inside."""
     from cli.kafka.cluster import kafka_errors
@@ -51,9 +45,9 @@ async def open_both(
                 kafka_properties=place.properties,
                 is_fence_confirmed=is_confirmed,
                 keep_readers=keep_readers,
-                request_timeout_s=timeout_s,
+                request_timeout_s=service.timeout_s,
             )
-            async with open_client(bootstrap_server, timeout_s, object_store=store) as client:
+            async with open_client(service, object_store=store) as client:
                 yield client, topic
     except KafkaPropertyRefused as error:
         raise Failed(str(error), Exit.USAGE) from error

@@ -7,14 +7,13 @@ from coordinator.runtime.files.rules import FileRules, ScanRules
 
 
 def file_rules(settings: Settings) -> FileRules:
-    """Return the limits for deleting files, and why none are deleted if so."""
+    """Return the limits for deleting files."""
     return FileRules(
         commit_max_age_ms=settings.file_commit_max_age_ms,
         delete_grace_ms=settings.file_delete_grace_ms,
         interval_ms=settings.file_cleaner_interval_ms,
         max_files_per_cycle=settings.file_cleaner_max_files_per_cycle,
         kept_prefix=f"{settings.snapshots_prefix}/",
-        off_because=_off_because(settings),
     )
 
 

@@ -92,7 +92,6 @@ class CutFile:
         self.owner_ids = in_turn(key, load.coordinators.tolist())
         self.waiting = set(self.owner_ids)
         """Coordinators whose shares have not been sent."""
-        self.undecided = set(self.owner_ids)
         self.turns = {one: _Turn(one) for one in self.owner_ids}
         self.behind: dict[int, list[_Turn]] = {}
         """By coordinator: shares of earlier files that have to be decided first, since a partition has moved between the two."""
@@ -273,11 +272,10 @@ class ShareCommits:
 
     def _decide(self, file: CutFile, decided: set[int]) -> None:
         """Shares have outcomes: the next file's may go."""
-        file.undecided -= decided
         followers: list[CutFile] = []
         for coordinator in sorted(decided):
             followers += self._take_out(file, coordinator)
-        if not file.undecided:
+        if all(turn.is_decided for turn in file.turns.values()):
             self._ready.discard(file)
             self._ended(file)
         self._go_all(followers)

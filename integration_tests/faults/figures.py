@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from coordinator.kafka.errors import ErrorCode
+from coordinator.kafka.errors import error_name
 from integration_tests.faults.client_history import ClientHistory, Consumed
 from integration_tests.faults.nemesis import Done
 from integration_tests.history import Attempt, History, longest_gap_s
@@ -62,7 +62,7 @@ def answers_by_code(history: History, start_s: float, end_s: float) -> dict[str,
     counts: Counter[str] = Counter()
     for attempt in history.attempts:
         if start_s <= attempt.invoked_s < end_s:
-            counts.update(code_name(answer.error_code) for answer in attempt.answers)
+            counts.update(error_name(answer.error_code) for answer in attempt.answers)
             if not attempt.answers:
                 counts["no answer"] += 1
     return dict(counts.most_common())
@@ -81,14 +81,6 @@ def is_hit(attempt: Attempt, faults: Iterable[Done]) -> bool:
         and attempt.invoked_s < one.healed_s + max(HEALING_S, one.healed_s - one.begun_s)
         for one in faults
     )
-
-
-def code_name(code: int) -> str:
-    """Kafka's name of an error."""
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return str(code)
 
 
 def file_times(history: History) -> list[tuple[float, float]]:

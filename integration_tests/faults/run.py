@@ -36,8 +36,6 @@ from integration_tests.recording import write_recording
 HISTORY_FILE: Final = "history.jsonl.gz"
 CLIENTS_FILE: Final = "clients.jsonl.gz"
 SETTLE_TIMEOUT_S: Final = 120.0
-FIRST_FLOW_S: Final = 2.0
-"""Undisturbed load at the beginning and the end: what the figures under faults are compared with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 
-from cli.dev.kafka import BrokerRuntime
-from cli.spark.batch import batch_session
-from integration_tests.gateway.world import World
 from integration_tests.tables.samples import BEGIN_MS, sample
 from integration_tests.tables.sides import Sides, Streamed
 
 pytestmark = pytest.mark.timeout(600)
 PAGE = Path(__file__).parents[2] / "docs/topics-as-tables.md"
-
-
-@pytest.fixture(scope="module")
-def sides(broker_runtime: BrokerRuntime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
-    with World(tmp_path_factory.mktemp("world"), broker_runtime) as world, batch_session("source", None, ()) as spark:
-        world.start(1001)
-        yield Sides(world, spark)
 
 
 def test_a_batch_query_gives_equal_rows(sides: Sides, unique_name: Callable[[str], str]) -> None:

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from cli.dev.kafka import BrokerRuntime
-from cli.spark.batch import batch_session
 from coordinator.client.admin import DisklessAdmin
-from integration_tests.gateway.world import World
 from integration_tests.tables.samples import BEGIN_MS, sample
 from integration_tests.tables.sides import BothTopics, Sides, Streamed, Written, progress, rows_of
 from integration_tests.waiting import wait_until
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
-
-
-@pytest.fixture(scope="module")
-def sides(broker_runtime: BrokerRuntime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
-    with World(tmp_path_factory.mktemp("world"), broker_runtime) as world, batch_session("source", None, ()) as spark:
-        world.start(1001)
-        yield Sides(world, spark)
 
 
 @pytest.fixture(scope="module")

@@ -156,7 +156,6 @@ class FakeMembership:
     def __init__(self, *, group: FakeGroup, node: str, client_id: str | None = None, session_timeout_ms: int = 6_000) -> None:
         self.node = node
         self.client_id = f"diskless-{node}" if client_id is None else client_id
-        self.watchdog_leaves = 0
         self.told = GroupMember(node_id=zlib.crc32(node.encode()))
         """What the others are told; a member that never tells anything has a node id of its own."""
         self._group = group
@@ -272,7 +271,6 @@ class FakeMembership:
         if not self._is_joined or not self._is_up:
             return
         if self._loop.time() - self._alive_at_s > self._silence_max_s:
-            self.watchdog_leaves += 1
             self._exit()
         else:
             self._watch()

@@ -27,7 +27,6 @@ from simulation.judge import NOT_THERE, name
 from simulation.loop import START_MS
 from simulation.network import DELAY_S
 from simulation.produced import Diligence, JudgedRecords, ProducedBatch
-from simulation.scenario import SimulatedGateways
 from simulation.workload.clients import Clients
 
 IN_FLIGHT_MAX: Final = 5
@@ -59,14 +58,12 @@ class GatewayClients:
         self,
         clients: Clients,
         gateways: Mapping[int, SimulatedGateway],
-        life: SimulatedGateways,
         links: LinkFaults,
         objects: FakeObjects,
         records: JudgedRecords,
     ) -> None:
         self.clients = clients
         self.gateways = gateways
-        self.life = life
         self.links = links
         self.objects = objects
         self.records = records

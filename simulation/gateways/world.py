@@ -56,10 +56,8 @@ class GatewayWorld:
         story: Story,
         rng_of: Callable[[str], random.Random],
     ) -> None:
-        self._life = life
         self._world = world
         self._objects = objects
-        self._rng_of = rng_of
         self._judged = clients.judge.objects
         self._store_rng = rng_of("gateways store")
         numbers: Iterator[int] = count(1)
@@ -76,7 +74,7 @@ class GatewayWorld:
             life=life,
         )
         self._gateways = {number: SimulatedGateway(around, number) for number in range(life.gateways)}
-        self._clients = GatewayClients(clients, self._gateways, life, LinkFaults(life), objects, records)
+        self._clients = GatewayClients(clients, self._gateways, LinkFaults(life), objects, records)
         self.faults = GatewayFaults(clients=self._clients, network=network, world=world, rng=rng_of("gateways faults"))
         kinds = list(Diligence)
         self._producers = [

@@ -17,7 +17,7 @@ from simulation.fakes.kafka_log import Fate, Faults
 from simulation.fakes.kafka_producer import FURTHER_ON_MAX, FakeTermProducers
 from simulation.fakes.kafka_reader import FakeLogReader
 from simulation.fakes.reports import noted_in
-from tests.virtual_loop import VirtualLoop
+from tests.virtual_loop import lived
 from tests.waiting import until, virtual_time
 
 
@@ -87,8 +87,7 @@ def run(scenario: Callable[[FakeWorld], Awaitable[None]], *, seed: int = 1, faul
             await world.close()
         return world
 
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        return runner.run(main())
+    return lived(main())
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

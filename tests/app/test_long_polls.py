@@ -23,7 +23,7 @@ from simulation.fakes.state_store import MemoryStateStores
 from tests.app.topics import ONE, SPREAD, dispatching
 from tests.core.build import batch, commit, result_of
 from tests.runtime.nodes import TIMEOUT_MS, Running, in_memory, running
-from tests.virtual_loop import VirtualLoop
+from tests.virtual_loop import lived
 from tests.waiting import stays, until
 
 LONG_MS = 50_000
@@ -295,8 +295,7 @@ def test_a_replica_that_sees_no_end_of_its_log_ends_its_polls() -> None:
             await dispatcher.close()
             assert not poll.is_answered or poll.found[0][0] in (0, int(ErrorCode.OFFSET_NOT_AVAILABLE))
 
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        runner.run(story())
+    lived(story())
 
 
 @pytest.mark.parametrize("seed", range(8))

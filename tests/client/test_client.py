@@ -26,6 +26,7 @@ from coordinator.protocol.find_batches import decode_find_batches_response, enco
 from coordinator.protocol.messages import CommitBatch
 from records.levels import LEVEL_LATEST
 from tests.client.scripted import ScriptedCluster, ScriptedNode, Trouble, scripted
+from tests.commit_batches import commit_batch
 
 TOPIC = bytes(range(16))
 OTHER = bytes(range(1, 17))
@@ -33,23 +34,7 @@ OTHER = bytes(range(1, 17))
 
 def batches(*partitions: int, topic_id: bytes = TOPIC, records: int = 1) -> list[CommitBatch]:
     return [
-        CommitBatch(
-            magic=2,
-            request_id=place,
-            topic_id=topic_id,
-            partition_index=partition,
-            byte_offset=100 * place,
-            size=100,
-            base_offset=0,
-            last_offset=records - 1,
-            batch_max_timestamp=1,
-            timestamp_type=0,
-            producer_id=-1,
-            producer_epoch=-1,
-            base_sequence=-1,
-            last_sequence=-1,
-        )
-        for place, partition in enumerate(partitions)
+        commit_batch(topic_id, partition, records=records, at=100 * place, request_id=place) for place, partition in enumerate(partitions)
     ]
 
 

@@ -34,6 +34,7 @@ from coordinator.store_mark import Mark, MarkedService, WrongStore, put_mark
 from records.compression import Compression
 from records.record_batch import Record, StoredRecord, header_name
 from tests.client.scripted import ScriptedCluster, ScriptedNode, Trouble, scripted
+from tests.commit_batches import commit_batch
 from tests.objectstore.failing_store import FailingStore
 from tests.waiting import stays, until
 
@@ -783,21 +784,4 @@ async def test_a_client_without_a_store_says_what_it_needs(cluster: ScriptedClus
 
 
 def _one_batch() -> list[m.CommitBatch]:
-    return [
-        m.CommitBatch(
-            magic=2,
-            request_id=0,
-            topic_id=TOPIC,
-            partition_index=0,
-            byte_offset=0,
-            size=1,
-            base_offset=0,
-            last_offset=0,
-            batch_max_timestamp=1,
-            timestamp_type=0,
-            producer_id=-1,
-            producer_epoch=-1,
-            base_sequence=-1,
-            last_sequence=-1,
-        )
-    ]
+    return [commit_batch(TOPIC, 0, size=1)]

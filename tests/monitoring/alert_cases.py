@@ -79,7 +79,6 @@ def files(opened: str, **kind: str) -> Series:
 
 
 READY = {f"{PREFIX}ready{{{ONE}}}": "1x60"}
-NOW_AND_THEN = "1x2 0 1x30"
 
 CASES = (
     Case(

@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from coordinator.core.assignor.group import GroupAssignment
 from coordinator.core.commands import Answer, CommitFile, FoundOffset, ListOffsets, OffsetQuery, PlacePartitions
 from coordinator.core.limits import Limits
 from coordinator.core.topic_rules import TopicExpectations
@@ -64,8 +65,9 @@ def context_of(**parts: Any) -> NodeContext:
     return NodeContext(**nothing | {"node_id": 1, "peers": NO_PEERS, "rng": random.Random(1), "pauses": Pauses()} | parts)
 
 
-def _config(kafka: FakeKafka) -> NodeConfig:
-    return NodeConfig(
+def node_config(kafka: FakeKafka, **changes: Any) -> NodeConfig:
+    """The settings of a node, with some changed."""
+    config = NodeConfig(
         node_id=1,
         rack="",
         endpoints=[Endpoint(listener="PLAINTEXT", host="one", port=9192)],
@@ -82,6 +84,18 @@ def _config(kafka: FakeKafka) -> NodeConfig:
         shutdown_timeout_ms=0,
         incarnation_id=uuid.uuid4().bytes,
     )
+    return replace(config, **changes)
+
+
+class Heard:
+    """Another member, which only hears what it is assigned."""
+
+    def __init__(self) -> None:
+        self.assignments: list[frozenset[int]] = []
+
+    def on_assignment(self, assignment: GroupAssignment) -> None:
+        """What the group assigns to it now."""
+        self.assignments.append(assignment.leads)
 
 
 class Running:
@@ -173,7 +187,7 @@ async def running(
             on_writing=on_writing,
             on_written=on_written,
         )
-        started = Running(kafka, config=replace(_config(kafka), **config), ports=ports, clock_ms=clock_ms, wall_ms=wall_clock_ms)
+        started = Running(kafka, config=node_config(kafka, **config), ports=ports, clock_ms=clock_ms, wall_ms=wall_clock_ms)
         try:
             yield started
         finally:

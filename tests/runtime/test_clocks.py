@@ -18,8 +18,8 @@ from simulation.fakes.kafka_log import Fate
 from simulation.fakes.state_store import MemoryStateStores
 from tests.core.build import batch, commit, place, result_of
 from tests.patient_loop import loop_ms
-from tests.runtime.nodes import Running, in_memory, running
-from tests.runtime.test_load_timeout import EVERYTHING, Heard
+from tests.runtime.nodes import Heard, Running, in_memory, running
+from tests.runtime.test_load_timeout import EVERYTHING
 
 HOUR_MS = 3_600_000
 OTHER = NodeRegistered(

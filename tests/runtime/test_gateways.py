@@ -20,7 +20,7 @@ from coordinator.runtime.ports import KafkaBroker, KafkaUnavailable
 from coordinator.runtime.routing.cluster_view import KnownNode
 from simulation.fakes.state_store import MemoryStateStores
 from tests.runtime.nodes import Running, in_memory, running
-from tests.virtual_loop import VirtualLoop
+from tests.virtual_loop import lived
 from tests.waiting import virtual_time
 
 FOUR = tuple(KafkaBroker(broker_id, f"rack-{broker_id % 2}", f"kafka-{broker_id}", 9092) for broker_id in range(4))
@@ -97,15 +97,14 @@ class Asked:
         return self.brokers
 
 
-def lived(story: Callable[[Asked, KafkaBrokers], Coroutine[None, None, None]]) -> None:
+def asking(story: Callable[[Asked, KafkaBrokers], Coroutine[None, None, None]]) -> None:
     """Live a story on virtual time."""
 
     async def told() -> None:
         asked = Asked()
         await story(asked, KafkaBrokers(asked))
 
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        runner.run(told())
+    lived(told())
 
 
 def test_many_askers_cost_kafka_one_question_in_a_while() -> None:
@@ -121,7 +120,7 @@ def test_many_askers_cost_kafka_one_question_in_a_while() -> None:
         assert await known.known(5.0) == FOUR[1:]
         assert asked.count == 2
 
-    lived(story)
+    asking(story)
 
 
 @pytest.mark.parametrize("is_silent", [True, False])
@@ -140,7 +139,7 @@ def test_earlier_brokers_serve_while_kafka_gives_no_answer(is_silent: bool) -> N
         await virtual_time(KEPT_S)
         assert await known.known(5.0) == FOUR[:2]
 
-    lived(story)
+    asking(story)
 
 
 @pytest.mark.parametrize(("is_silent", "text"), [(True, "did not answer in time"), (False, "gone")])
@@ -152,4 +151,4 @@ def test_without_any_answer_the_failure_is_told(is_silent: bool, text: str) -> N
         asked.is_silent, asked.failure = False, None
         assert await known.known(5.0) == FOUR
 
-    lived(story)
+    asking(story)

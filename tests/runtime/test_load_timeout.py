@@ -4,24 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from coordinator.core.assignor.group import GroupAssignment
 from coordinator.runtime.ports import KafkaUnavailable
 from simulation.fakes.state_store import MemoryStateStores
-from tests.runtime.nodes import in_memory, running
+from tests.runtime.nodes import Heard, in_memory, running
 
 LOAD_TIMEOUT_MS = 300
 EVERYTHING = frozenset({0, 1})
-
-
-class Heard:
-    """Another member, which only hears what it is assigned."""
-
-    def __init__(self) -> None:
-        self.assignments: list[frozenset[int]] = []
-
-    def on_assignment(self, assignment: GroupAssignment) -> None:
-        """What the group assigns to it now."""
-        self.assignments.append(assignment.leads)
 
 
 async def test_who_cannot_lead_refuses_for_a_while() -> None:

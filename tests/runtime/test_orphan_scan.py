@@ -36,7 +36,7 @@ from coordinator.store_mark import MARKS, Mark, MarkedService, mark_key, put_mar
 from integration_tests.s3 import RealS3, find_gateway
 from records.model import Restored
 from tests.runtime.made_coordinators import MadeCoordinators
-from tests.virtual_loop import VirtualLoop
+from tests.virtual_loop import lived
 from tests.waiting import until, virtual_time
 
 NOW_MS = 1_700_000_000_000
@@ -487,8 +487,7 @@ def test_a_round_under_way_ends_when_another_service_comes() -> None:
         # The first page had been judged before, and its files are older than any of the other's.
         assert len(made.store.objects) == 2000
 
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        runner.run(story())
+    lived(story())
 
 
 def restored(is_finished: bool) -> Restoration:

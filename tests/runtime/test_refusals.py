@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 import pytest
 
 from coordinator.app.readiness import readiness
-from coordinator.core.assignor.group import GroupAssignment
 from coordinator.core.leadership.states import State
 from records.codec import encode_entry
 from records.entry_key import EntryKey, encode_key
@@ -17,21 +16,10 @@ from records.levels import LEVEL_LATEST
 from records.model import Endpoint, FeatureLevelSet, LeadershipClaimed, NoOp, Record
 from simulation.fakes.kafka import FakeKafka
 from simulation.fakes.state_store import MemoryStateStores
-from tests.runtime.nodes import Running, in_memory, running
+from tests.runtime.nodes import Heard, Running, in_memory, running
 
 EVERYTHING = frozenset({0, 1})
 UNKNOWN_SCHEMA = b"\xc3\x01" + b"unknown!" + b"body"
-
-
-class Heard:
-    """Another member, which only hears what it is assigned."""
-
-    def __init__(self) -> None:
-        self.assignments: list[frozenset[int]] = []
-
-    def on_assignment(self, assignment: GroupAssignment) -> None:
-        """What the group assigns to it now."""
-        self.assignments.append(assignment.leads)
 
 
 def newer_leader_wrote(kafka: FakeKafka, value: bytes) -> int:

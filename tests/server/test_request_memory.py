@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 
 from coordinator.adapters.server.contract import CloseReason
 from coordinator.adapters.server.request_memory import GRANT_BYTES_PER_S, GRANT_S, SHORT_READ_BYTES, RequestMemory
-from tests.virtual_loop import VirtualLoop
+from tests.virtual_loop import lived
 
 PRODUCE = 0
-
-
-def run(work: Coroutine[None, None, None]) -> None:
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        runner.run(work)
 
 
 class Sender:
@@ -81,7 +75,7 @@ def test_a_full_memory_stops_unfinished_requests_and_they_go_on_in_order() -> No
         memory.release(410)
         assert (memory.is_short, told, memory.bytes_held, memory.shortages) == (False, [True, False], 0, 1)
 
-    run(work())
+    lived(work())
 
 
 def test_half_read_requests_that_have_all_the_memory_are_finished_one_after_the_other() -> None:
@@ -101,7 +95,7 @@ def test_half_read_requests_that_have_all_the_memory_are_finished_one_after_the_
         assert not memory.is_short
         assert memory.bytes_held == 0
 
-    run(work())
+    lived(work())
 
 
 def test_a_request_larger_than_all_memory_is_served_alone() -> None:
@@ -116,7 +110,7 @@ def test_a_request_larger_than_all_memory_is_served_alone() -> None:
         memory.release(1)
         assert went_on == [large]
 
-    run(work())
+    lived(work())
 
 
 def test_who_trickles_with_a_grant_is_turned_out_and_the_next_goes_on() -> None:
@@ -140,7 +134,7 @@ def test_who_trickles_with_a_grant_is_turned_out_and_the_next_goes_on() -> None:
         assert next_one.turned_out is None
         assert memory.bytes_held == 0
 
-    run(work())
+    lived(work())
 
 
 def test_who_has_begun_a_request_and_says_nothing_more_is_turned_out_while_memory_is_short() -> None:
@@ -161,7 +155,7 @@ def test_who_has_begun_a_request_and_says_nothing_more_is_turned_out_while_memor
         assert all(one.turned_out is CloseReason.UNFINISHED for one in silent)
         assert (honest.turned_out, memory.bytes_held, memory.is_short) == (None, 0, False)
 
-    run(work())
+    lived(work())
 
 
 def test_while_memory_is_short_little_is_read_at_a_time_without_a_grant() -> None:
@@ -176,7 +170,7 @@ def test_while_memory_is_short_little_is_read_at_a_time_without_a_grant() -> Non
         memory.release(600)
         assert memory.is_plentiful_for(one)
 
-    run(work())
+    lived(work())
 
 
 def test_who_left_waits_no_longer_and_holds_nothing() -> None:
@@ -194,7 +188,7 @@ def test_who_left_waits_no_longer_and_holds_nothing() -> None:
         assert memory.bytes_held == 400
         assert not memory.is_short
 
-    run(work())
+    lived(work())
 
 
 def test_unfinished_requests_of_other_kinds_have_a_bound_of_their_own() -> None:
@@ -209,4 +203,4 @@ def test_unfinished_requests_of_other_kinds_have_a_bound_of_their_own() -> None:
         assert large.turned_out is CloseReason.UNFINISHED
         assert (small.turned_out, memory.bytes_held) == (None, 1_101)
 
-    run(work())
+    lived(work())

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.store.engine import StorePlace
+from tests.spark.dashboard_store import StoreMaker
 from tests.spark.postgres_server import PostgresServer, running_postgres
 
 
@@ -32,3 +33,12 @@ def places(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], St
 def place(places: Callable[[str], StorePlace]) -> StorePlace:
     """An empty place."""
     return places("monitor")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[StoreMaker]:
+    """The store of a monitor that has found nothing wrong."""
+    made = StoreMaker(tmp_path)
+    made.healthy()
+    yield made
+    made.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,14 +37,6 @@ from spark_jobs.store.rules import RULES
 from tests.spark.dashboard_store import CLICKS, EVIL, EVIL_NAME, NOW_MS, NOW_S, ORDERS, StoreMaker
 
 MINUTE = NOW_S // 60
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[StoreMaker]:
-    made = StoreMaker(tmp_path)
-    made.healthy()
-    yield made
-    made.close()
 
 
 @pytest.fixture

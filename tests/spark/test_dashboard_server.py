@@ -27,14 +27,6 @@ from tests.waiting import stays
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[StoreMaker]:
-    made = StoreMaker(tmp_path)
-    made.healthy()
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def client(store: StoreMaker) -> Iterator[TestClient]:
     with TestClient(Dashboard(store.folder, clock_ms=lambda: NOW_MS).application()) as made:
         yield made

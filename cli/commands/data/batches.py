@@ -11,11 +11,12 @@ import click
 from click.core import ParameterSource
 
 from cli.objects import NamedStore, named_store
-from cli.options import COUNT, INDEX, OFFSET, output_option, server_option, timeout_option
+from cli.options import COUNT, INDEX, OFFSET, output_option, service_options
 from cli.output import RowStream, print_rows, say, time_text
 
 if TYPE_CHECKING:
     from cli.output import Row
+    from cli.service import ServicePlace
     from coordinator.object_store import ObjectStore
     from coordinator.protocol.find_batches import BatchLocation
     from records.record_batch import StoredRecord
@@ -33,7 +34,6 @@ class Reading:
     offset: int | None
     max_bytes: int
     max_batches: int
-    timeout_s: float
 
 
 @click.group()
@@ -49,8 +49,7 @@ def batches() -> None:
 @click.option("--max-batches", type=INDEX, default=0, show_default=True, help="At most this many; 0: no limit.")
 @click.option("--fetch", is_flag=True, help="Read the batches and print their records, as JSON lines unless --output says otherwise.")
 @named_store
-@server_option
-@timeout_option
+@service_options
 @output_option
 @click.pass_context
 def find(
@@ -62,8 +61,7 @@ def find(
     max_batches: int,
     fetch: bool,
     store: NamedStore,
-    bootstrap_server: str,
-    timeout_s: float,
+    service: ServicePlace,
     output: str,
 ) -> None:
     """Show which objects hold the batches of a partition from an offset on.
@@ -77,20 +75,20 @@ def find(
     """
     from cli.service import run
 
-    reading = Reading(topic=topic, partition=partition, offset=offset, max_bytes=max_bytes, max_batches=max_batches, timeout_s=timeout_s)
+    reading = Reading(topic=topic, partition=partition, offset=offset, max_bytes=max_bytes, max_batches=max_batches)
     if not fetch:
-        print_rows([_row(batch) for batch in run(_find(reading, bootstrap_server))[1]], output, COLUMNS, empty="no batches")
+        print_rows([_row(batch) for batch in run(_find(reading, service))[1]], output, COLUMNS, empty="no batches")
         return
     is_default = ctx.get_parameter_source("output") is ParameterSource.DEFAULT
-    run(_fetch(reading, bootstrap_server, store.open(), "jsonl" if is_default else output))
+    run(_fetch(reading, service, store.open(), "jsonl" if is_default else output))
 
 
-async def _find(reading: Reading, bootstrap_server: str) -> tuple[str, Sequence[BatchLocation], int]:
+async def _find(reading: Reading, service: ServicePlace) -> tuple[str, Sequence[BatchLocation], int]:
     """The topic's name, the batches, and the first offset that is wanted of them."""
     from cli.service import find_partition, find_topic, open_client, partition_ids
     from coordinator.client.model import FetchFrom
 
-    async with open_client(bootstrap_server, reading.timeout_s) as client:
+    async with open_client(service) as client:
         topic = await find_topic(client, reading.topic)
         [target] = partition_ids(topic, [reading.partition])
         described = find_partition(topic, reading.partition)
@@ -120,13 +118,13 @@ async def _find(reading: Reading, bootstrap_server: str) -> tuple[str, Sequence[
     return topic.name, batches, max(offset, log_start)
 
 
-async def _fetch(reading: Reading, bootstrap_server: str, store: ObjectStore, output: str) -> None:
+async def _fetch(reading: Reading, service: ServicePlace, store: ObjectStore, output: str) -> None:
     from cli.objects import store_errors
     from coordinator.client.records.record_lines import record_fields
     from coordinator.client.records.wal_objects import BatchOf, read_batches
     from records.record_batch import TimestampType
 
-    name, found, first = await _find(reading, bootstrap_server)
+    name, found, first = await _find(reading, service)
     batches = [BatchOf(name, reading.partition, location) for location in found]
     with RowStream(output, RECORD_COLUMNS) as stream, store_errors():
         async with aclosing(read_batches(store, batches)) as read:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 import click
 
 from cli.objects import NamedStore, named_store
-from cli.options import COUNT, INDEX, LIMIT, OFFSET, RegularFile, output_option, server_option, timeout_option
+from cli.options import COUNT, INDEX, LIMIT, OFFSET, RegularFile, output_option, service_options
 from cli.output import print_rows, say, time_text
 from coordinator.kafka.timestamps import AFTER_MAX_MS
 
 if TYPE_CHECKING:
     from cli.output import Row
+    from cli.service import ServicePlace
     from coordinator.client.calls.files import ListedFile
     from coordinator.client.client import DisklessClient
     from coordinator.client.model import CommitOutcome, TopicDescription
@@ -109,7 +110,6 @@ class Committing:
     topic_map: Mapping[str, str]
     prefix: str
     new_key: bool
-    timeout_s: float
     output: str
 
 
@@ -129,18 +129,10 @@ class Committing:
 )
 @click.option("--new-key", is_flag=True, help="Commit again under a new key: records committed before appear twice.")
 @named_store
-@server_option
-@timeout_option
+@service_options
 @output_option
 def commit(
-    file: Path,
-    topic_map: Sequence[str],
-    prefix: str | None,
-    new_key: bool,
-    store: NamedStore,
-    bootstrap_server: str,
-    timeout_s: float,
-    output: str,
+    file: Path, topic_map: Sequence[str], prefix: str | None, new_key: bool, store: NamedStore, service: ServicePlace, output: str
 ) -> None:
     """Upload a WAL file and commit it; print the result of each batch.
 
@@ -165,7 +157,6 @@ def commit(
             topic_map=parse_properties_flags(topic_map),
             prefix=store.wal_prefix if prefix is None else prefix,
             new_key=new_key,
-            timeout_s=timeout_s,
             output=output,
         )
     except SourceError as error:
@@ -177,17 +168,17 @@ def commit(
         wal = read_wal_file(file)
     except WalFileError as error:
         raise Failed(str(error)) from error
-    run(_commit(wanted, wal, store.open(), bootstrap_server))
+    run(_commit(wanted, wal, store.open(), service))
 
 
-async def _commit(wanted: Committing, wal: WalFile, store: ObjectStore, bootstrap_server: str) -> None:
+async def _commit(wanted: Committing, wal: WalFile, store: ObjectStore, service: ServicePlace) -> None:
     from cli.objects import store_errors
     from cli.service import open_client
     from cli.upload import choose_key
     from coordinator.client.records.wal_commit import commit_batches
     from coordinator.client.records.wal_objects import upload
 
-    async with open_client(bootstrap_server, wanted.timeout_s) as client:
+    async with open_client(service) as client:
         # Topics are looked up before anything is uploaded, so that a misspelt name leaves no object.
         topics = await _topics(client, wanted, wal)
         batches = commit_batches(str(wal.path), wal.batches, topics, _now_ms())
@@ -263,17 +254,10 @@ def _fail_for(wal: WalFile, outcome: CommitOutcome) -> None:
 )
 @click.option("--after", help="Only keys after this one.")
 @click.option("--max", "max_files", type=LIMIT, default=1000, show_default=True, help="At most this many.")
-@server_option
-@timeout_option
+@service_options
 @output_option
 def list_(
-    coordinators: Sequence[int],
-    states: Sequence[str],
-    after: str | None,
-    max_files: int,
-    bootstrap_server: str,
-    timeout_s: float,
-    output: str,
+    coordinators: Sequence[int], states: Sequence[str], after: str | None, max_files: int, service: ServicePlace, output: str
 ) -> None:
     """List the files the coordinators know, in the order of their keys: one line for each coordinator that knows a file.
 
@@ -292,9 +276,8 @@ def list_(
         states=[FileState(STATES.index(state)) for state in states],
         after=after,
         max_files=max_files,
-        timeout_s=timeout_s,
     )
-    listed = run(_list(wanted, bootstrap_server))
+    listed = run(_list(wanted, service))
     print_rows([listed_row(one) for one in listed], output, LIST_COLUMNS, empty="no files")
 
 
@@ -306,17 +289,16 @@ class Listing:
     states: Sequence[FileState]
     after: str | None
     max_files: int
-    timeout_s: float
 
 
-async def _list(wanted: Listing, bootstrap_server: str) -> Sequence[ListedFile]:
+async def _list(wanted: Listing, service: ServicePlace) -> Sequence[ListedFile]:
     from cli.looks.service import check_coordinators
     from cli.service import open_client
 
     # A page has the files that were looked at: few of them may be in the states that are wanted.
     page_size = PAGE_SIZE if wanted.states else min(wanted.max_files, PAGE_SIZE)
-    async with open_client(bootstrap_server, wanted.timeout_s) as client:
-        await check_coordinators(client, wanted.coordinators, wanted.timeout_s)
+    async with open_client(service) as client:
+        await check_coordinators(client, wanted.coordinators, service.timeout_s)
         listing = client.admin.list_files(wanted.coordinators, states=wanted.states, after_key=wanted.after, page_size=page_size)
         found: list[ListedFile] = []
         async for file in listing:
@@ -328,10 +310,9 @@ async def _list(wanted: Listing, bootstrap_server: str) -> Sequence[ListedFile]:
 
 @files.command()
 @click.argument("object_key", nargs=-1, required=True)
-@server_option
-@timeout_option
+@service_options
 @output_option
-def describe(object_key: Sequence[str], bootstrap_server: str, timeout_s: float, output: str) -> None:
+def describe(object_key: Sequence[str], service: ServicePlace, output: str) -> None:
     """Tell whether files still have live batches, and for each owner their state, what they wait for and when they could go.
 
     One line for each coordinator that is an owner of the file or remembers its key. `live` is exact, but no licence to delete an
@@ -342,16 +323,16 @@ def describe(object_key: Sequence[str], bootstrap_server: str, timeout_s: float,
     """
     from cli.service import run
 
-    run(_describe(object_key, bootstrap_server, timeout_s, output))
+    run(_describe(object_key, service, output))
 
 
-async def _describe(keys: Sequence[str], bootstrap_server: str, timeout_s: float, output: str) -> None:
+async def _describe(keys: Sequence[str], service: ServicePlace, output: str) -> None:
     import asyncio
 
     from cli.looks.file_life import described_rows
     from cli.service import fail_for, open_client
 
-    async with open_client(bootstrap_server, timeout_s) as client:
+    async with open_client(service) as client:
         described, found = await asyncio.gather(
             client.admin.describe_files(keys),
             client.admin.find_files(keys),

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.options import INDEX, gateway_group_option, kafka_place, output_option, server_option, timeout_option, token_option
+from cli.options import INDEX, gateway_group_option, kafka_place, output_option, service_options, timeout_option, token_option
 from cli.output import print_fields, print_rows, say
 
 if TYPE_CHECKING:
     from cli.kafka.cluster import KafkaPlace
     from cli.output import Row
+    from cli.service import ServicePlace
     from coordinator.client.calls.gateways import GatewayDescription
 
 COLUMNS = ("broker", "rack", "address", "coordinators", "leaders", "commits_per_file")
@@ -79,10 +80,9 @@ def describe(gateway_id: int | None, kafka: KafkaPlace, gateway_group: str, toke
 
 
 @gateways.command()
-@server_option
-@timeout_option
+@service_options
 @output_option
-def plan(bootstrap_server: str, timeout_s: float, output: str) -> None:
+def plan(service: ServicePlace, output: str) -> None:
     """Show for every broker of the Kafka cluster the coordinators it is produce gateway of.
 
     `commits_per_file` is the number of nodes that lead these coordinators: a WAL file of the broker needs at most one commit at each. The
@@ -92,7 +92,7 @@ def plan(bootstrap_server: str, timeout_s: float, output: str) -> None:
     """
     from cli.service import ask, run
 
-    described = run(ask(bootstrap_server, timeout_s, lambda client: client.admin.describe_gateways()))
+    described = run(ask(service, lambda client: client.admin.describe_gateways()))
     print_rows(plan_rows(described), output, COLUMNS)
     say(
         f"{described.gateways_per_rack} of each coordinator in each rack, planned by node {described.node_id} from brokers that Kafka"

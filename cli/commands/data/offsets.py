@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.options import INDEX, output_option, server_option, timeout_option
+from cli.options import INDEX, output_option, service_options
 from cli.output import print_rows, time_text
 from cli.times import TIME_FORMS, Time
 
 if TYPE_CHECKING:
     from cli.output import Row
+    from cli.service import ServicePlace
     from coordinator.client.model import PartitionId, TopicDescription
 
 NAMED_TIMES = {"latest": -1, "earliest": -2, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5}
@@ -36,10 +37,9 @@ def offsets() -> None:
     metavar="TIME",
     help=f"{', '.join(NAMED_TIMES)}; or the first offset at or after a time: {TIME_FORMS}.",
 )
-@server_option
-@timeout_option
+@service_options
 @output_option
-def list_(topic: Sequence[str], partitions: Sequence[int], time: int, bootstrap_server: str, timeout_s: float, output: str) -> None:
+def list_(topic: Sequence[str], partitions: Sequence[int], time: int, service: ServicePlace, output: str) -> None:
     """List offsets of topics at a time; exact, every acknowledged commit counts.
 
     TOPIC is a name or an id; none means all. Of a migrated partition times are looked up in its diskless part only; `earliest` is the
@@ -50,14 +50,14 @@ def list_(topic: Sequence[str], partitions: Sequence[int], time: int, bootstrap_
     """
     from cli.service import run
 
-    run(_list(topic, partitions, time, bootstrap_server, timeout_s, output))
+    run(_list(topic, partitions, time, service, output))
 
 
-async def _list(wanted: Sequence[str], partitions: Sequence[int], time: int, bootstrap_server: str, timeout_s: float, output: str) -> None:
+async def _list(wanted: Sequence[str], partitions: Sequence[int], time: int, service: ServicePlace, output: str) -> None:
     from cli.service import fail_for, find_topic, open_client, partition_ids
 
     partitions = list(dict.fromkeys(partitions))
-    async with open_client(bootstrap_server, timeout_s) as client:
+    async with open_client(service) as client:
         if wanted:
             named = [await find_topic(client, text) for text in dict.fromkeys(wanted)]
             found = list({topic.topic_id: topic for topic in named}.values())  # one may be named by its name and by its id

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from cli.objects import UnusualKeys
-from cli.options import output_option, server_option, timeout_option
+from cli.options import output_option, service_options
 from cli.outcome import Exit, Failed
 from cli.output import RowStream, print_fields, say, time_text
 
 if TYPE_CHECKING:
     from cli.output import Row
+    from cli.service import ServicePlace
     from coordinator.client.calls.orphans import OrphanObject, OrphanScanState
     from coordinator.client.client import DisklessClient
 
@@ -29,10 +30,9 @@ def orphans() -> None:
 @orphans.command()
 @click.option("--dry-run", is_flag=True, help="Print what would be deleted now, and why; nothing is changed.")
 @click.option("--force", is_flag=True, help="Scan although a restore is unfinished: files committed after its snapshots are then orphans.")
-@server_option
-@timeout_option
+@service_options
 @output_option
-def scan(dry_run: bool, force: bool, bootstrap_server: str, timeout_s: float, output: str) -> None:
+def scan(dry_run: bool, force: bool, service: ServicePlace, output: str) -> None:
     """Have the leader of the directory scan the object store for orphans now, and wait until it has finished.
 
     An orphan is older than file.commit.max.age.ms and diskless.coordinator.orphan.scan.grace.period.ms together, and no coordinator has
@@ -47,9 +47,9 @@ def scan(dry_run: bool, force: bool, bootstrap_server: str, timeout_s: float, ou
     if dry_run and force:
         raise Failed("--dry-run changes nothing, so there is nothing to force; leave one of the two out", Exit.USAGE)
     if dry_run:
-        run(ask(bootstrap_server, timeout_s, lambda client: _print_found(client, output)))
+        run(ask(service, lambda client: _print_found(client, output)))
         return
-    state, is_finished = run(_scan(bootstrap_server, timeout_s, force), "waiting for the scan of the object store")
+    state, is_finished = run(_scan(service, force), "waiting for the scan of the object store")
     print_fields(_fields(state), output)
     if state.is_running:
         raise Failed("the scan goes on; `diskless orphans status` shows how far it is", Exit.TIMEOUT)
@@ -58,25 +58,24 @@ def scan(dry_run: bool, force: bool, bootstrap_server: str, timeout_s: float, ou
 
 
 @orphans.command()
-@server_option
-@timeout_option
+@service_options
 @output_option
-def status(bootstrap_server: str, timeout_s: float, output: str) -> None:
+def status(service: ServicePlace, output: str) -> None:
     """Show how far the scan for orphans is, or what the last one has found.
 
     Example: `diskless orphans status --bootstrap-server localhost:9192 -o json`
     """
     from cli.service import ask, run
 
-    print_fields(_fields(run(ask(bootstrap_server, timeout_s, lambda client: client.admin.orphan_scan()))), output)
+    print_fields(_fields(run(ask(service, lambda client: client.admin.orphan_scan()))), output)
 
 
-async def _scan(bootstrap_server: str, timeout_s: float, force: bool) -> tuple[OrphanScanState, bool]:
+async def _scan(service: ServicePlace, force: bool) -> tuple[OrphanScanState, bool]:
     """Begin a scan and return its state at its end, or when time is over, and whether it has finished."""
     from cli.service import open_client
 
-    async with open_client(bootstrap_server, timeout_s) as client:
-        until_s = asyncio.get_running_loop().time() + timeout_s
+    async with open_client(service) as client:
+        until_s = asyncio.get_running_loop().time() + service.timeout_s
         state = begun = await client.admin.begin_orphan_scan(is_forced=force)
         while state.is_running and (left_s := until_s - asyncio.get_running_loop().time()) > 0:
             await asyncio.sleep(min(POLL_S, left_s))

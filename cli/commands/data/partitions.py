@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.options import INDEX, dry_run_option, output_option, server_option, timeout_option
+from cli.options import INDEX, dry_run_option, output_option, service_options
 from cli.output import print_rows, say
 
 if TYPE_CHECKING:
     from cli.looks.balance import PlacedPartition, PlannedMove
     from cli.outcome import Failed
     from cli.output import Row
+    from cli.service import ServicePlace
     from coordinator.client.calls.moves import MoveUnderWay
     from coordinator.client.client import DisklessClient
     from coordinator.client.model import TopicDescription
@@ -36,17 +37,10 @@ def partitions() -> None:
 @click.option("--to", "to_coordinator", type=INDEX, help="The coordinator (metadata partition) in which they go on.")
 @click.option("--balance", "is_balancing", is_flag=True, help="Move as many as it takes for coordinators to have equally many.")
 @dry_run_option
-@server_option
-@timeout_option
+@service_options
 @output_option
 def move(
-    partition: Sequence[str],
-    to_coordinator: int | None,
-    is_balancing: bool,
-    dry_run: bool,
-    bootstrap_server: str,
-    timeout_s: float,
-    output: str,
+    partition: Sequence[str], to_coordinator: int | None, is_balancing: bool, dry_run: bool, service: ServicePlace, output: str
 ) -> None:
     """Move partitions to other coordinators, one after the other.
 
@@ -61,17 +55,16 @@ def move(
 
     if is_balancing == bool(partition) or (to_coordinator is None) != is_balancing:
         raise click.UsageError("name partitions as TOPIC:PARTITION with --to, or give --balance alone")
-    rows, failure = run(_move(partition, to_coordinator, bootstrap_server, timeout_s, is_dry_run=dry_run))
+    rows, failure = run(_move(partition, to_coordinator, service, is_dry_run=dry_run))
     print_rows(rows, output, COLUMNS, empty="no partition has to move")
     if failure is not None:
         raise failure
 
 
 @partitions.command()
-@server_option
-@timeout_option
+@service_options
 @output_option
-def moves(bootstrap_server: str, timeout_s: float, output: str) -> None:
+def moves(service: ServicePlace, output: str) -> None:
     """List the moves that are under way, for how many seconds each is, and why the last attempt at its next step failed.
 
     Example: `diskless partitions moves --bootstrap-server localhost:9192`
@@ -79,7 +72,7 @@ def moves(bootstrap_server: str, timeout_s: float, output: str) -> None:
     from cli.service import open_client, run
 
     async def ask() -> list[Row]:
-        async with open_client(bootstrap_server, timeout_s) as client:
+        async with open_client(service) as client:
             names = {one.topic_id: one.name for one in await client.describe_topics()}
             return [_row(names, one) for one in (await client.admin.move_partitions([])).under_way]
 
@@ -99,7 +92,7 @@ def _row(names: dict[bytes, str], one: MoveUnderWay) -> Row:
 
 
 async def _move(
-    named: Sequence[str], to_coordinator: int | None, bootstrap_server: str, timeout_s: float, *, is_dry_run: bool
+    named: Sequence[str], to_coordinator: int | None, service: ServicePlace, *, is_dry_run: bool
 ) -> tuple[list[Row], Failed | None]:
     """The moves with what became of each, and why the first that failed did, after which none is ordered.
 
@@ -111,7 +104,7 @@ async def _move(
     from coordinator.client.model import PartitionId
     from coordinator.kafka.errors import ErrorCode
 
-    async with open_client(bootstrap_server, timeout_s) as client:
+    async with open_client(service) as client:
         if to_coordinator is None:
             ids, planned = await _balanced(client)
         else:
@@ -127,7 +120,7 @@ async def _move(
             }
             rows.append(row)
             partition = PartitionId(ids[placed.topic], placed.partition)
-            end_s = asyncio.get_running_loop().time() + timeout_s
+            end_s = asyncio.get_running_loop().time() + service.timeout_s
             ordered = await client.admin.move_partitions([PartitionMove(partition, to)], only_check=is_dry_run)
             [refusal] = ordered.refusals
             while not is_dry_run:
@@ -136,7 +129,7 @@ async def _move(
                     break
                 if asyncio.get_running_loop().time() > end_s:
                     row["state"] = "moving"
-                    return rows, Failed(_still_moving(placed, under_way, timeout_s), Exit.TIMEOUT)
+                    return rows, Failed(_still_moving(placed, under_way, service.timeout_s), Exit.TIMEOUT)
                 await asyncio.sleep(LOOK_S)
                 # A topic that is deleted meanwhile ends its moves.
                 ordered = await client.admin.move_partitions([PartitionMove(partition, to)], only_check=True)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.options import INDEX, output_option, server_option, timeout_option
+from cli.options import INDEX, output_option, service_options
 from cli.output import print_rows, time_text
 
 if TYPE_CHECKING:
     from cli.output import Row
+    from cli.service import ServicePlace
     from coordinator.operations.producers import DescribedProducers
 
 COLUMNS = ("topic", "partition", "producer_id", "epoch", "last_sequence", "last_append")
@@ -25,10 +26,9 @@ def producers() -> None:
 @producers.command("list")
 @click.argument("topic", nargs=-1)
 @click.option("--partition", "partitions", type=INDEX, multiple=True, help="Only this partition. Repeatable.")
-@server_option
-@timeout_option
+@service_options
 @output_option
-def list_(topic: Sequence[str], partitions: Sequence[int], bootstrap_server: str, timeout_s: float, output: str) -> None:
+def list_(topic: Sequence[str], partitions: Sequence[int], service: ServicePlace, output: str) -> None:
     """List the idempotent producers of partitions: epoch, last sequence number, and when their newest batch was committed.
 
     TOPIC is a name or an id; none means all. Producers are remembered as the node that answers knows them, until
@@ -40,17 +40,17 @@ def list_(topic: Sequence[str], partitions: Sequence[int], bootstrap_server: str
     from cli.outcome import Exit, Failed
     from cli.service import run
 
-    described = run(_ask(topic, list(dict.fromkeys(partitions)), bootstrap_server, timeout_s))
+    described = run(_ask(topic, list(dict.fromkeys(partitions)), service))
     print_rows([row for one in described for row in _rows(one)], output, COLUMNS, empty="no idempotent producer is remembered")
     for one in described:
         if one.outcome.error:
             raise Failed(f"{one.topic}-{one.partition}: {one.outcome.message}", Exit.UNAVAILABLE)
 
 
-async def _ask(topics: Sequence[str], partitions: Sequence[int], bootstrap_server: str, timeout_s: float) -> list[DescribedProducers]:
+async def _ask(topics: Sequence[str], partitions: Sequence[int], service: ServicePlace) -> list[DescribedProducers]:
     from cli.service import find_topic, open_client, partition_ids
 
-    async with open_client(bootstrap_server, timeout_s) as client:
+    async with open_client(service) as client:
         found = [await find_topic(client, text) for text in topics] if topics else await client.describe_topics()
         asked = [(one.name, [each.partition for each in partition_ids(one, partitions)]) for one in found]
         return [told for name, chosen in asked for told in await client.admin.describe_producers(name, chosen)]

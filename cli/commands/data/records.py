@@ -10,12 +10,13 @@ import click
 from click.core import ParameterSource
 
 from cli.objects import NamedStore, named_store
-from cli.options import INDEX, INT64_MAX, confirm, dry_run_option, output_option, server_option, timeout_option, yes_option
+from cli.options import INDEX, INT64_MAX, confirm, dry_run_option, output_option, service_options, yes_option
 from cli.output import RowStream, print_fields, say, time_text
 from cli.times import TIME_FORMS, Time
 
 if TYPE_CHECKING:
     from cli.output import Row
+    from cli.service import ServicePlace
     from coordinator.object_store import ObjectStore
     from records.record_batch import StoredRecord
 
@@ -36,8 +37,7 @@ def records() -> None:
 @click.option("--since", "since_ms", type=Time(), metavar="TIME", help=f"Records from this time on instead: {TIME_FORMS}.")
 @click.option("--follow", "-f", is_flag=True, help="Go on with new records until Ctrl-C.")
 @named_store
-@server_option
-@timeout_option
+@service_options
 @output_option
 @click.pass_context
 def tail(
@@ -48,8 +48,7 @@ def tail(
     since_ms: int | None,
     follow: bool,
     store: NamedStore,
-    bootstrap_server: str,
-    timeout_s: float,
+    service: ServicePlace,
     output: str,
 ) -> None:
     """Print the newest records of a topic, as JSON lines unless --output says otherwise.
@@ -63,9 +62,9 @@ def tail(
     from cli.service import run
 
     is_default = ctx.get_parameter_source("output") is ParameterSource.DEFAULT
-    tailing = Tailing(topic, partitions, count, since_ms, follow, timeout_s, "jsonl" if is_default else output)
+    tailing = Tailing(topic, partitions, count, since_ms, follow, "jsonl" if is_default else output)
     with suppress(KeyboardInterrupt) if follow else nullcontext():
-        run(_tail(tailing, store.open(), bootstrap_server))
+        run(_tail(tailing, store.open(), service))
 
 
 class Tailing(NamedTuple):
@@ -76,16 +75,15 @@ class Tailing(NamedTuple):
     newest: int
     since_ms: int | None
     follow: bool
-    timeout_s: float
     output: str
 
 
-async def _tail(wanted: Tailing, store: ObjectStore, bootstrap_server: str) -> None:
+async def _tail(wanted: Tailing, store: ObjectStore, service: ServicePlace) -> None:
     from cli.objects import store_errors
     from cli.service import find_topic, open_client, partition_ids
     from coordinator.kafka.timestamps import EARLIEST_LOCAL, LATEST
 
-    async with open_client(bootstrap_server, wanted.timeout_s, object_store=store) as client:
+    async with open_client(service, object_store=store) as client:
         topic = await find_topic(client, wanted.topic)
         asked = partition_ids(topic, list(dict.fromkeys(wanted.partitions)))
         places = (EARLIEST_LOCAL, LATEST) if wanted.since_ms is None else (wanted.since_ms, LATEST)
@@ -131,10 +129,9 @@ def _shown(topic: str, record: StoredRecord, *, is_table: bool) -> Row:
 )
 @dry_run_option
 @yes_option
-@server_option
-@timeout_option
+@service_options
 @output_option
-def delete(topic: str, partition: int, offset: int, dry_run: bool, yes: bool, bootstrap_server: str, timeout_s: float, output: str) -> None:
+def delete(topic: str, partition: int, offset: int, dry_run: bool, yes: bool, service: ServicePlace, output: str) -> None:
     """Delete the records of a partition before an offset.
 
     TOPIC is a name or an id. An offset at or below the log start changes nothing; one above the high watermark is refused
@@ -146,16 +143,14 @@ def delete(topic: str, partition: int, offset: int, dry_run: bool, yes: bool, bo
     """
     from cli.service import run
 
-    run(_delete(topic, partition, offset, dry_run, yes, bootstrap_server, timeout_s, output))
+    run(_delete(topic, partition, offset, dry_run, yes, service, output))
 
 
-async def _delete(
-    topic: str, partition: int, offset: int, dry_run: bool, yes: bool, bootstrap_server: str, timeout_s: float, output: str
-) -> None:
+async def _delete(topic: str, partition: int, offset: int, dry_run: bool, yes: bool, service: ServicePlace, output: str) -> None:
     from cli.outcome import Exit, Failed
     from cli.service import find_topic, open_client, partition_ids
 
-    async with open_client(bootstrap_server, timeout_s) as client:
+    async with open_client(service) as client:
         found = await find_topic(client, topic)
         [target] = partition_ids(found, [partition])
         bounds = await client.list_offsets([(target, -4), (target, -1), (target, -2)])

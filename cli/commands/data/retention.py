@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.options import dry_run_option, output_option, server_option, timeout_option
+from cli.options import dry_run_option, output_option, service_options
 from cli.output import print_rows, say
 
 if TYPE_CHECKING:
     from cli.output import Row
+    from cli.service import ServicePlace
     from coordinator.client.calls.retention import EnforcedRetention
 
 COLUMNS = ("topic", "partition", "coordinator", "log_start_offset", "new_log_start_offset", "batches", "size")
@@ -25,10 +26,9 @@ def retention() -> None:
 @retention.command()
 @click.argument("topic", nargs=-1)
 @dry_run_option
-@server_option
-@timeout_option
+@service_options
 @output_option
-def enforce(topic: Sequence[str], dry_run: bool, bootstrap_server: str, timeout_s: float, output: str) -> None:
+def enforce(topic: Sequence[str], dry_run: bool, service: ServicePlace, output: str) -> None:
     """Have the leaders delete batches that are past retention.ms or retention.bytes, and print what went of each partition.
 
     TOPIC is a name or an id; none means all. Leaders do so by themselves every log.retention.check.interval.ms. The deletion cannot be
@@ -41,7 +41,7 @@ def enforce(topic: Sequence[str], dry_run: bool, bootstrap_server: str, timeout_
     from cli.doctor.retention import held_partitions
     from cli.service import fail_for, run
 
-    enforced, names = run(_enforce(topic, dry_run, bootstrap_server, timeout_s))
+    enforced, names = run(_enforce(topic, dry_run, service))
     rows = [row for one in enforced for row in _rows(one, names)]
     print_rows(sorted(rows, key=lambda row: (row["topic"], row["partition"])), output, COLUMNS, empty="nothing is past its retention")
     if rows and dry_run:
@@ -51,12 +51,10 @@ def enforce(topic: Sequence[str], dry_run: bool, bootstrap_server: str, timeout_
     fail_for("retention was not enforced everywhere", [one.refusal for one in enforced])
 
 
-async def _enforce(
-    wanted: Sequence[str], dry_run: bool, bootstrap_server: str, timeout_s: float
-) -> tuple[list[EnforcedRetention], Mapping[bytes, str]]:
+async def _enforce(wanted: Sequence[str], dry_run: bool, service: ServicePlace) -> tuple[list[EnforcedRetention], Mapping[bytes, str]]:
     from cli.service import find_topic, open_client
 
-    async with open_client(bootstrap_server, timeout_s) as client:
+    async with open_client(service) as client:
         topics = [await find_topic(client, text) for text in wanted]
         topic_ids = [one.topic_id for one in topics]
         coordinator_ids = sorted({each.coordinator_id for one in topics for each in one.partitions})

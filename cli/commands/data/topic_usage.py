@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.options import output_option, server_option, timeout_option
+from cli.options import output_option, service_options
 from cli.output import print_rows, time_text
 
 if TYPE_CHECKING:
     from cli.looks.usage import PartitionUsage, TopicUsage
     from cli.output import Row
+    from cli.service import ServicePlace
 
 USAGE_COLUMNS = ("topic", "records", "batches", "bytes", "objects", "extents_per_gib", "due_bytes", "next_freed")
 PARTITION_COLUMNS = ("topic", "partition", "records", "batches", "bytes", "extents", "freed_in_a_day", "next_freed")
@@ -22,10 +23,9 @@ FILE_COLUMNS = ("object_key", "partitions", "batches", "bytes", "extents", "newe
 @click.command()
 @click.argument("topic", nargs=-1)
 @click.option("--by-partition", is_flag=True, help="A line for each partition, with what retention frees of it within a day.")
-@server_option
-@timeout_option
+@service_options
 @output_option
-def usage(topic: Sequence[str], by_partition: bool, bootstrap_server: str, timeout_s: float, output: str) -> None:
+def usage(topic: Sequence[str], by_partition: bool, service: ServicePlace, output: str) -> None:
     """Show the space that topics take: live batches and their bytes, the objects that hold them, and when retention frees them.
 
     TOPIC is a name or an id; none means all. `due_bytes` are past retention and go at the next look of the leaders; `next_freed` is when
@@ -35,7 +35,7 @@ def usage(topic: Sequence[str], by_partition: bool, bootstrap_server: str, timeo
     Examples: `diskless topics usage --bootstrap-server localhost:9192`,
     `diskless topics usage orders --by-partition --bootstrap-server localhost:9192 -o json`
     """
-    counted = _counted(topic, bootstrap_server, timeout_s)
+    counted = _counted(topic, service)
     if by_partition:
         rows = [_partition_row(one.topic.name, each) for one in counted for each in one.partitions]
         print_rows(rows, output, PARTITION_COLUMNS, empty="there are no topics")
@@ -45,17 +45,16 @@ def usage(topic: Sequence[str], by_partition: bool, bootstrap_server: str, timeo
 
 @click.command()
 @click.argument("topic")
-@server_option
-@timeout_option
+@service_options
 @output_option
-def files(topic: str, bootstrap_server: str, timeout_s: float, output: str) -> None:
+def files(topic: str, service: ServicePlace, output: str) -> None:
     """List the objects that hold live batches of a topic, with its share of each; the largest share first.
 
     TOPIC is a name or an id. `diskless files describe KEY` says what else is in an object, and what it waits for.
 
     Example: `diskless topics files orders --bootstrap-server localhost:9192`
     """
-    [counted] = _counted([topic], bootstrap_server, timeout_s)
+    [counted] = _counted([topic], service)
     rows: list[Row] = [
         {
             "object_key": key,
@@ -71,16 +70,16 @@ def files(topic: str, bootstrap_server: str, timeout_s: float, output: str) -> N
     print_rows(rows, output, FILE_COLUMNS, empty=f"topic {counted.topic.name} has no batches")
 
 
-def _counted(wanted: Sequence[str], bootstrap_server: str, timeout_s: float) -> list[TopicUsage]:
+def _counted(wanted: Sequence[str], service: ServicePlace) -> list[TopicUsage]:
     from cli.looks.usage import count_usage
     from cli.progress import doing
     from cli.service import find_topic, open_client, run
 
     async def count() -> list[TopicUsage]:
-        async with open_client(bootstrap_server, timeout_s) as client:
+        async with open_client(service) as client:
             found = [await find_topic(client, text) for text in wanted] if wanted else await client.describe_topics()
             with doing("counting batches") as work:
-                return [await count_usage(client, one, work, timeout_s) for one in found]
+                return [await count_usage(client, one, work, service.timeout_s) for one in found]
 
     return run(count())
 

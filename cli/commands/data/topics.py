@@ -11,11 +11,22 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from cli.commands.data.topic_usage import files, usage
-from cli.options import COUNT, confirm, dry_run_option, kafka_options, output_option, server_option, timeout_option, yes_option
+from cli.options import (
+    COUNT,
+    confirm,
+    dry_run_option,
+    kafka_options,
+    output_option,
+    server_option,
+    service_options,
+    timeout_option,
+    yes_option,
+)
 from cli.output import print_fields, print_rows, say
 
 if TYPE_CHECKING:
     from cli.kafka.shadows import ShadowTopics
+    from cli.service import ServicePlace
     from coordinator.client.client import DisklessClient
     from coordinator.client.model import TopicDescription
 
@@ -68,11 +79,10 @@ def create(
     settings: Sequence[str],
     classic_pending: bool,
     if_not_exists: bool,
-    bootstrap_server: str,
+    service: ServicePlace,
     kafka_server: str | None,
     command_config: Path | None,
     command_properties: Sequence[str],
-    timeout_s: float,
     output: str,
 ) -> None:
     """Create a topic.
@@ -95,10 +105,10 @@ def create(
         wanted = new_topic_id() if topic_id is None else parse_topic_id(topic_id)
     except ValueError as error:
         raise Failed(f"--topic-id: {error}", Exit.USAGE) from error
-    with _shadows(kafka_server, command_config, command_properties, timeout_s) as shadows:
+    with _shadows(kafka_server, command_config, command_properties, service.timeout_s) as shadows:
         if shadows is not None:
-            wanted = _made_shadow(shadows, name, partitions, own, bootstrap_server, timeout_s, if_not_exists=if_not_exists)
-    created = run(_create(name, wanted, partitions, own, classic_pending, if_not_exists, bootstrap_server, timeout_s))
+            wanted = _made_shadow(shadows, name, partitions, own, service, if_not_exists=if_not_exists)
+    created = run(_create(name, wanted, partitions, own, classic_pending, if_not_exists, service))
     print_fields({**_summary(created), "partitions": len(created.partitions)}, output)
 
 
@@ -115,14 +125,7 @@ def _shadows(
 
 
 def _made_shadow(
-    shadows: ShadowTopics,
-    name: str,
-    partitions: int,
-    settings: Mapping[str, str],
-    bootstrap_server: str,
-    timeout_s: float,
-    *,
-    if_not_exists: bool,
+    shadows: ShadowTopics, name: str, partitions: int, settings: Mapping[str, str], service: ServicePlace, *, if_not_exists: bool
 ) -> bytes:
     """Create the shadow of a topic; return its id. What the service would refuse is refused before Kafka is asked for anything."""
     from cli.outcome import Exit, Failed
@@ -134,7 +137,7 @@ def _made_shadow(
     for fault in faults:
         if fault is not None:
             raise Failed(fault, Exit.USAGE)
-    listed = next((one for one in run(ask(bootstrap_server, timeout_s, lambda client: client.describe_topics())) if one.name == name), None)
+    listed = next((one for one in run(ask(service, lambda client: client.describe_topics())) if one.name == name), None)
     if listed is None:
         return shadows.create(name, partitions)
     there = shadows.find(name)
@@ -170,13 +173,12 @@ async def _create(
     settings: Mapping[str, str],
     classic_pending: bool,
     if_not_exists: bool,
-    bootstrap_server: str,
-    timeout_s: float,
+    service: ServicePlace,
 ) -> TopicDescription:
     from cli.service import find_topic, open_client
     from coordinator.client.errors import AlreadyExists
 
-    async with open_client(bootstrap_server, timeout_s) as client:
+    async with open_client(service) as client:
         try:
             await _place(client, name, partitions, topic_id, settings, classic_pending=classic_pending)
         except AlreadyExists:
@@ -216,11 +218,10 @@ def alter(
     partitions: int | None,
     settings: Sequence[str],
     deleted: Sequence[str],
-    bootstrap_server: str,
+    service: ServicePlace,
     kafka_server: str | None,
     command_config: Path | None,
     command_properties: Sequence[str],
-    timeout_s: float,
 ) -> None:
     """Change the settings of a topic, or give it more partitions.
 
@@ -240,24 +241,19 @@ def alter(
     changes |= dict.fromkeys(deleted)
     if partitions is None and not changes:
         raise Failed("nothing to change; give --partitions, --config or --delete-config", Exit.USAGE)
-    with _shadows(kafka_server, command_config, command_properties, timeout_s) as shadows:
-        altered = run(_alter(topic, partitions, changes, bootstrap_server, shadows, timeout_s))
+    with _shadows(kafka_server, command_config, command_properties, service.timeout_s) as shadows:
+        altered = run(_alter(topic, partitions, changes, service, shadows))
     say(f"topic {altered.name} has {len(altered.partitions)} partitions and settings of its own: {_settings(altered) or 'none'}")
 
 
 async def _alter(
-    topic: str,
-    partitions: int | None,
-    changes: Mapping[str, str | None],
-    bootstrap_server: str,
-    shadows: ShadowTopics | None,
-    timeout_s: float,
+    topic: str, partitions: int | None, changes: Mapping[str, str | None], service: ServicePlace, shadows: ShadowTopics | None
 ) -> TopicDescription:
     import asyncio
 
     from cli.service import find_topic, open_client
 
-    async with open_client(bootstrap_server, timeout_s) as client:
+    async with open_client(service) as client:
         found = await find_topic(client, topic)
         if changes:
             await client.admin.alter_topic(found.name, changes)
@@ -280,11 +276,10 @@ def delete(
     topic: Sequence[str],
     dry_run: bool,
     yes: bool,
-    bootstrap_server: str,
+    service: ServicePlace,
     kafka_server: str | None,
     command_config: Path | None,
     command_properties: Sequence[str],
-    timeout_s: float,
 ) -> None:
     """Delete topics with all their data.
 
@@ -296,18 +291,16 @@ def delete(
     """
     from cli.service import run
 
-    with _shadows(kafka_server, command_config, command_properties, timeout_s) as shadows:
-        run(_delete(topic, dry_run, yes, bootstrap_server, shadows, timeout_s))
+    with _shadows(kafka_server, command_config, command_properties, service.timeout_s) as shadows:
+        run(_delete(topic, dry_run, yes, service, shadows))
 
 
-async def _delete(
-    wanted: Sequence[str], dry_run: bool, yes: bool, bootstrap_server: str, shadows: ShadowTopics | None, timeout_s: float
-) -> None:
+async def _delete(wanted: Sequence[str], dry_run: bool, yes: bool, service: ServicePlace, shadows: ShadowTopics | None) -> None:
     import asyncio
 
     from cli.service import find_topic, open_client
 
-    async with open_client(bootstrap_server, timeout_s) as client:
+    async with open_client(service) as client:
         found = [await find_topic(client, text) for text in wanted]
         for topic in found:
             records = sum(max(0, p.high_watermark - p.log_start_offset) for p in topic.partitions)
@@ -325,10 +318,9 @@ async def _delete(
 
 
 @topics.command("list")
-@server_option
-@timeout_option
+@service_options
 @output_option
-def list_(bootstrap_server: str, timeout_s: float, output: str) -> None:
+def list_(service: ServicePlace, output: str) -> None:
     """List the diskless topics.
 
     Example: `diskless topics list --bootstrap-server localhost:9192 -o json`
@@ -336,17 +328,16 @@ def list_(bootstrap_server: str, timeout_s: float, output: str) -> None:
     from cli.service import ask, run
     from coordinator.kafka.names import topic_id_text
 
-    listed = run(ask(bootstrap_server, timeout_s, lambda client: client.admin.list_topics()))
+    listed = run(ask(service, lambda client: client.admin.list_topics()))
     rows = [{"topic": one.name, "topic_id": topic_id_text(one.topic_id), "partitions": one.num_partitions} for one in listed]
     print_rows(rows, output, ("topic", "topic_id", "partitions"), empty="there are no topics")
 
 
 @topics.command()
 @click.argument("topic", nargs=-1)
-@server_option
-@timeout_option
+@service_options
 @output_option
-def describe(topic: Sequence[str], bootstrap_server: str, timeout_s: float, output: str) -> None:
+def describe(topic: Sequence[str], service: ServicePlace, output: str) -> None:
     """Show placement, leaders and offsets of topics, by partition, and the settings that topics have of their own.
 
     TOPIC is a name or an id; none means all. The leader and the offsets are those that the answering node knows, and may be a moment old;
@@ -356,7 +347,7 @@ def describe(topic: Sequence[str], bootstrap_server: str, timeout_s: float, outp
     """
     from cli.service import run
 
-    rows = run(_described(topic, bootstrap_server, timeout_s))
+    rows = run(_described(topic, service))
     if output == "table":
         from cli.looks.service import leader_text
 
@@ -367,15 +358,15 @@ def describe(topic: Sequence[str], bootstrap_server: str, timeout_s: float, outp
     print_rows(rows, output, PARTITION_COLUMNS, empty="there are no topics")
 
 
-async def _described(wanted: Sequence[str], bootstrap_server: str, timeout_s: float) -> list[dict[str, object]]:
+async def _described(wanted: Sequence[str], service: ServicePlace) -> list[dict[str, object]]:
     """A row for each partition, with whether its leader answers."""
     from cli.looks.service import answering
     from cli.service import open_client
 
-    async with open_client(bootstrap_server, timeout_s) as client:
+    async with open_client(service) as client:
         found = await _found(client, wanted)
         leaders = {one.leader_id for topic in found for one in topic.partitions if one.leader_id >= 0}
-        heard = await answering(client, leaders, timeout_s)
+        heard = await answering(client, leaders, service.timeout_s)
     return [row | {"leader_answers": row["leader"] in heard} for topic in found for row in _partition_rows(topic)]
 
 

@@ -23,6 +23,7 @@ from cli.output import print_rows, say
 if TYPE_CHECKING:
     from cli.kafka.cluster import KafkaPlace
     from cli.output import Row
+    from cli.service import ServicePlace
     from coordinator.client.calls.migrations import DisklessLogState
     from coordinator.client.client import DisklessClient
     from coordinator.client.model import TopicDescription
@@ -84,9 +85,8 @@ def start(
     drain_timeout_s: float,
     dry_run: bool,
     yes: bool,
-    bootstrap_server: str,
+    service: ServicePlace,
     kafka: KafkaPlace,
-    timeout_s: float,
     output: str,
 ) -> None:
     """Make all partitions of a classic topic diskless from the ends of their logs on.
@@ -102,14 +102,13 @@ def start(
     """
     from cli.service import run
 
-    run(_start(topic, kafka, bootstrap_server, timeout_s, still_s, drain_timeout_s, writers_stopped, readers, dry_run, yes, output))
+    run(_start(topic, kafka, service, still_s, drain_timeout_s, writers_stopped, readers, dry_run, yes, output))
 
 
 async def _start(
     name: str,
     place: KafkaPlace,
-    bootstrap_server: str,
-    timeout_s: float,
+    service: ServicePlace,
     still_s: float,
     drain_timeout_s: float,
     is_confirmed: bool,
@@ -123,7 +122,7 @@ async def _start(
     from migration.plan import check_writers, make_plan, settings_of
 
     keep = readers == EVERYBODY
-    async with open_both(name, place, bootstrap_server, timeout_s, is_confirmed=is_confirmed, keep_readers=keep) as (client, topic):
+    async with open_both(name, place, service, is_confirmed=is_confirmed, keep_readers=keep) as (client, topic):
         plan = await make_plan(client, topic, place.topic)
         plan.check()
         await check_writers(topic, plan, still_s, is_confirmed=is_confirmed)
@@ -238,16 +237,7 @@ def _end(name: str, rows: Sequence[Row]) -> None:
 @places
 @timeout_option
 @output_option
-def abort(
-    topic: str,
-    writers_stopped: bool,
-    dry_run: bool,
-    yes: bool,
-    bootstrap_server: str,
-    kafka: KafkaPlace,
-    timeout_s: float,
-    output: str,
-) -> None:
+def abort(topic: str, writers_stopped: bool, dry_run: bool, yes: bool, service: ServicePlace, kafka: KafkaPlace, output: str) -> None:
     """Take a migration back whose diskless logs are still empty, and let the writers write to the classic topic again.
 
     End every `start` of the topic first, and whatever else migrates it; one that goes on is refused. Partitions that have their start
@@ -259,16 +249,14 @@ def abort(
     """
     from cli.service import run
 
-    run(_abort(topic, kafka, bootstrap_server, timeout_s, writers_stopped, dry_run, yes, output))
+    run(_abort(topic, kafka, service, writers_stopped, dry_run, yes, output))
 
 
-async def _abort(
-    name: str, place: KafkaPlace, bootstrap_server: str, timeout_s: float, is_confirmed: bool, dry_run: bool, yes: bool, output: str
-) -> None:
+async def _abort(name: str, place: KafkaPlace, service: ServicePlace, is_confirmed: bool, dry_run: bool, yes: bool, output: str) -> None:
     from cli.outcome import Exit, Failed
     from migration.plan import known_logs, known_topic
 
-    async with open_both(name, place, bootstrap_server, timeout_s, is_confirmed=is_confirmed) as (client, topic):
+    async with open_both(name, place, service, is_confirmed=is_confirmed) as (client, topic):
         known = await known_topic(client, name, None)
         if known is None:
             raise Failed(f"no migration of topic {name} was begun: the service does not know it", Exit.NOT_FOUND)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from cli.options import INDEX, OFFSET, confirm, dry_run_option, output_option, server_option, timeout_option, yes_option
+from cli.options import INDEX, OFFSET, confirm, dry_run_option, output_option, service_options, yes_option
 from cli.output import print_fields, print_rows, say
 
 if TYPE_CHECKING:
     from cli.output import Row
+    from cli.service import ServicePlace
     from coordinator.client.calls.migrations import DisklessLogState
     from coordinator.client.client import DisklessClient
     from coordinator.client.model import PartitionId
@@ -26,10 +27,9 @@ STATES = ("pending", "initialised", "born")
 @click.command()
 @click.argument("topic", nargs=-1)
 @click.option("--state", "wanted", type=click.Choice(STATES), multiple=True, help="Only partitions of this state. Repeatable.")
-@server_option
-@timeout_option
+@service_options
 @output_option
-def state(topic: Sequence[str], wanted: Sequence[str], bootstrap_server: str, timeout_s: float, output: str) -> None:
+def state(topic: Sequence[str], wanted: Sequence[str], service: ServicePlace, output: str) -> None:
     """Show the state of each partition's migration, as its leader knows it.
 
     TOPIC is a name or an id; none means all. `pending`: a classic partition that takes nothing yet. `initialised`: its records before
@@ -40,17 +40,17 @@ def state(topic: Sequence[str], wanted: Sequence[str], bootstrap_server: str, ti
     """
     from cli.service import fail_for, run
 
-    found = run(_states(topic, bootstrap_server, timeout_s))
+    found = run(_states(topic, service))
     rows = [row for row, one in found if one.refusal.code == 0 and (not wanted or one.state in wanted)]
     print_rows(rows, output, STATE_COLUMNS, empty="there are no such partitions")
     fail_for("some partitions could not be asked", [one.refusal for _, one in found])
 
 
-async def _states(wanted: Sequence[str], bootstrap_server: str, timeout_s: float) -> list[tuple[Row, DisklessLogState]]:
+async def _states(wanted: Sequence[str], service: ServicePlace) -> list[tuple[Row, DisklessLogState]]:
     from cli.service import find_topic, open_client
     from coordinator.client.model import PartitionId
 
-    async with open_client(bootstrap_server, timeout_s) as client:
+    async with open_client(service) as client:
         if wanted:
             topics = [await find_topic(client, text) for text in wanted]
         else:
@@ -64,7 +64,7 @@ def _row(topic: str, partition: int, state: DisklessLogState) -> Row:
     return {"topic": topic, "partition": partition, **{name: getattr(state, name) for name in STATE_COLUMNS[2:]}}
 
 
-def _take(step: Step, topic: str, partition: int, bootstrap_server: str, timeout_s: float, output: str) -> None:
+def _take(step: Step, topic: str, partition: int, service: ServicePlace, output: str) -> None:
     """Take a step with one partition, and print where it stands afterwards. Raises `Failed`."""
     from cli.service import ask, find_topic, partition_ids, run
 
@@ -75,7 +75,7 @@ def _take(step: Step, topic: str, partition: int, bootstrap_server: str, timeout
             return None
         return _row(found.name, partition, await client.admin.describe_diskless_log(*target))
 
-    row = run(ask(bootstrap_server, timeout_s, take))
+    row = run(ask(service, take))
     if row is not None:
         print_fields(row, output)
 
@@ -102,8 +102,7 @@ epoch_option = click.option(
 @epoch_option
 @dry_run_option
 @yes_option
-@server_option
-@timeout_option
+@service_options
 @output_option
 def init(
     topic: str,
@@ -113,8 +112,7 @@ def init(
     leader_epoch: int | None,
     dry_run: bool,
     yes: bool,
-    bootstrap_server: str,
-    timeout_s: float,
+    service: ServicePlace,
     output: str,
 ) -> None:
     """Begin the diskless log of a classic partition, without its idempotent producers: `diskless migration start` finds those.
@@ -143,7 +141,7 @@ def init(
         )
         return True
 
-    _take(begin, topic, partition, bootstrap_server, timeout_s, output)
+    _take(begin, topic, partition, service, output)
 
 
 @click.command()
@@ -152,12 +150,9 @@ def init(
 @epoch_option
 @dry_run_option
 @yes_option
-@server_option
-@timeout_option
+@service_options
 @output_option
-def reset(
-    topic: str, partition: int, leader_epoch: int | None, dry_run: bool, yes: bool, bootstrap_server: str, timeout_s: float, output: str
-) -> None:
+def reset(topic: str, partition: int, leader_epoch: int | None, dry_run: bool, yes: bool, service: ServicePlace, output: str) -> None:
     """Make a partition pending again whose diskless log is still empty, so that it can begin at another offset.
 
     TOPIC is a name or an id. Refused once anything was committed to the diskless log, deleted since or not. End every `start` of the
@@ -180,7 +175,7 @@ def reset(
         await client.admin.reset_diskless_log(*target, leader_epoch=epoch)
         return True
 
-    _take(unset, topic, partition, bootstrap_server, timeout_s, output)
+    _take(unset, topic, partition, service, output)
 
 
 @click.command()
@@ -190,19 +185,10 @@ def reset(
 @epoch_option
 @dry_run_option
 @yes_option
-@server_option
-@timeout_option
+@service_options
 @output_option
 def repair(
-    topic: str,
-    partition: int,
-    start_offset: int,
-    leader_epoch: int | None,
-    dry_run: bool,
-    yes: bool,
-    bootstrap_server: str,
-    timeout_s: float,
-    output: str,
+    topic: str, partition: int, start_offset: int, leader_epoch: int | None, dry_run: bool, yes: bool, service: ServicePlace, output: str
 ) -> None:
     """Lower the start offset of a partition whose classic log lost its end, to what it still has.
 
@@ -227,4 +213,4 @@ def repair(
         await client.admin.repair_diskless_log(*target, start_offset=start_offset, leader_epoch=epoch, dry_run=False)
         return True
 
-    _take(lower, topic, partition, bootstrap_server, timeout_s, output)
+    _take(lower, topic, partition, service, output)

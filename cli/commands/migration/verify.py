@@ -15,6 +15,7 @@ from cli.output import print_rows, say
 if TYPE_CHECKING:
     from cli.kafka.cluster import KafkaPlace
     from cli.output import Row
+    from cli.service import ServicePlace
     from coordinator.object_store import ObjectStore
     from migration.verify import PartitionProof
 
@@ -28,14 +29,7 @@ PROOFS_AT_ONCE: Final = 4
 @named_store
 @timeout_option
 @output_option
-def verify(
-    topic: str,
-    bootstrap_server: str,
-    kafka: KafkaPlace,
-    store: NamedStore,
-    timeout_s: float,
-    output: str,
-) -> None:
+def verify(topic: str, service: ServicePlace, kafka: KafkaPlace, store: NamedStore, output: str) -> None:
     """Prove that readers of a migrated topic get every record once and in order, from Kafka below the start and diskless above.
 
     All of the topic is read, its classic part in two ways that are compared record by record. Status 5 when something is found, with
@@ -46,7 +40,7 @@ def verify(
     from cli.outcome import Exit, Failed
     from cli.service import run
 
-    proofs = run(_verify(topic, kafka, bootstrap_server, store.open(), timeout_s), f"reading {topic} in Kafka and in the object store")
+    proofs = run(_verify(topic, kafka, service, store.open()), f"reading {topic} in Kafka and in the object store")
     print_rows([_proof_row(one) for one in proofs], output, PROOF_COLUMNS)
     wrong, unread = [one for one in proofs if one.finding], [one for one in proofs if one.unread]
     left = f"; {len(unread)} could not be read: {unread[0].unread}" if unread else ""
@@ -61,7 +55,7 @@ def verify(
     say(f"topic {topic}: all {records} records of {len(proofs)} partitions are read once and in order")
 
 
-async def _verify(name: str, place: KafkaPlace, bootstrap_server: str, store: ObjectStore, timeout_s: float) -> list[PartitionProof]:
+async def _verify(name: str, place: KafkaPlace, service: ServicePlace, store: ObjectStore) -> list[PartitionProof]:
     from confluent_kafka import KafkaException
 
     from cli.outcome import Exit, Failed
@@ -74,7 +68,7 @@ async def _verify(name: str, place: KafkaPlace, bootstrap_server: str, store: Ob
     from migration.plan import known_logs, known_topic, unmigrated
     from migration.verify import PartitionProof, prove
 
-    async with open_both(name, place, bootstrap_server, timeout_s, is_confirmed=True, store=store) as (client, topic):
+    async with open_both(name, place, service, is_confirmed=True, store=store) as (client, topic):
         facts = await topic.describe()
         known = await known_topic(client, name, facts.topic_id)
         logs = await known_logs(client, known)
@@ -83,7 +77,11 @@ async def _verify(name: str, place: KafkaPlace, bootstrap_server: str, store: Ob
         if not facts.is_shadow:
             say(f"topic {name}: its classic topic still takes records (max.message.bytes); finish with `diskless migration start {name}`")
         records = KafkaClassicRecords(
-            name, bootstrap_servers=place.bootstrap_servers, client_id=CLIENT_ID, kafka_properties=place.properties, timeout_s=timeout_s
+            name,
+            bootstrap_servers=place.bootstrap_servers,
+            client_id=CLIENT_ID,
+            kafka_properties=place.properties,
+            timeout_s=service.timeout_s,
         )
         reader, witness = HybridReader(client, facts.topic_id, records), KafkaClassicWitness(topic)
         slots = asyncio.Semaphore(PROOFS_AT_ONCE)

@@ -22,6 +22,7 @@ from cli.spark.verify_outcome import end, outcome_of, show
 if TYPE_CHECKING:
     from cli.kafka.cluster import KafkaPlace
     from cli.log.replica_state import DatabaseReplica, ToldReplica
+    from cli.service import ServicePlace
     from spark_jobs.store.engine import StorePlace
     from spark_jobs.verify.compare import ComparedReplica, ReplicaComparison
     from spark_jobs.verify.job import Rebuilder
@@ -47,14 +48,13 @@ DATABASES = "partition-*.db"
 @timeout_option
 @output_option
 def verify(
-    bootstrap_server: str | None,
+    service: ServicePlace | None,
     state_paths: Sequence[Path],
     kafka: KafkaPlace,
     store: NamedStore,
     place: StorePlace | None,
     master: str | None,
     spark_properties: tuple[str, ...],
-    timeout_s: float,
     output: str,
 ) -> None:
     """Rebuild the service's state from the log alone, and compare it with live replicas.
@@ -73,7 +73,7 @@ def verify(
     from cli.spark.batch import batch_session, log_place, note_result, topic_watch, while_pruned
     from cli.spark.snapshots import starts_in
 
-    if bootstrap_server is None and not state_paths:
+    if service is None and not state_paths:
         raise Failed("nothing to compare the log with: pass --bootstrap-server (nodes) or --state (state databases)", Exit.USAGE)
     with ExitStack() as stack:
         watch = stack.enter_context(topic_watch(kafka))
@@ -89,9 +89,9 @@ def verify(
             # The oldest snapshot leaves out least of the log; the log's beginning that it needs is the next to be deleted.
             starts = starts_in(store, watch, facts, log_starts, folder_of_snapshots, newest_first=is_again)
             rebuilder = Rebuilder(session, log_place(kafka), starts)
-            told = _ask_nodes(bootstrap_server, timeout_s) if bootstrap_server is not None else []
+            told = _ask_nodes(service) if service is not None else []
             found = compare(rebuilder, [*stored, *told], log_starts)
-            return found if bootstrap_server is None else _ask_again(rebuilder, found, log_starts, bootstrap_server, timeout_s)
+            return found if service is None else _ask_again(rebuilder, found, log_starts, service)
 
         results = while_pruned(watch, facts.partitions, work)
     if place is not None:
@@ -125,7 +125,7 @@ def _open_databases(stack: ExitStack, paths: Sequence[Path], topic_id: str) -> l
     return replicas
 
 
-def _ask_nodes(bootstrap_server: str, timeout_s: float) -> list[ToldReplica]:
+def _ask_nodes(service: ServicePlace) -> list[ToldReplica]:
     """Ask every node for its replicas' digests."""
     from cli.log.replica_state import ToldReplica
     from cli.looks.service import NodeView, look, replicas
@@ -133,8 +133,8 @@ def _ask_nodes(bootstrap_server: str, timeout_s: float) -> list[ToldReplica]:
     from records.state_digest import Digest
 
     async def ask() -> Sequence[NodeView]:
-        async with open_client(bootstrap_server, timeout_s) as client:
-            return await look(client, timeout_s)
+        async with open_client(service) as client:
+            return await look(client, service.timeout_s)
 
     views = run(ask())
     for view in views:
@@ -150,7 +150,7 @@ def _ask_nodes(bootstrap_server: str, timeout_s: float) -> list[ToldReplica]:
 
 
 def _ask_again(
-    rebuilder: Rebuilder, results: list[ReplicaComparison], log_starts: Mapping[int, int], bootstrap_server: str, timeout_s: float
+    rebuilder: Rebuilder, results: list[ReplicaComparison], log_starts: Mapping[int, int], service: ServicePlace
 ) -> list[ReplicaComparison]:
     """A node's digest includes deleted batches until they are trimmed, moments later: compare the digest of then."""
     from spark_jobs.verify.compare import compare
@@ -161,9 +161,7 @@ def _ask_again(
             break
         time.sleep(1)
         told: list[ComparedReplica] = [
-            one
-            for one in _ask_nodes(bootstrap_server, timeout_s)
-            if (known := suspects.get((one.name, one.kpart))) is not None and one.offset >= known.offset
+            one for one in _ask_nodes(service) if (known := suspects.get((one.name, one.kpart))) is not None and one.offset >= known.offset
         ]
         again = {(one.replica, one.kpart): one for one in compare(rebuilder, told, log_starts)}
         results = [again.get((one.replica, one.kpart), one) for one in results]

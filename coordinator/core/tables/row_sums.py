@@ -39,12 +39,6 @@ class RowSums:
         self._lanes[at] = 0
         return change
 
-    def bytes_of(self, rows: Int64s) -> list[bytes]:
-        """The values of rows as `Digest.to_bytes`."""
-        self._reserve(rows)
-        raw = self._lanes[rows].astype(">u8").tobytes()
-        return [raw[at : at + 16] for at in range(0, len(raw), 16)]
-
     def _reserve(self, rows: Int64s) -> None:
         have, wanted = len(self._lanes), int(rows.max(initial=-1)) + 1
         if wanted > have:

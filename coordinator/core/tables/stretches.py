@@ -11,15 +11,11 @@ The leader asks these functions before it logs a record, and every replica befor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 from coordinator.core.moves import Stretch
 from coordinator.core.tables.diskless_log import OFFSETS_MAX, RELEASED, UNSET, fault_of_seeds
 from coordinator.core.tables.tables import PartitionTable
-from records.model import PartitionAdopted, PartitionReleased, ProducersAdopted, SeededProducerBatch
-
-MoveRecord: TypeAlias = PartitionReleased | PartitionAdopted | ProducersAdopted
-MOVE_RECORDS = (PartitionReleased, PartitionAdopted, ProducersAdopted)
+from records.model import PartitionAdopted, SeededProducerBatch
 
 
 def is_released(table: PartitionTable, row: int) -> bool:

@@ -25,7 +25,7 @@ JITTER = (0.75, 1.25)
 
 
 class FileCleaner:
-    """See the module's text; one per node. Without a remover nothing is done, and `FileRules.off_because` says why."""
+    """See the module's text; one per node. Without a remover nothing is done."""
 
     def __init__(
         self,

@@ -22,8 +22,6 @@ class FileRules:
     """How many files a round looks at."""
     kept_prefix: str = "snapshots/"
     """Objects below it are not those of files, whatever key a file was committed with."""
-    off_because: str = ""
-    """Why this node deletes no objects, as a sentence; empty when it does."""
 
     @property
     def read_lag_max_s(self) -> float:
@@ -39,7 +37,7 @@ class FileRules:
         return max(MOVES_WINDOW_MS_MIN, 2 * self.commit_max_age_ms)
 
 
-NO_FILES_DELETED = FileRules(delete_grace_ms=0, off_because="this node was given no limits for files")
+NO_FILES_DELETED = FileRules(delete_grace_ms=0)
 """The rules of a node that deletes nothing and whose readers may lag as far as they like."""
 
 

@@ -105,7 +105,7 @@ class NodePorts:
     snapshots: DurableSnapshots | None = None
     """None when this node takes no snapshots; `SnapshotRules.off_because` says why."""
     objects: ObjectStore | None = None
-    """The store of committed files; None when this node deletes none, and `FileRules.off_because` says why."""
+    """The store of committed files; None when this node deletes none."""
     rest: Rest = no_rest
     """Called by the writer between pieces of its work, so that the event loop gets the interpreter."""
     on_writing: Callable[[int, int], None] = lambda partition, batches: None

@@ -49,8 +49,6 @@ class ClusterView:
         self._owners_of_topics: dict[bytes, list[int]] = {}
         self.states_before: dict[int, dict[int, ShardView]] = {}
         """By owner, then by coordinator: where partitions were before that `owners_of_files` knows, as these states had read it."""
-        self._released: set[bytes] = set()
-        """The partitions that moved and that `owners_of_files` knows."""
         self._links: list[tuple[set[int], int]] | None = None
         """Pairs of coordinators between which a partition moved, with the time; None until it is asked for."""
         self._earlier_of_owners: dict[int, set[int]] | None = None
@@ -60,7 +58,6 @@ class ClusterView:
         self._owners.clear()
         self._owners_of_topics.clear()
         self.states_before.clear()
-        self._released.clear()
         self._links = None
         self._earlier_of_owners = None
 
@@ -98,16 +95,18 @@ class ClusterView:
         owners += [-1] * (partition + 1 - len(owners))
         owners[partition] = owner
 
+    def _is_owner_set(self, topic_id: bytes, partition: int) -> bool:
+        """Whether `owners_of_files` knows an owner: that of a partition that moved once the releases are read."""
+        owners = self._owners_of_topics.get(topic_id, ())
+        return partition < len(owners) and owners[partition] >= 0
+
     def releases_are_read(self, partition_key: bytes, owner: int) -> None:
         """The coordinators that had a partition before have all read here that it went: files with it are looked up in these states."""
-        if partition_key in self._released:
-            return
         states = self.states_before.setdefault(owner, {})
         for one in self.earlier_of(partition_key):
             state = self.replicas.shard(one.coordinator_id)
             if state is None or states.setdefault(one.coordinator_id, state) is not state:
                 return
-        self._released.add(partition_key)
         self._set_owner(*split_partition_key(partition_key), owner)
 
     @property
@@ -130,7 +129,10 @@ class ClusterView:
     def has_unread_release(self, batches: BatchArray) -> bool:
         """Whether one of these partitions moved, and has not been found in the `states_before` of its owner."""
         directory = self.directory
-        return directory is not None and not (directory.earlier.keys() & partition_keys(batches)) <= self._released
+        if directory is None:
+            return False
+        moved = map(split_partition_key, directory.earlier.keys() & partition_keys(batches))
+        return not all(self._is_owner_set(topic_id, partition) for topic_id, partition in moved)
 
     def is_behind(self, coordinator_id: int) -> bool:
         """Whether a coordinator has taken a step of a move of which this node's directory has not read the order."""

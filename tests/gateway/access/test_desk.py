@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import struct
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from datetime import timedelta
 from importlib import import_module
 from typing import Any
@@ -23,7 +22,7 @@ from coordinator.security.login import LoginFailed
 from coordinator.security.principal import Principal
 from coordinator.security.scram import ScramClient, ScramCredentials, ScramServer
 from gateway.access.desk import PassThroughDesk
-from tests.virtual_loop import VirtualLoop
+from tests.virtual_loop import lived
 from tests.waiting import until, virtual_time
 
 HANDSHAKE, AUTHENTICATE = int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE)
@@ -156,11 +155,6 @@ class Wire:
         assert self.is_held, "requests behind a login must wait for its answer"
         await until(lambda: len(self.answers) > before or self.closed, "an answer")
         return self.answers[-1] if len(self.answers) > before else b""
-
-
-def lived(main: Coroutine[Any, Any, None]) -> None:
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        runner.run(main)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Coroutine
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +18,7 @@ from coordinator.adapters.kafka.link import BrokerLost
 from coordinator.kafka.acls import AclOperation
 from gateway.access.rights import ALLOWED_MAX, OTHERS_MAX, PROMISED, TopicRights
 from gateway.ports import SPREAD_S, DisklessTopic
-from tests.virtual_loop import VirtualLoop
+from tests.virtual_loop import lived
 from tests.waiting import virtual_time
 
 READ, WRITE, DESCRIBE, DELETE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.DELETE
@@ -96,11 +96,6 @@ class Topics:
 
     async def refreshed(self) -> None:
         raise AssertionError("rights do not wait for a listing")
-
-
-def lived(main: Coroutine[Any, Any, None]) -> None:
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        runner.run(main)
 
 
 def test_each_operation_is_one_bit() -> None:

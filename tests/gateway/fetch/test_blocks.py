@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
-from typing import Any
 
 import pytest
 
 from tests.gateway.fetch.test_taker import HOUR_AGO_MS, offsets
 from tests.gateway.fetch.world import World, batch_of, fetch_request, unavailable
-from tests.virtual_loop import VirtualLoop
+from tests.virtual_loop import lived
 from tests.waiting import virtual_time
-
-Story = Callable[[Coroutine[Any, Any, None]], None]
-
-
-@pytest.fixture
-def live() -> Iterator[Story]:
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        yield runner.run
 
 
 def write_many(world: World, files: int, *, append_ms: int, size: int = 1_000) -> None:
@@ -27,7 +17,7 @@ def write_many(world: World, files: int, *, append_ms: int, size: int = 1_000) -
         world.write(f"wal/{number:03}", [(n, batch_of(size, seed=number)) for n in range(4)], append_ms=append_ms)
 
 
-def test_readers_of_one_block_make_one_read(live: Story) -> None:
+def test_readers_of_one_block_make_one_read() -> None:
     async def story() -> None:
         world = World()
         data = world.write("wal/1", [(n, batch_of(1_000, seed=n)) for n in range(4)])
@@ -49,10 +39,10 @@ def test_readers_of_one_block_make_one_read(live: Story) -> None:
         [one] = await world.partitions((0, 1))
         assert offsets(one.records) == [1]
 
-    live(story())
+    lived(story())
 
 
-def test_objects_of_an_answer_are_read_side_by_side_within_bounds(live: Story) -> None:
+def test_objects_of_an_answer_are_read_side_by_side_within_bounds() -> None:
     async def story() -> None:
         world = World(tail_reads_max=6, block_bytes=1_000_000)
         write_many(world, 30, append_ms=world.objects.now_ms())
@@ -65,10 +55,10 @@ def test_objects_of_an_answer_are_read_side_by_side_within_bounds(live: Story) -
         await narrow.partitions((0, 0))
         assert narrow.store.under_way_max == 3, "bytes have a bound, too"
 
-    live(story())
+    lived(story())
 
 
-def test_old_data_is_read_in_ranges_until_a_block_is_worth_it(live: Story) -> None:
+def test_old_data_is_read_in_ranges_until_a_block_is_worth_it() -> None:
     async def story() -> None:
         world = World(block_worth_bytes=3_000, block_worth_reads=100, cache_bytes=100_000)
         parts = [(n, batch_of(1_000, seed=n)) for n in range(4)]
@@ -95,10 +85,10 @@ def test_old_data_is_read_in_ranges_until_a_block_is_worth_it(live: Story) -> No
             await often.partitions((partition, 0))
         assert [size for _, _, size in often.store.reads] == [sizes[0], sizes[1], often.limits.block_bytes]
 
-    live(story())
+    lived(story())
 
 
-def test_neighbouring_ranges_of_an_object_are_one_read(live: Story) -> None:
+def test_neighbouring_ranges_of_an_object_are_one_read() -> None:
     async def story() -> None:
         world = World(block_worth_bytes=10**9, range_gap_bytes=100, block_bytes=6_000)
         parts = [
@@ -115,10 +105,10 @@ def test_neighbouring_ranges_of_an_object_are_one_read(live: Story) -> None:
         ends = [sum(len(part) for _, part in parts[: n + 1]) for n in range(len(parts))]
         assert sorted(world.store.reads) == [("wal/1", 0, ends[1]), ("wal/1", ends[2], len(data) - ends[2])]
 
-    live(story())
+    lived(story())
 
 
-def test_a_batch_on_the_edge_of_a_block_is_read_by_itself(live: Story) -> None:
+def test_a_batch_on_the_edge_of_a_block_is_read_by_itself() -> None:
     async def story() -> None:
         world = World(block_bytes=2_500)
         batches = [batch_of(1_000, seed=n) for n in range(5)]
@@ -130,10 +120,10 @@ def test_a_batch_on_the_edge_of_a_block_is_read_by_itself(live: Story) -> None:
         assert again == [list(range(offset, 5)) for offset in range(5)]
         assert len(world.store.reads) <= reads + 3
 
-    live(story())
+    lived(story())
 
 
-def test_old_reads_wait_for_places_of_their_own_and_the_tail_does_not(live: Story) -> None:
+def test_old_reads_wait_for_places_of_their_own_and_the_tail_does_not() -> None:
     async def story() -> None:
         world = World(old_reads_max=2)
         write_many(world, 20, append_ms=HOUR_AGO_MS)
@@ -153,4 +143,4 @@ def test_old_reads_wait_for_places_of_their_own_and_the_tail_does_not(live: Stor
         assert world.store.under_way_max == 3
         assert world.stats.old_waiting == 0
 
-    live(story())
+    lived(story())

@@ -22,7 +22,7 @@ from tests.gateway.classic.kafka import KafkaInMemory
 from tests.gateway.fetch.kio_fetch import read_answer
 from tests.gateway.fetch.world import NOW_MS, TOPIC, OneSession, TopicRights, Topics, fetch_request, incoming
 from tests.gateway.tails.scripted_log import ScriptedCoordinators
-from tests.virtual_loop import VirtualLoop
+from tests.virtual_loop import lived
 from tests.waiting import virtual_time
 
 WAIT_MS = 500
@@ -90,8 +90,7 @@ def live(story: Story) -> None:
             await scene.taker.close()
             await scene.tails.close()
 
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        runner.run(run())
+    lived(run())
 
 
 @pytest.mark.parametrize("version", [4, 12, 16])

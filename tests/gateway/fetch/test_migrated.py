@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
@@ -16,17 +15,8 @@ from gateway.fetch.wire import VERSIONS
 from records.record_batch import parse_headers
 from tests.gateway.classic.kafka import numbered
 from tests.gateway.fetch.world import World, batch_of
-from tests.virtual_loop import VirtualLoop
+from tests.virtual_loop import lived
 from tests.waiting import virtual_time
-
-Story = Callable[[Coroutine[Any, Any, None]], None]
-
-
-@pytest.fixture
-def live() -> Iterator[Story]:
-    """Runs a story on virtual time."""
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        yield runner.run
 
 
 def spans(records: Any) -> list[tuple[int, int]]:
@@ -47,7 +37,7 @@ def both_parts(*, start: int = 6, leaders: tuple[int, ...] = (1, 2)) -> World:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_consumer_passes_from_one_part_into_the_other(live: Story, version: int) -> None:
+def test_a_consumer_passes_from_one_part_into_the_other(version: int) -> None:
     async def story() -> None:
         world = both_parts()
         world.kafka.logs[0].aborted = [(7, 2)]
@@ -71,10 +61,10 @@ def test_a_consumer_passes_from_one_part_into_the_other(live: Story, version: in
         [outside] = await world.partitions((0, 13), version=version)
         assert outside.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
-    live(story())
+    lived(story())
 
 
-def test_one_request_has_partitions_of_both_kinds(live: Story) -> None:
+def test_one_request_has_partitions_of_both_kinds() -> None:
     async def story() -> None:
         world = both_parts()
         zero, one = await world.partitions((0, 2), (1, 9), max_wait_ms=1_000)
@@ -83,10 +73,10 @@ def test_one_request_has_partitions_of_both_kinds(live: Story) -> None:
         assert (spans(one.records), spans(zero.records)) == ([(6, 8), (9, 11)], [(0, 1), (2, 3), (4, 5)])
         assert asyncio.get_running_loop().time() < 0.1
 
-    live(story())
+    lived(story())
 
 
-def test_records_from_b0_on_in_the_classic_log_are_never_given_out(live: Story) -> None:
+def test_records_from_b0_on_in_the_classic_log_are_never_given_out() -> None:
     async def story() -> None:
         world = both_parts(leaders=(1,))
         world.kafka.logs[0].batches.append(numbered(6, [b"past B0"] * 2))
@@ -97,10 +87,10 @@ def test_records_from_b0_on_in_the_classic_log_are_never_given_out(live: Story) 
         [one] = await world.partitions((0, 4))
         assert spans(one.records) == [(6, 8), (9, 11)]
 
-    live(story())
+    lived(story())
 
 
-def test_a_batch_that_lies_across_b0_is_refused_and_not_read_twice(live: Story) -> None:
+def test_a_batch_that_lies_across_b0_is_refused_and_not_read_twice() -> None:
     async def story() -> None:
         world = both_parts(leaders=(1,))
         world.kafka.logs[0].batches[2] = numbered(4, [b"across"] * 3)
@@ -109,10 +99,10 @@ def test_a_batch_that_lies_across_b0_is_refused_and_not_read_twice(live: Story) 
         [one] = await world.partitions((0, 4))
         assert (one.error_code, bytes(one.records)) == (ErrorCode.CORRUPT_MESSAGE, b"")
 
-    live(story())
+    lived(story())
 
 
-def test_readers_pass_over_what_was_deleted_at_the_beginning_of_the_diskless_part(live: Story) -> None:
+def test_readers_pass_over_what_was_deleted_at_the_beginning_of_the_diskless_part() -> None:
     async def story() -> None:
         world = both_parts(leaders=(1,))
         assert spans((await world.partitions((0, 4)))[0].records) == [(4, 5)]
@@ -129,10 +119,10 @@ def test_readers_pass_over_what_was_deleted_at_the_beginning_of_the_diskless_par
             [one] = await world.partitions((0, offset))
             assert one.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
-    live(story())
+    lived(story())
 
 
-def test_retention_of_the_classic_part_is_what_its_broker_says(live: Story) -> None:
+def test_retention_of_the_classic_part_is_what_its_broker_says() -> None:
     async def story() -> None:
         world = both_parts(leaders=(1,))
         world.kafka.logs[0].start = 2
@@ -141,10 +131,10 @@ def test_retention_of_the_classic_part_is_what_its_broker_says(live: Story) -> N
         assert gone.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
         assert (left.log_start_offset, spans(left.records)) == (2, [(2, 3), (4, 5)])
 
-    live(story())
+    lived(story())
 
 
-def test_b0_may_be_unset_and_lowered_by_operators(live: Story) -> None:
+def test_b0_may_be_unset_and_lowered_by_operators() -> None:
     async def story() -> None:
         world = both_parts(leaders=(1,))
         await world.partitions((0, 0))
@@ -163,10 +153,10 @@ def test_b0_may_be_unset_and_lowered_by_operators(live: Story) -> None:
         [one] = await world.partitions((0, 4))
         assert spans(one.records) == [(4, 5), (6, 7)]
 
-    live(story())
+    lived(story())
 
 
-def test_a_partition_that_moves_is_found_at_its_new_leader(live: Story) -> None:
+def test_a_partition_that_moves_is_found_at_its_new_leader() -> None:
     async def story() -> None:
         world = both_parts(leaders=(1,))
         await world.partitions((0, 0))
@@ -182,10 +172,10 @@ def test_a_partition_that_moves_is_found_at_its_new_leader(live: Story) -> None:
         [one] = await world.partitions((0, 2))
         assert one.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    live(story())
+    lived(story())
 
 
-def test_a_broker_that_hangs_delays_its_own_partitions_alone(live: Story) -> None:
+def test_a_broker_that_hangs_delays_its_own_partitions_alone() -> None:
     async def story() -> None:
         world, clock = both_parts(), asyncio.get_running_loop().time
         world.kafka.hung.add(1)
@@ -208,10 +198,10 @@ def test_a_broker_that_hangs_delays_its_own_partitions_alone(live: Story) -> Non
         await virtual_time(3 * ANSWER_TIMEOUT_S)
         assert spans((await world.partitions((0, 0)))[0].records) == [(0, 1), (2, 3), (4, 5)]
 
-    live(story())
+    lived(story())
 
 
-def test_what_a_broker_refuses_the_gateway_is_told(live: Story, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_a_broker_refuses_the_gateway_is_told(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         world = both_parts(leaders=(1,))
         world.kafka.refusing = KafkaError.topic_authorization_failed
@@ -220,10 +210,10 @@ def test_what_a_broker_refuses_the_gateway_is_told(live: Story, caplog: pytest.L
         assert world.kafka.parts.failures == 1
         assert "allow it Read" in caplog.text
 
-    live(story())
+    lived(story())
 
 
-def test_an_answer_has_what_its_client_wants_and_the_first_batch_anyway(live: Story) -> None:
+def test_an_answer_has_what_its_client_wants_and_the_first_batch_anyway() -> None:
     async def story() -> None:
         world = both_parts(start=200, leaders=(1, 2))
         size = len(world.kafka.logs[0].batches[0].data)
@@ -232,4 +222,4 @@ def test_an_answer_has_what_its_client_wants_and_the_first_batch_anyway(live: St
         [one] = await world.partitions((1, 0), partition_max_bytes=1)
         assert spans(one.records) == [(0, 1)]
 
-    live(story())
+    lived(story())

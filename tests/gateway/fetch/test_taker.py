@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
@@ -17,19 +16,11 @@ from records.compression import Compression
 from records.record_batch import parse_headers
 from tests.gateway.fetch.kio_fetch import read_answer
 from tests.gateway.fetch.world import LOG_APPEND, NOW_MS, OneSession, World, batch_of, fetch_request, incoming, unavailable
-from tests.virtual_loop import VirtualLoop
+from tests.virtual_loop import lived
 from tests.waiting import virtual_time
 
-Story = Callable[[Coroutine[Any, Any, None]], None]
 each_version = pytest.mark.parametrize("version", VERSIONS)
 HOUR_AGO_MS = NOW_MS - 3_600_000
-
-
-@pytest.fixture
-def live() -> Iterator[Story]:
-    """Runs a story on virtual time."""
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        yield runner.run
 
 
 def offsets(records: Any) -> list[int]:
@@ -40,7 +31,7 @@ def offsets(records: Any) -> list[int]:
 @each_version
 @pytest.mark.parametrize("is_own", [True, False])
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.ZSTD])
-def test_batches_come_as_the_coordinator_numbered_them(live: Story, version: int, is_own: bool, compression: Compression) -> None:
+def test_batches_come_as_the_coordinator_numbered_them(version: int, is_own: bool, compression: Compression) -> None:
     async def story() -> None:
         world = World()
         written = [(0, batch_of(300, records=3)), (0, batch_of(90, seed=1)), (1, batch_of(5_000, records=2, compression=compression))]
@@ -64,10 +55,10 @@ def test_batches_come_as_the_coordinator_numbered_them(live: Story, version: int
         [middle] = await world.partitions((0, 4), version=version)
         assert offsets(middle.records) == [4, 5]
 
-    live(story())
+    lived(story())
 
 
-def test_a_fetch_waits_until_there_is_enough_or_time_is_over(live: Story) -> None:
+def test_a_fetch_waits_until_there_is_enough_or_time_is_over() -> None:
     async def story() -> None:
         world = World()
         clock = asyncio.get_running_loop().time
@@ -91,10 +82,10 @@ def test_a_fetch_waits_until_there_is_enough_or_time_is_over(live: Story) -> Non
         [first] = await world.partitions((0, 0), max_wait_ms=-1, max_bytes=-1, partition_max_bytes=-1)
         assert offsets(first.records) == [0]
 
-    live(story())
+    lived(story())
 
 
-def test_limits_of_bytes_hold_but_for_the_first_batch(live: Story) -> None:
+def test_limits_of_bytes_hold_but_for_the_first_batch() -> None:
     async def story() -> None:
         world = World()
         world.write("wal/1", [(0, b"".join(batch_of(1_000, seed=n) for n in range(4))), (1, batch_of(1_000)), (2, batch_of(5_000))])
@@ -111,10 +102,10 @@ def test_limits_of_bytes_hold_but_for_the_first_batch(live: Story) -> None:
         assert await counts(0, 2, partition_max_bytes=10) == [[0], [0]]
         assert await counts(2, 0, max_bytes=10) == [[0], []]
 
-    live(story())
+    lived(story())
 
 
-def test_many_answers_share_their_memory_and_get_smaller(live: Story) -> None:
+def test_many_answers_share_their_memory_and_get_smaller() -> None:
     async def story() -> None:
         world = World(answers_bytes=40_000, answer_bytes_max=20_000, answer_bytes_least=2_000)
         world.write("wal/1", [(0, b"".join(batch_of(900, seed=n) for n in range(60)))], is_own=True)
@@ -129,10 +120,10 @@ def test_many_answers_share_their_memory_and_get_smaller(live: Story) -> None:
             await asked.pop(0)
         assert world.stats.answers_waiting == 0
 
-    live(story())
+    lived(story())
 
 
-def test_a_session_that_the_gateway_does_not_know_is_refused(live: Story) -> None:
+def test_a_session_that_the_gateway_does_not_know_is_refused() -> None:
     async def story() -> None:
         world = World()
         world.write("wal/1", [(0, batch_of(50))], is_own=True)
@@ -144,11 +135,11 @@ def test_a_session_that_the_gateway_does_not_know_is_refused(live: Story) -> Non
                 assert (served.error_code, served.session_id) == (0, 0)
                 assert offsets(served.responses[0].partitions[0].records) == [0]
 
-    live(story())
+    lived(story())
 
 
 @each_version
-def test_what_cannot_be_read_is_told_beside_what_can(live: Story, version: int) -> None:
+def test_what_cannot_be_read_is_told_beside_what_can(version: int) -> None:
     async def story() -> None:
         world = World()
         world.write("wal/1", [(0, batch_of(50)), (1, batch_of(50))], is_own=True)
@@ -173,10 +164,10 @@ def test_what_cannot_be_read_is_told_beside_what_can(live: Story, version: int) 
         [deleted] = await world.partitions((0, 0), version=version)
         assert deleted.error_code == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version < 13 else ErrorCode.UNKNOWN_TOPIC_ID)
 
-    live(story())
+    lived(story())
 
 
-def test_leader_epochs_are_those_of_metadata(live: Story) -> None:
+def test_leader_epochs_are_those_of_metadata() -> None:
     async def story() -> None:
         world = World()
         world.write("wal/1", [(0, batch_of(50))], is_own=True)
@@ -187,10 +178,10 @@ def test_leader_epochs_are_those_of_metadata(live: Story) -> None:
         assert (newer.error_code, bytes(newer.records)) == (ErrorCode.UNKNOWN_LEADER_EPOCH, b"")
         assert asyncio.get_running_loop().time() < 1, "an error does not wait"
 
-    live(story())
+    lived(story())
 
 
-def test_rights_are_asked_for_before_anything_is_told(live: Story) -> None:
+def test_rights_are_asked_for_before_anything_is_told() -> None:
     async def story() -> None:
         world = World()
         world.write("wal/1", [(0, batch_of(50))], is_own=True)
@@ -206,10 +197,10 @@ def test_rights_are_asked_for_before_anything_is_told(live: Story) -> None:
         world.rights.fault = BrokerLost("the broker hung up")
         assert await world.send(fetch_request((0, 0))) is None
 
-    live(story())
+    lived(story())
 
 
-def test_followers_are_not_served(live: Story) -> None:
+def test_followers_are_not_served() -> None:
     async def story() -> None:
         world = World()
         world.write("wal/1", [(0, batch_of(50))], is_own=True)
@@ -218,21 +209,21 @@ def test_followers_are_not_served(live: Story) -> None:
         [debugging] = await world.partitions((0, 0), replica_id=-2)
         assert debugging.error_code == 0
 
-    live(story())
+    lived(story())
 
 
-def test_a_damaged_request_closes_the_connection(live: Story) -> None:
+def test_a_damaged_request_closes_the_connection() -> None:
     async def story() -> None:
         world = World()
         request = incoming(fetch_request((0, 0)))
         with pytest.raises(MalformedMessage):
             world.taker.take(OneSession(), request._replace(data=request.data[:-3]), pytest.fail)
 
-    live(story())
+    lived(story())
 
 
 @pytest.mark.parametrize("version", [4, 5, 6, 17])
-def test_a_store_that_fails_fails_partitions_that_need_it(live: Story, version: int) -> None:
+def test_a_store_that_fails_fails_partitions_that_need_it(version: int) -> None:
     async def story() -> None:
         world = World()
         world.write("wal/1", [(0, batch_of(50)), (1, batch_of(50))])
@@ -256,10 +247,10 @@ def test_a_store_that_fails_fails_partitions_that_need_it(live: Story, version: 
         [missing] = await world.partitions((3, 0), version=version)
         assert missing.error_code == code
 
-    live(story())
+    lived(story())
 
 
-def test_a_store_that_hangs_is_not_waited_for_longer_than_a_client_waits(live: Story) -> None:
+def test_a_store_that_hangs_is_not_waited_for_longer_than_a_client_waits() -> None:
     async def story() -> None:
         world = World(answers_bytes=250, answer_bytes_least=250)
         world.write("wal/1", [(0, batch_of(50))], is_own=True)
@@ -279,13 +270,11 @@ def test_a_store_that_hangs_is_not_waited_for_longer_than_a_client_waits(live: S
         assert offsets(one.records) == [0]
         assert len(world.store.reads) == 1, "the read that was too late serves those who come later"
 
-    live(story())
+    lived(story())
 
 
 @pytest.mark.parametrize("damaged", [0, 1, 2])
-def test_a_damaged_batch_fails_its_partition_alone_after_what_is_before_it(
-    live: Story, damaged: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_batch_fails_its_partition_alone_after_what_is_before_it(damaged: int, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         world = World()
         batches = [batch_of(100, seed=n) for n in range(3)]
@@ -313,10 +302,10 @@ def test_a_damaged_batch_fails_its_partition_alone_after_what_is_before_it(
         [healed] = await world.partitions((0, damaged))
         assert offsets(healed.records)[0] == damaged
 
-    live(story())
+    lived(story())
 
 
-def test_an_object_that_is_cut_fails_the_batches_behind_its_end(live: Story) -> None:
+def test_an_object_that_is_cut_fails_the_batches_behind_its_end() -> None:
     async def story() -> None:
         world = World()
         data = world.write("wal/1", [(0, batch_of(100)), (1, batch_of(60))])
@@ -326,10 +315,10 @@ def test_an_object_that_is_cut_fails_the_batches_behind_its_end(live: Story) -> 
         assert (zero.error_code, offsets(zero.records)) == (0, [0])
         assert one.error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
-    live(story())
+    lived(story())
 
 
-def test_a_taker_that_is_closed_leaves_nothing_behind(live: Story) -> None:
+def test_a_taker_that_is_closed_leaves_nothing_behind() -> None:
     async def story() -> None:
         world = World()
         world.write("wal/1", [(0, batch_of(50))])
@@ -341,10 +330,10 @@ def test_a_taker_that_is_closed_leaves_nothing_behind(live: Story) -> None:
         assert len(asyncio.all_tasks()) == 1
         assert not any(one.done() for one in unread)
 
-    live(story())
+    lived(story())
 
 
-def test_a_reader_from_the_beginning_is_read_ahead_for_and_one_at_the_tail_is_not(live: Story) -> None:
+def test_a_reader_from_the_beginning_is_read_ahead_for_and_one_at_the_tail_is_not() -> None:
     async def story() -> None:
         world = World(block_worth_bytes=10**9, block_worth_reads=10**9)
         for number in range(40):
@@ -370,4 +359,4 @@ def test_a_reader_from_the_beginning_is_read_ahead_for_and_one_at_the_tail_is_no
         assert tail.stats.ahead_reads == 0
         assert all(fetches[0].bytes_max == 1_000 for fetches, *_ in tail.log.finds)
 
-    live(story())
+    lived(story())

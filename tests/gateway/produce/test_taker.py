@@ -19,7 +19,8 @@ from gateway.produce.buffer import BufferLimits
 from records.record_batch import ProducerSequence, Record, encode_batch, parse_headers
 from simulation.fakes.objects import StoreFault
 from tests.gateway.produce.kio_produce import ID_VERSIONS, VERSIONS, Result, batch
-from tests.gateway.produce.world import ORDERS, OTHERS, START_MS, FakeCatalogue, LateTimers, World, every, results, run
+from tests.gateway.produce.world import ORDERS, OTHERS, START_MS, FakeCatalogue, LateTimers, World, every, results
+from tests.virtual_loop import lived
 
 LIMITS = BufferLimits(buffer_bytes=100_000, buffer_ms=250, file_gap_ms=25, files_per_second_max=40, batches_max=50)
 
@@ -46,7 +47,7 @@ def test_a_request_is_answered_with_the_offsets_of_its_batches(version: int) -> 
         assert second == {topic: [Result(3, 0, 2, -1, start)]}
         assert world.memory.bytes_held == 0
 
-    run(work())
+    lived(work())
 
 
 def test_a_file_has_the_bytes_of_its_batches_sorted_by_partition() -> None:
@@ -71,7 +72,7 @@ def test_a_file_has_the_bytes_of_its_batches_sorted_by_partition() -> None:
             header = headers[int(row["byte_offset"])]
             assert (header.size_bytes, header.producer_id) == (int(row["size"]), int(row["producer_id"]))
 
-    run(work())
+    lived(work())
 
 
 def test_one_partition_is_refused_and_the_others_are_written() -> None:
@@ -96,7 +97,7 @@ def test_one_partition_is_refused_and_the_others_are_written() -> None:
         assert [one.code for one in found["others"]] == [0]
         assert world.stats.refused == {2: 1, 3: 2, 10: 1}
 
-    run(work())
+    lived(work())
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -109,7 +110,7 @@ def test_topics_that_are_not_known(version: int) -> None:
         assert [one.code for one in found[topic]] == [code]
         assert not world.stored
 
-    run(work())
+    lived(work())
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,7 @@ def test_requests_that_are_refused_whole(options: dict[str, Any], code: ErrorCod
         assert [one.code for results_of in found.values() for one in results_of] == [code] * 3
         assert (world.stored, world.memory.bytes_held) == ([], 0)
 
-    run(work())
+    lived(work())
 
 
 def test_without_rights_a_topic_is_refused_alone() -> None:
@@ -137,7 +138,7 @@ def test_without_rights_a_topic_is_refused_alone() -> None:
         found = await world.client().ask(("orders", [(0, batch())]), ("others", [(0, batch())]))
         assert [found[name][0].code for name in ("orders", "others")] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED, 0]
 
-    run(work())
+    lived(work())
 
 
 def test_no_request_overtakes_one_whose_rights_are_asked_for() -> None:
@@ -151,7 +152,7 @@ def test_no_request_overtakes_one_whose_rights_are_asked_for() -> None:
         sent += [client.send(("orders", [(0, sequenced(number))])) for number in (1, 2)]
         assert [[one.base_offset for one in found] for found in await every(sent)] == [[0], [1], [2]]
 
-    run(work())
+    lived(work())
 
 
 def test_a_topic_that_becomes_known_while_rights_are_asked_for_is_not_written() -> None:
@@ -167,7 +168,7 @@ def test_a_topic_that_becomes_known_while_rights_are_asked_for_is_not_written() 
         found = await world.client().ask(("orders", [(0, batch())]), (new.name, [(0, batch())]))
         assert [found[name][0].code for name in ("orders", new.name)] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
-    run(work())
+    lived(work())
 
 
 def test_a_connection_whose_rights_cannot_be_asked_for_ends() -> None:
@@ -179,7 +180,7 @@ def test_a_connection_whose_rights_cannot_be_asked_for_ends() -> None:
         assert await asyncio.gather(*sent) == [None, None]
         assert world.memory.bytes_held == 0
 
-    run(work())
+    lived(work())
 
 
 def test_log_append_time_is_in_row_and_answer() -> None:
@@ -189,7 +190,7 @@ def test_log_append_time_is_in_row_and_answer() -> None:
         found = await world.client().ask(("orders", [(0, old)]), ("others", [(0, old)]))
         assert [found[name][0].append_time_ms for name in ("orders", "others")] == [START_MS + 77, -1]
 
-    run(work())
+    lived(work())
 
 
 def test_timestamps_are_judged_by_the_clock_of_the_gateway() -> None:
@@ -201,7 +202,7 @@ def test_timestamps_are_judged_by_the_clock_of_the_gateway() -> None:
         assert [one.code for one in found["orders"]] == [0, 0, ErrorCode.INVALID_TIMESTAMP, ErrorCode.INVALID_TIMESTAMP]
         assert [[place for place, _ in one.record_errors] for one in found["orders"]] == [[], [], [0], [0]]
 
-    run(work())
+    lived(work())
 
 
 def test_acks_0_gets_no_answer_and_is_written() -> None:
@@ -215,7 +216,7 @@ def test_acks_0_gets_no_answer_and_is_written() -> None:
         assert len(world.service.logs[key(ORDERS, 0)]) == 1
         assert world.memory.bytes_held == 0
 
-    run(work())
+    lived(work())
 
 
 def test_acks_0_with_a_refused_batch_ends_the_connection() -> None:
@@ -223,7 +224,7 @@ def test_acks_0_with_a_refused_batch_ends_the_connection() -> None:
         world = World()
         assert await world.client().send(("orders", [(0, batch()), (99, batch())]), acks=0) is None
 
-    run(work())
+    lived(work())
 
 
 def test_acks_1_waits_as_all_does() -> None:
@@ -233,7 +234,7 @@ def test_acks_1_waits_as_all_does() -> None:
         assert found["orders"][0].base_offset == 0
         assert world.loop.time() > 0
 
-    run(work())
+    lived(work())
 
 
 def test_a_malformed_request_is_raised_and_held_by_nobody() -> None:
@@ -243,7 +244,7 @@ def test_a_malformed_request_is_raised_and_held_by_nobody() -> None:
             world.client().send_body(b"\0\0")
         assert world.memory.bytes_held == 0
 
-    run(work())
+    lived(work())
 
 
 def test_a_stalled_client_does_not_wait_for_the_timer() -> None:
@@ -256,7 +257,7 @@ def test_a_stalled_client_does_not_wait_for_the_timer() -> None:
             assert world.loop.time() - began <= (0.006 if window == 0 else 0.035)
         assert world.stats.files == 4
 
-    run(work())
+    lived(work())
 
 
 def test_the_time_of_the_buffer_is_kept_where_long_timers_come_late() -> None:
@@ -266,7 +267,7 @@ def test_the_time_of_the_buffer_is_kept_where_long_timers_come_late() -> None:
         await world.client().ask(("orders", [(0, batch())]))
         assert 0.31 <= world.loop.time() < 0.32
 
-    run(work(), LateTimers)
+    lived(work(), LateTimers)
 
 
 def test_a_client_with_one_request_in_flight_is_learned() -> None:
@@ -281,7 +282,7 @@ def test_a_client_with_one_request_in_flight_is_learned() -> None:
         assert min(took[:2]) > 0.2
         assert max(took[3:]) < 0.04
 
-    run(work())
+    lived(work())
 
 
 def test_full_buffers_become_files_at_once_and_uploads_overlap() -> None:
@@ -295,7 +296,7 @@ def test_full_buffers_become_files_at_once_and_uploads_overlap() -> None:
         assert world.stats.files == 4
         assert world.loop.time() < 0.2
 
-    run(work())
+    lived(work())
 
 
 def test_a_request_larger_than_a_file_is_several() -> None:
@@ -306,7 +307,7 @@ def test_a_request_larger_than_a_file_is_several() -> None:
         assert world.stats.files == 5
         assert all(len(data) <= 100_000 + 2_000 for _, data in world.stored)
 
-    run(work())
+    lived(work())
 
 
 def test_a_file_has_no_more_coordinators_than_the_service_takes() -> None:
@@ -316,7 +317,7 @@ def test_a_file_has_no_more_coordinators_than_the_service_takes() -> None:
         assert world.stats.files == 3
         assert max(len(shares) for _, _, shares in world.service.calls) == 64
 
-    run(work())
+    lived(work())
 
 
 def test_commits_of_a_partition_are_in_order_however_uploads_end() -> None:
@@ -330,7 +331,7 @@ def test_commits_of_a_partition_are_in_order_however_uploads_end() -> None:
         assert [one[0].base_offset for one in found] == [0, 20, 40, 60]
         assert world.stats.files == 4
 
-    run(work())
+    lived(work())
 
 
 @pytest.mark.parametrize("fault", [StoreFault.REFUSED, StoreFault.UNKNOWN, StoreFault.LATE])
@@ -344,7 +345,7 @@ def test_uploads_are_repeated_under_the_same_key(fault: StoreFault) -> None:
         assert len(world.objects.by_key) == 1
         assert world.stats.uploads_repeated >= 1
 
-    run(work())
+    lived(work())
 
 
 def test_a_store_that_hangs_is_asked_again() -> None:
@@ -356,7 +357,7 @@ def test_a_store_that_hangs_is_asked_again() -> None:
         assert found["orders"][0].code == 0
         assert world.loop.time() < 6
 
-    run(work())
+    lived(work())
 
 
 def test_uploads_over_a_slow_link_get_longer_attempts() -> None:
@@ -376,7 +377,7 @@ def test_uploads_over_a_slow_link_get_longer_attempts() -> None:
         assert one.code == 0
         assert given_s == pytest.approx([5, 10, 12], abs=0.01)
 
-    run(work())
+    lived(work())
 
 
 def test_a_client_whose_time_is_over_is_told_so_and_its_file_goes_on() -> None:
@@ -396,7 +397,7 @@ def test_a_client_whose_time_is_over_is_told_so_and_its_file_goes_on() -> None:
         assert world.stats.timed_out == 1
         assert world.memory.bytes_held == 0
 
-    run(work())
+    lived(work())
 
 
 def test_a_commit_whose_answer_is_lost_is_asked_for_again() -> None:
@@ -408,7 +409,7 @@ def test_a_commit_whose_answer_is_lost_is_asked_for_again() -> None:
         assert world.stats.commits_repeated == 1
         assert world.service.next_offsets[key(ORDERS, 0)] == 3
 
-    run(work())
+    lived(work())
 
 
 def test_a_coordinator_without_a_leader_holds_up_only_its_own_partitions() -> None:
@@ -431,7 +432,7 @@ def test_a_coordinator_without_a_leader_holds_up_only_its_own_partitions() -> No
         assert await world.taker.drain(30)
         assert world.service.next_offsets[key(ORDERS, 1)] == 4
 
-    run(work())
+    lived(work())
 
 
 def test_a_batch_does_not_overtake_those_that_were_sent_to_where_its_partition_was() -> None:
@@ -451,7 +452,7 @@ def test_a_batch_does_not_overtake_those_that_were_sent_to_where_its_partition_w
         assert [results(await asked)[0].base_offset for asked in (first, later)] == [0, 1]
         assert await world.taker.drain(30)
 
-    run(work())
+    lived(work())
 
 
 def test_a_deleted_partition_does_not_hold_up_the_others_of_its_share() -> None:
@@ -464,7 +465,7 @@ def test_a_deleted_partition_does_not_hold_up_the_others_of_its_share() -> None:
         by_id = await world.client().ask((ORDERS, partitions), version=ID_VERSIONS)
         assert [one.code for one in by_id[ORDERS]] == [0, ErrorCode.UNKNOWN_TOPIC_ID, 0]
 
-    run(work())
+    lived(work())
 
 
 @pytest.mark.parametrize(
@@ -486,7 +487,7 @@ def test_refusals_of_coordinators_are_told_as_a_broker_would(code: int, told: Er
         assert "refused by 0" in (found["orders"][0].message or "")
         assert [len(one.rows) for one in world.committed] == [1]
 
-    run(work())
+    lived(work())
 
 
 def test_the_object_of_a_file_that_is_refused_whole_is_removed() -> None:
@@ -499,7 +500,7 @@ def test_the_object_of_a_file_that_is_refused_whole_is_removed() -> None:
         assert {coordinator for _, coordinator in world.service.fenced} == {0, 1}
         assert world.stats.files_refused == 1
 
-    run(work())
+    lived(work())
 
 
 def test_a_file_that_is_never_stored_is_given_up_when_all_its_clients_are_gone() -> None:
@@ -516,7 +517,7 @@ def test_a_file_that_is_never_stored_is_given_up_when_all_its_clients_are_gone()
         again = await client.ask(("orders", [(0, sequenced(0))]))
         assert again["orders"][0].base_offset == 0
 
-    run(work())
+    lived(work())
 
 
 def test_nothing_of_a_producer_is_written_before_its_first_batch_that_was_given_up() -> None:
@@ -536,7 +537,7 @@ def test_nothing_of_a_producer_is_written_before_its_first_batch_that_was_given_
         assert [found.code for [found] in again] == [refused, 0, 0]
         assert (world.taker.files_open, world.memory.bytes_held) == (0, 0)
 
-    run(work())
+    lived(work())
 
 
 def test_nothing_of_a_producer_is_written_before_its_first_batch_that_came_where_the_partition_is_not() -> None:
@@ -552,7 +553,7 @@ def test_nothing_of_a_producer_is_written_before_its_first_batch_that_came_where
         again = await every([client.send(("orders", [(0, sequenced(number))])) for number in (1, 0, 1)])
         assert [found.code for [found] in again] == [ErrorCode.KAFKA_STORAGE_ERROR, 0, 0]
 
-    run(work())
+    lived(work())
 
 
 @pytest.mark.parametrize("has_moved", [False, True])
@@ -577,7 +578,7 @@ def test_nothing_of_a_producer_is_out_of_order_behind_a_batch_that_came_where_th
         assert [found.code for [found] in again] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2 + [0] * 3
         assert [one.code for one in results(await other)] == [0, 0]
 
-    run(work())
+    lived(work())
 
 
 def test_a_beginning_that_was_repeated_elsewhere_is_not_missed_for_long() -> None:
@@ -593,7 +594,7 @@ def test_a_beginning_that_was_repeated_elsewhere_is_not_missed_for_long() -> Non
         await asyncio.sleep(5)
         assert (await client.ask(("orders", [(0, sequenced(1))])))["orders"][0].code == 0
 
-    run(work())
+    lived(work())
 
 
 def test_a_file_is_tried_for_as_long_as_one_of_its_clients_waits() -> None:
@@ -605,7 +606,7 @@ def test_a_file_is_tried_for_as_long_as_one_of_its_clients_waits() -> None:
         assert [found.code for [found] in await every([hurried, patient])] == [ErrorCode.REQUEST_TIMED_OUT, 0]
         assert 8 < world.loop.time() < 11
 
-    run(work())
+    lived(work())
 
 
 def test_a_store_that_denies_is_not_asked_again() -> None:
@@ -621,7 +622,7 @@ def test_a_store_that_denies_is_not_asked_again() -> None:
         assert "no permission" in (found["orders"][0].message or "")
         assert world.stats.uploads_repeated == 0
 
-    run(work())
+    lived(work())
 
 
 def test_records_are_held_once_while_a_store_hangs() -> None:
@@ -641,7 +642,7 @@ def test_records_are_held_once_while_a_store_hangs() -> None:
         world.fault_of = lambda _call: StoreFault.NONE
         assert [[one.code for one in found] for found in await every(sent)] == [[0, 0]] * 50
 
-    run(work())
+    lived(work())
 
 
 def test_what_is_left_is_given_up_at_the_end() -> None:
@@ -654,7 +655,7 @@ def test_what_is_left_is_given_up_at_the_end() -> None:
         await world.taker.close()
         assert not sent.done()
 
-    run(work())
+    lived(work())
 
 
 def test_batch_sizes_are_counted_by_client_id() -> None:
@@ -666,7 +667,7 @@ def test_batch_sizes_are_counted_by_client_id() -> None:
         assert counted == {"client-1": (2, 2 * len(batch())), "client-2": (1, len(batch(size=500)))}
         assert (world.stats.batches, world.stats.size_bytes) == (3, 2 * len(batch()) + len(batch(size=500)))
 
-    run(work())
+    lived(work())
 
 
 def test_others_are_told_of_the_batches_that_are_new() -> None:
@@ -686,7 +687,7 @@ def test_others_are_told_of_the_batches_that_are_new() -> None:
         assert told == [(first, 0, 0), (first, 1, 0), (second, 0, 3), (second, 1, 1)]
         assert (world.stats.batches, world.stats.duplicates) == (4, 1)
 
-    run(work())
+    lived(work())
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -713,7 +714,7 @@ def test_whatever_fails_each_acknowledged_batch_is_there_once_and_in_order(seed:
             found = world.service.sequences[key(ORDERS, partition), number][1]
             assert {sequence: offset for offset, sequence in offsets} == found
 
-    run(work())
+    lived(work())
 
 
 async def produce(world: World, number: int, chance: random.Random) -> list[tuple[int, int]]:
@@ -740,4 +741,4 @@ def test_others_are_not_touched() -> None:
         await world.client().ask(("others", [(0, batch())]))
         assert (len(world.service.logs[key(OTHERS, 0)]), len(world.service.logs[key(ORDERS, 0)])) == (1, 0)
 
-    run(work())
+    lived(work())

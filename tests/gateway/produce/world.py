@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,12 +32,6 @@ ORDERS, OTHERS = b"o" * 16, b"t" * 16
 START_MS = 1_700_000_000_000
 VERSION = 12
 NODE_ID = 1001
-
-
-def run(work: Coroutine[Any, Any, T], loop: type[VirtualLoop] = VirtualLoop) -> T:
-    """Run on virtual time."""
-    with asyncio.Runner(loop_factory=loop) as runner:
-        return runner.run(work)
 
 
 class LateTimers(VirtualLoop):

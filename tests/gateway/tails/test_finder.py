@@ -17,7 +17,7 @@ from coordinator.kafka.errors import ErrorCode
 from gateway.tails.finder import Tails
 from gateway.tails.tail import LIVE_S
 from tests.gateway.tails.scripted_log import BATCH_BYTES, ScriptedCoordinators
-from tests.virtual_loop import VirtualLoop
+from tests.virtual_loop import lived
 from tests.waiting import virtual_time
 
 TOPIC = bytes([5] * 16)
@@ -63,8 +63,7 @@ def live(story: Callable[[Scene], Coroutine[Any, Any, None]], nodes: int = 1) ->
         finally:
             await scene.tails.close()
 
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        runner.run(run())
+    lived(run())
 
 
 def bases(found: list[PartitionBatches]) -> list[list[int]]:
