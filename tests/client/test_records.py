@@ -714,13 +714,13 @@ async def test_a_write_whose_partition_moves_on_and_on_comes_after_it(cluster: S
     assert await keys_in(store) == [written.object_key]
 
 
-async def test_a_write_whose_partition_moves_for_too_long_is_refused_and_leaves_nothing(
-    cluster: ScriptedCluster, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writing, "_WRITES_AGAIN_S", 0.0)
-    async with client_of(cluster, _PartitionMoves(store, cluster, 2, 3)) as client:
+async def test_a_write_whose_partition_moves_for_too_long_leaves_nothing(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    moving = _PartitionMoves(store, cluster, 2, 3)
+    async with client_of(cluster, moving) as client:
+        packed = writing.pack({("orders", 0): records("a")}, compression=None, max_batch_bytes=1_000_000)
+        uploaded = await writing.upload_file(client, moving, packed, prefix="wal/", timeout_ms=None)
         with pytest.raises(WriteRefused, match="was removed") as caught:
-            await client.write({("orders", 0): records("a")})
+            await writing.commit_uploaded(client, moving, uploaded, second_prefix="wal/", timeout_ms=None, again_until_s=0.0)
         assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert len({file.object_key for _, file in cluster.commits}) == 1
     assert await keys_in(store) == []

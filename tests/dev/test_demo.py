@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import pytest
-
-from cli.dev import demo
 from cli.dev.demo import TOPICS, DemoLoad
 from coordinator.adapters.server.contract import IncomingRequest, Respond
 from coordinator.kafka.errors import ErrorCode
@@ -27,11 +24,8 @@ def splits(_: ScriptedNode, request: IncomingRequest, respond: Respond) -> bool:
     return True
 
 
-async def test_a_file_that_a_move_has_split_is_given_up_and_the_next_ones_are_committed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_file_that_a_move_has_split_is_given_up_and_the_next_ones_are_committed(tmp_path: Path) -> None:
     """However often it came, it would not be committed."""
-    monkeypatch.setattr(demo, "FILE_EVERY_S", 0.01)
     said: list[str] = []
     async with scripted() as cluster:
         for number, (name, count) in enumerate(TOPICS.items(), start=1):
