@@ -72,7 +72,8 @@ def _refusal(directory: Directory, command: OrderMoves, wanted: WantedMove, owne
            for one in placement.ranges):  # fmt: skip
         return _invalid(directory, wanted, "it is, or was, a classic partition, and those do not move")
     key = partition_key(wanted.topic_id, wanted.partition)
-    for one in () if key in command.returning else directory.earlier.get(key, ()):
+    # It may have been there twice: what it had last is what is left longest.
+    for one in () if key in command.returning else reversed(directory.earlier.get(key, ())):
         if one.coordinator_id == wanted.to_coordinator:
             text = f"it was there before, and its records up to offset {one.end_offset} still are; it can return once they are deleted"
             return _invalid(directory, wanted, text)
