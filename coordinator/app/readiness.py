@@ -10,7 +10,7 @@ from coordinator.runtime.node.node import Node
 
 
 def readiness(node: Node) -> tuple[bool, Mapping[str, object]]:
-    """Ready: a member of the group, every assigned partition leads, none has failed, nothing is withheld.
+    """Ready: a member of the group that others can find, every assigned partition leads, none has failed, nothing is withheld.
 
     And everything that it stands by for was warm once since it started, so that a rollout waits until it could take over. What it is told
     to follow later may load while it serves.
@@ -23,6 +23,7 @@ def readiness(node: Node) -> tuple[bool, Mapping[str, object]]:
     detail = {
         "version": installed_version(),
         "joined": node.is_joined,
+        "unregistered": node.standing.is_unknown,
         "assigned": sorted(node.assignment),
         "leading": node.replicas.led(),
         "assigned_not_leading": waiting,
@@ -34,5 +35,5 @@ def readiness(node: Node) -> tuple[bool, Mapping[str, object]]:
         "draining": node.standing.is_draining,
         "object_store": node.workers.marking.problem or None,
     }
-    is_held = node.withheld_reason is not None or bool(node.workers.marking.problem)
+    is_held = node.withheld_reason is not None or bool(node.workers.marking.problem) or node.standing.is_unknown
     return node.is_joined and node.keeper.following.has_warmed_up and not waiting and not failed and not is_held, detail

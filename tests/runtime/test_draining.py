@@ -59,9 +59,12 @@ async def test_a_node_that_the_directory_does_not_know_is_given_nothing_while_ot
         standing = joined.node.standing
         await joined.until(lambda: standing.is_told, "an assignment")
         assert (standing.tell().drains, standing.is_draining, standing.assignment) == (True, False, frozenset())
+        is_ready, detail = readiness(joined.node)
+        assert (is_ready, detail["unregistered"]) == (False, True)
         kafka.group.remove("2")
         await joined.leads()
         await joined.until(lambda: not standing.tell().drains, "the registration")
+        await joined.until(lambda: readiness(joined.node)[0], "the node to be ready")
 
 
 async def test_a_node_that_the_directory_knows_is_given_its_share_at_once() -> None:

@@ -51,13 +51,13 @@ class GroupStanding:
         self._warm: frozenset[int] = frozenset()
         self._led_since_ms: dict[int, int] = {}
         self._was_draining = False
-        self._is_unknown = False
+        self.is_unknown = False
         """Whether it joined before the directory knew where it is, and that lasts."""
 
     def join(self, listener: MembershipListener) -> None:
         """Become a member of the group; `listener` hears the assignments."""
-        self._is_unknown = self._is_to_register()
-        if self._is_unknown:
+        self.is_unknown = self._is_to_register()
+        if self.is_unknown:
             LOG.info("this node is not to lead until the directory knows where it is")
         self.tick()
         self.is_joined = True
@@ -70,8 +70,8 @@ class GroupStanding:
 
     def tick(self) -> None:
         """Tell what is true now, and ask for a round when it may change the plan."""
-        if self._is_unknown and not self._is_to_register():
-            self._is_unknown = False
+        if self.is_unknown and not self._is_to_register():
+            self.is_unknown = False
             self.tell()
             self._membership.refresh("the directory knows where this node is")
         member = self.tell()
@@ -157,7 +157,7 @@ class GroupStanding:
             claims=frozenset(self.assignment - leads.keys()),
             refuses=self.refusals.of(self._replicas.ids()),
             only=self._config.only,
-            drains=self.is_draining or self._is_unknown,
+            drains=self.is_draining or self.is_unknown,
             rules=self._config.rules,
         )
 
