@@ -714,6 +714,19 @@ async def test_a_write_whose_partition_moves_on_and_on_comes_after_it(cluster: S
     assert await keys_in(store) == [written.object_key]
 
 
+async def test_files_between_the_first_and_the_last_leave_no_objects(cluster: ScriptedCluster, store: ObjectStore) -> None:
+    """The first has records of the other partition."""
+    async with client_of(cluster, _PartitionMoves(store, cluster, 2, 3)) as client:
+        written = await client.write({("orders", 0): records("a"), ("orders", 1): records("b")})
+        assert written.offsets == {("orders", 0): [0], ("orders", 1): [0]}
+        assert await read(client, "orders", 0) == [(0, "a")]
+        assert await read(client, "orders", 1) == [(0, "b")]
+    first, *others = dict.fromkeys(file.object_key for _, file in cluster.commits)
+    assert others[-1] == written.object_key
+    assert len(others) == 2
+    assert sorted(await keys_in(store)) == sorted([first, written.object_key])
+
+
 async def test_a_write_whose_partition_moves_for_too_long_leaves_nothing(cluster: ScriptedCluster, store: ObjectStore) -> None:
     moving = _PartitionMoves(store, cluster, 2, 3)
     async with client_of(cluster, moving) as client:

@@ -265,7 +265,7 @@ async def _upload_refused(
     if why_not := await _why_not_fenced(client, key, sorted(unsure), timeout_ms):
         raise DisklessError(why_not)
     second = await upload_file(client, store, builder, prefix=prefix, timeout_ms=timeout_ms)
-    if not written.offsets:
+    if len(refusals) == len(uploaded.batches):
         await remove_refused(client, store, key, sorted(set(uploaded.coordinator_ids)), timeout_ms=timeout_ms)
     return replace(second, written=written.offsets)
 
