@@ -136,8 +136,13 @@ def test_an_extra_listener_advertises_the_port_in_front_of_it(kafka_cluster: Cal
     (in_front,) = lease_ports(1)
     try:
         cluster = kafka_cluster(listeners=[ExtraListener(name="PROXIED", advertised_ports=[in_front.port])])
-        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{cluster.listener_port('PROXIED')}", "log_level": 0})
-        assert admin.list_topics(timeout=60).brokers[1].port == in_front.port
+        client = {"bootstrap.servers": f"127.0.0.1:{cluster.listener_port('PROXIED')}", "log_level": 0}
+
+        def is_told() -> bool:
+            return bool(AdminClient(client).list_topics(timeout=10).brokers[1].port == in_front.port)
+
+        # A client may ask at that port as soon as it has heard of it, where nobody listens.
+        wait_until(is_told, "the advertised port", excused=KafkaException)
     finally:
         in_front.close()
 
