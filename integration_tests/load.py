@@ -21,11 +21,9 @@ import random
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from coordinator.client.records.ulid import new_key
 from coordinator.client.routing.connection import ConnectionLost, RequestTimedOut
@@ -53,6 +51,7 @@ from integration_tests.history import (
 from integration_tests.routes import Address, Leader, Routes, expect
 from integration_tests.unusual_keys import unusual_key
 from integration_tests.waiting import WAIT_S, wait_until
+from integration_tests.work_in_thread import WorkInThread
 from tests.commit_batches import commit_batch
 
 PATIENCE_S: Final = 0.5
@@ -74,10 +73,11 @@ DRAIN_TIMEOUT_S: Final = 90.0
 LATEST: Final = -1
 
 
-class Load:
+class Load(WorkInThread):
     """See the module's text. `nodes` maps node ids to addresses and may grow; `owners` maps the partitions used to coordinators."""
 
     def __init__(self, nodes: Mapping[int, Address], owners: Mapping[UserPartition, int], *, seed: int, consumers: bool = False) -> None:
+        super().__init__("load")
         now_s = time.monotonic()  # whoever made the topics was told so
         lives = [TopicLife(topic_id=topic_id, created_s=now_s) for topic_id in sorted({where.topic_id for where in owners})]
         self.history = History(topics=lives)
@@ -87,28 +87,13 @@ class Load:
         self._owners = dict(owners)
         self._seed = seed
         self._has_consumers = consumers
-        self._stopping = threading.Event()
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="load")
-        self._run: Future[None] | None = None
-
-    def __enter__(self) -> Self:
-        self._run = self._thread.submit(lambda: asyncio.run(self._work()))
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._stopping.set()
-        self._thread.shutdown()
-        if error is None and self._run is not None:
-            self._run.result()
 
     def wait_flowing(self, more: int = 3, timeout_s: float = WAIT_S, *, coordinators: Sequence[int] | None = None) -> None:
         """Wait until every coordinator (or those given) has acknowledged some more batches."""
         wanted = {c: self.acknowledged[c] + more for c in (self.acknowledged if coordinators is None else coordinators)}
 
         def is_flowing() -> bool:
-            if self._run is not None and self._run.done():
-                self._run.result()
-                raise AssertionError("the load has ended")
+            self._check_running("the load has")
             return all(self.acknowledged[c] >= count for c, count in wanted.items())
 
         wait_until(is_flowing, f"{more} more acknowledged batches of every coordinator of {sorted(wanted)}", timeout_s)
@@ -116,9 +101,9 @@ class Load:
     @property
     def is_running(self) -> bool:
         """Whether the clients work; they end early only by an error, which `wait_flowing` and leaving the context raise."""
-        return self._run is not None and not self._run.done()
+        return self._work is not None and not self._work.done()
 
-    async def _work(self) -> None:
+    async def _run(self) -> None:
         pool = ConnectionPool(client_id="load")
         routes = Routes(pool, self._nodes)
         sender = Sender(pool, routes, self.history, self._count)

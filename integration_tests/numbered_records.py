@@ -11,13 +11,10 @@ The record at offset n has the number n, whatever happens meanwhile: a block end
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from coordinator.client import DisklessClient, Record, open_store
 from coordinator.client.errors import TimedOut, Unavailable
@@ -25,23 +22,22 @@ from coordinator.client.model import PartitionId
 from coordinator.client.records.writing import WriteRefused, WriteUndecided
 from coordinator.kafka.errors import ErrorCode
 from integration_tests.waiting import WAIT_S, wait_until
+from integration_tests.work_in_thread import WorkInThread
 from records.record_batch import StoredRecord
 
 TIMEOUT_MS: Final = 60_000
 
 
-class NumberedRecords:
+class NumberedRecords(WorkInThread):
     """See the module's text: a context manager that writes until it is left, where the error of a writer is raised."""
 
     def __init__(self, addresses: Sequence[str], store_url: str, topic: str, partitions: int, *, pause_s: float = 0.0) -> None:
         """`pause_s` is between two writes to a partition."""
+        super().__init__("numbered-records")
         self._addresses = addresses
         self._store_url = store_url
         self._topic = topic
         self._pause_s = pause_s
-        self._is_over = threading.Event()
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="numbered-records")
-        self._work: Future[None] | None = None
         self._has_ended = False
         self.written = [0] * partitions
         self.starts = [0] * partitions
@@ -49,29 +45,17 @@ class NumberedRecords:
         self.slowest_s = 0.0
         """The longest that a write took."""
 
-    def __enter__(self) -> Self:
-        self._work = self._thread.submit(lambda: asyncio.run(self._run()))
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._is_over.set()
-        self._thread.shutdown()
-        if error is None and self._work is not None:
-            self._work.result()
-
     @property
     def is_running(self) -> bool:
         """Whether records are written; writers end early only by an error, which `wait_flowing` and leaving the block raise."""
-        return self._work is not None and not self._is_over.is_set()
+        return self._work is not None and not self._stopping.is_set()
 
     def wait_flowing(self, more: int = 1, timeout_s: float = WAIT_S) -> None:
         """Wait until every partition has got some more records."""
         wanted = [one + more for one in self.written]
 
         def is_flowing() -> bool:
-            if self._work is not None and self._work.done():
-                self._work.result()
-                raise AssertionError("the writers have ended")
+            self._check_running("the writers have")
             return all(one >= least for one, least in zip(self.written, wanted, strict=True))
 
         wait_until(is_flowing, f"{more} more records in every partition of {self._topic}", timeout_s)
@@ -113,7 +97,7 @@ class NumberedRecords:
             self._has_ended = True
 
     async def _write_on(self, client: DisklessClient, partition: int) -> None:
-        while not (self._is_over.is_set() or self._has_ended):
+        while not (self._stopping.is_set() or self._has_ended):
             began_s = time.monotonic()
             try:
                 await client.write({(self._topic, partition): [Record(value=b"%d" % self.written[partition])]}, timeout_ms=TIMEOUT_MS)
