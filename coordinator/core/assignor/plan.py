@@ -162,12 +162,12 @@ class _Known:
         The partitions that the fewest nodes may lead are shared out first. Of nodes with equally many the one that leads most gets the
         next, so that the least moves.
         """
-        alike = Counter(map(self.leaders, self.partitions))
+        alike = Counter(nodes for nodes in map(self.leaders, self.partitions) if nodes)
         share = dict.fromkeys(self.nodes, 0)
         for nodes, count in sorted(alike.items(), key=lambda item: (len(item[0]), sorted(item[0]))):
             least = [(share[node_id], -led[node_id], node_id) for node_id in nodes]
             heapify(least)
-            for _ in range(count if nodes else 0):
+            for _ in range(count):
                 number, minus_led, node_id = least[0]
                 heapreplace(least, (number + 1, minus_led, node_id))
                 share[node_id] += 1

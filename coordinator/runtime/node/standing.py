@@ -70,11 +70,10 @@ class GroupStanding:
 
     def tick(self) -> None:
         """Tell what is true now, and ask for a round when it may change the plan."""
-        if self.is_unknown and not self._is_to_register():
-            self.is_unknown = False
-            self.tell()
-            self._membership.refresh("the directory knows where this node is")
+        was_unknown, self.is_unknown = self.is_unknown, self.is_unknown and self._is_to_register()
         member = self.tell()
+        if self.is_unknown != was_unknown:
+            self._membership.refresh("the directory knows where this node is")
         warm = frozenset(partition for partition, lag in member.follows.items() if lag <= WARM_LAG)
         if warm - self._warm - self.assignment:
             self._membership.refresh("replicas are warm")
