@@ -29,7 +29,7 @@ class WarmWorkers:
         """`use` makes each worker do something; what it raises of Spark's errors is logged."""
         self._use = use
         self._idle_s = idle_s
-        self._used_s = time.monotonic()
+        self.used()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="warm-workers", daemon=True)
 
@@ -43,14 +43,14 @@ class WarmWorkers:
 
     def used(self) -> None:
         """Note that workers are in use now."""
-        self._used_s = time.monotonic()
+        self._due_s = time.monotonic() + self._idle_s
 
     def _run(self) -> None:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        while not self._stop.wait(max(0.0, self._used_s + self._idle_s - time.monotonic())):
-            if time.monotonic() < self._used_s + self._idle_s:
+        while not self._stop.wait(max(0.0, self._due_s - time.monotonic())):
+            if time.monotonic() < self._due_s:
                 continue
             try:
                 self._use()
